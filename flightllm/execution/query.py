@@ -47,7 +47,7 @@ from flightllm.operators.batch_udf import BatchFunctions
 from flightllm.operators.run import run
 from flightllm.operators.spool import Room
 from flightllm.operators.workers import parallel_parts
-from flightllm.optimizer import LAST_RULES, RULES, rewrite
+from flightllm.optimizer import LAST_RULES, RULES, applies, counted, rewrite
 from flightllm.optimizer.fuse import fuse
 from flightllm.optimizer.nearest_by_index import Nearest, nearest_by_index
 from flightllm.plan.bounds import unbounded
@@ -496,7 +496,8 @@ def _rewritten(planned: Planned, left_out: str) -> tuple[Node, tuple[str, ...]]:
     """Apply all rules but the one left out, and fuse as the last; return the names of those that fired too."""
     rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
     root, fired = rewrite(planned.root, planned.functions, rules, last)
-    fused = root if left_out == fuse.__name__ else fuse(root, planned.functions)
+    fuses = left_out != fuse.__name__ and applies(fuse, counted(root))
+    fused = fuse(root, planned.functions) if fuses else root
     return fused, fired if fused is root else (*fired, fuse.__name__)
 
 

@@ -3,6 +3,6 @@
 Imports: errors, functions, plan.
 """
 
-from flightllm.optimizer.rules import LAST_RULES, RULES, rewrite
+from flightllm.optimizer.rules import LAST_RULES, RULES, applies, counted, rewrite
 
-__all__ = ["LAST_RULES", "RULES", "rewrite"]
+__all__ = ["LAST_RULES", "RULES", "applies", "counted", "rewrite"]

@@ -52,7 +52,7 @@ def _prune_calls(node: AiMap, needed: frozenset[int]) -> Node:
     own = [e for i, c in enumerate(node.calls) if i not in unread for e in call_expressions([c])]
     below = frozenset(c for c in needed if c < width).union(*map(ex.fields, own))
     pruned = with_children(node, (_prune(node.input, below),))
-    return without_calls(pruned, unread) if isinstance(pruned, AiMap) else pruned
+    return without_calls(pruned, unread) if unread and isinstance(pruned, AiMap) else pruned
 
 
 def _reads(node: Node, needed: frozenset[int]) -> tuple[frozenset[int], ...]:

@@ -1,6 +1,7 @@
 """The ordered rules and the driver that applies them until the plan stands still."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 
 from flightllm.errors import InternalError
 from flightllm.optimizer.drop_empty import drop_empty
@@ -10,6 +11,7 @@ from flightllm.optimizer.filter_before_group import filter_before_group
 from flightllm.optimizer.first_match import first_match
 from flightllm.optimizer.first_numbers import first_numbers
 from flightllm.optimizer.first_of_group import first_of_group
+from flightllm.optimizer.fuse import fuse
 from flightllm.optimizer.group_before_ai import group_before_ai
 from flightllm.optimizer.having_before_ai import having_before_ai
 from flightllm.optimizer.join_before_ai import join_before_ai
@@ -20,33 +22,40 @@ from flightllm.optimizer.reuse_calls import reuse_calls
 from flightllm.optimizer.semi_join_before_ai import semi_join_before_ai
 from flightllm.optimizer.sort_before_ai import sort_before_ai
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Node
+from flightllm.plan.nodes import Aggregate, AiMap, Fetch, Filter, Join, Node, Project, Sort, walk
 
 Rule = Callable[[Node, Functions], Node]
 
-RULES: tuple[Rule, ...] = (
-    drop_empty,
-    drop_unused,
-    filter_before_ai,
-    group_before_ai,
-    filter_before_group,
-    join_before_ai,
-    semi_join_before_ai,
-    sort_before_ai,
-    limit_before_ai,
-    project_after_ai,
-    reuse_calls,
-    merge_operators,
-)
+Kinds = tuple[type[Node], ...]
+"""Kinds of node, each as often as a plan must have it."""
 
-LAST_RULES: tuple[Rule, ...] = (
-    having_before_ai,
-    first_of_group,
-    first_match,
-    first_numbers,
-)
+_RULES: Mapping[Rule, tuple[Kinds, ...]] = {
+    drop_empty: ((AiMap, Filter), (AiMap, Fetch)),
+    drop_unused: ((AiMap,),),
+    filter_before_ai: ((AiMap, Filter),),
+    group_before_ai: ((AiMap, Aggregate),),
+    filter_before_group: ((AiMap, Aggregate, Filter, Project),),
+    join_before_ai: ((AiMap, Join),),
+    semi_join_before_ai: ((AiMap, Join),),
+    sort_before_ai: ((AiMap, Filter, Sort, Fetch),),
+    limit_before_ai: ((AiMap, Fetch),),
+    project_after_ai: ((AiMap, AiMap, Project), (AiMap, Filter, Project)),
+    reuse_calls: ((AiMap, AiMap),),
+    merge_operators: ((AiMap, AiMap),),
+}
+"""The rules in their order, each with the kinds of node that it moves: a plan must have all of one tuple."""
+RULES: tuple[Rule, ...] = tuple(_RULES)
+
+_LAST_RULES: Mapping[Rule, tuple[Kinds, ...]] = {
+    having_before_ai: ((AiMap, Filter, Aggregate),),
+    first_of_group: ((AiMap, Filter, Aggregate),),
+    first_match: ((AiMap, Filter, Join),),
+    first_numbers: ((AiMap, Filter, Project),),
+}
+LAST_RULES: tuple[Rule, ...] = tuple(_LAST_RULES)
 """What is applied once, when no rule changes the plan any more: these leave nodes that operators do not move past."""
 
+_NEEDS: Mapping[Rule, tuple[Kinds, ...]] = {**_RULES, **_LAST_RULES, fuse: ((AiMap, AiMap), (AiMap, Filter))}
 _MAX_ROUNDS = 25
 
 
@@ -54,6 +63,8 @@ def rewrite(
     root: Node, functions: Functions, rules: tuple[Rule, ...] = RULES, last: tuple[Rule, ...] = ()
 ) -> tuple[Node, tuple[str, ...]]:
     """Apply `rules` in order until none changes the plan, then `last` once.
+
+    A rule is skipped while the plan lacks the nodes that it moves.
 
     Return the plan and the names of the rules that fired, in first order.
 
@@ -69,12 +80,26 @@ def rewrite(
     raise InternalError(f"the rules {', '.join(fired)} undo one another")
 
 
+def applies(rule: Rule, counts: Counter[type[Node]]) -> bool:
+    """Tell whether a plan with these numbers of nodes of each kind has what a rule moves."""
+    needs = _NEEDS.get(rule)
+    return needs is None or any(Counter(kinds) <= counts for kinds in needs)
+
+
+def counted(root: Node) -> Counter[type[Node]]:
+    """Return how many nodes of each kind a plan has."""
+    return Counter(map(type, walk(root)))
+
+
 def _once(root: Node, functions: Functions, rules: tuple[Rule, ...], fired: dict[str, None]) -> Node:
+    counts = counted(root)
     for rule in rules:
+        if not applies(rule, counts):
+            continue
         changed = rule(root, functions)
         if changed.width != root.width:
             raise InternalError(f"rule {rule.__name__} changed {root.width} output columns into {changed.width}")
         if changed is not root:
             fired[rule.__name__] = None
-        root = changed
+            root, counts = changed, counted(changed)
     return root

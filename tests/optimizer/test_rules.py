@@ -3,7 +3,8 @@
 import pytest
 
 from flightllm.errors import InternalError
-from flightllm.optimizer import rewrite
+from flightllm.optimizer import applies, counted, rewrite
+from flightllm.optimizer.fuse import fuse
 from flightllm.optimizer.rules import LAST_RULES, RULES
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Node, Project
@@ -37,6 +38,23 @@ def test_names_are_files() -> None:
     """Each rule is a function named like its file."""
     rules = [*RULES, *LAST_RULES]
     assert [rule.__name__ for rule in rules] == [rule.__module__.rsplit(".", 1)[-1] for rule in rules]
+
+
+@pytest.mark.parametrize("sql", [SQL, "SELECT id, ai_gen('y', note) FROM people", "SELECT id FROM people LIMIT 1"])
+def test_skipped_rules(database: Database, sql: str) -> None:
+    """A rule that the driver skips would leave the plan as it is."""
+    plan = plan_of(database, sql)
+    counts = counted(plan.root)
+    skipped = [rule for rule in (*RULES, *LAST_RULES, fuse) if not applies(rule, counts)]
+    assert skipped
+    assert all(rule(plan.root, plan.functions) is plan.root for rule in skipped)
+
+
+def test_a_lone_call_passes_one_rule(database: Database) -> None:
+    """Only the rule that drops calls looks at a plan with nothing but a scan, one AI operator and a projection."""
+    plan = plan_of(database, "SELECT id, ai_gen('y', note) FROM people")
+    counts = counted(plan.root)
+    assert [rule.__name__ for rule in (*RULES, *LAST_RULES, fuse) if applies(rule, counts)] == ["drop_unused"]
 
 
 def test_broken_rule(plan: Planned) -> None:
