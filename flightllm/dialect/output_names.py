@@ -42,15 +42,14 @@ _LONGEST = 1_000
 """Characters of a name; a longer expression keeps DataFusion's."""
 
 
-def output_names(sql: str) -> OutputNames:
+def output_names(text: str | ParsedText) -> OutputNames:
     """Return the names of the columns of a statement's query: `1`, `'a'`, `a + 1`, `upper(a)`.
 
     White space and comments become one space where there are some; names of functions are written in lower case, and
     parameters with their numbers. A text that only another dialect reads has no such names.
     """
     try:
-        parsed = ParsedText(sql)
-        return _names(parsed)
+        return _names(ParsedText.of(text))
     except SqlError:
         return NO_NAMES
 

@@ -1,7 +1,7 @@
 """The rules in their order, each with what a text must have for it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flightllm.dialect.dual import dual
 from flightllm.dialect.duplicates import duplicates
@@ -122,7 +122,7 @@ def sent_texts(sql: str, dialect: str = DEFAULT) -> Rewritten:
     return plain_texts(sql, dialect)
 
 
-def rewrite(sql: str, place: Place, dialect: str = DEFAULT) -> Rewritten:
+def rewrite(text: str | ParsedText, place: Place, dialect: str = DEFAULT) -> Rewritten:
     """Return a statement as DataFusion reads it, with the names of tables as its session means them.
 
     A query or a change of rows is read in `dialect` first, where that is not this server's own.
@@ -130,13 +130,14 @@ def rewrite(sql: str, place: Place, dialect: str = DEFAULT) -> Rewritten:
     Raises:
         FlightLLMError: the text cannot be read, or a name in it is not for a statement of its kind.
     """
+    given = ParsedText.of(text)
     if dialect == DEFAULT:
-        found = Rewritten(sql, sql)
+        found = Rewritten(given.sql, given.sql)
     else:
         from flightllm.dialect.transpiling import transpile
 
-        found = transpile(sql, dialect, place)
-    source = Source(found.text, place)
+        found = transpile(given.sql, dialect, place)
+    source = Source(given if found.text == given.sql else found.text, place)
     if not source.tokens:  # nothing, or a comment: the parser's own error says so
         return found
     for rule in RULES:
@@ -145,4 +146,4 @@ def rewrite(sql: str, place: Place, dialect: str = DEFAULT) -> Rewritten:
         after = found.with_edits(rule.edits(source))
         if after is not found:
             found, source = after, Source(after.text, place)
-    return found
+    return replace(found, parsed=source)

@@ -9,8 +9,10 @@ from flightllm.sql.tokens import Kind
 class Source(ParsedText):
     """One text under one set of edits, and where its statement stands."""
 
-    def __init__(self, sql: str, place: Place) -> None:
-        super().__init__(sql)
+    def __init__(self, text: str | ParsedText, place: Place) -> None:
+        parsed = ParsedText.of(text)
+        super().__init__(parsed.sql)
+        self.tokens = parsed.tokens
         self.place = place
 
     def begins_expression(self, index: int) -> bool:

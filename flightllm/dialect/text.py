@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flightllm.errors import SqlError
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import position
 
 _PLACES = (
@@ -34,6 +35,8 @@ class Rewritten:
     edits: tuple[tuple[Edit, ...], ...] = ()
     read_from: str = ""
     """The dialect that all of it was written in, where it was: its places are no more those of `sent`."""
+    parsed: ParsedText | None = field(default=None, compare=False, repr=False)
+    """What the last rule saw of `text`."""
 
     def with_edits(self, edits: Iterable[Edit]) -> "Rewritten":
         """Return the text with some more places changed.
@@ -51,7 +54,7 @@ class Rewritten:
                 raise SqlError(f"the text at {place} cannot be read in another server's way: write it in plain SQL")
             parts += [self.text[at : edit.start], edit.text]
             at = edit.end
-        return replace(self, text="".join([*parts, self.text[at:]]), edits=(*self.edits, ordered))
+        return replace(self, text="".join([*parts, self.text[at:]]), edits=(*self.edits, ordered), parsed=None)
 
     def sent_at(self, offset: int) -> int:
         """Return where in what was sent an offset of the text is; inside of a change, where that begins."""

@@ -32,6 +32,7 @@ from flightllm.functions.search import VECTOR_BYTES
 from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.unpivot_types import check_types
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
 def extract(
-    sql: str, services: Services, tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({})
+    text: str | ParsedText, services: Services, tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({})
 ) -> Extracted:
     """Replace the AI calls of an SQL text by stubs; `tables` are the query's own.
 
@@ -76,11 +77,12 @@ def extract(
         return PlannedIndex(opened[-1], services)
 
     opened: list[VectorIndex] = []
+    parsed = ParsedText.of(text)
     names = CallNames(services.objects, services.config.engine.model, services.rights)
-    read = partial(extract_calls, sql, services.functions, columns_of, columns_of_query, index, names=names)
-    extracted = replace(_equal_calls_apart(sql, read()), tables=tables)
+    read = partial(extract_calls, parsed, services.functions, columns_of, columns_of_query, index, names=names)
+    extracted = replace(_equal_calls_apart(parsed.sql, read()), tables=tables)
     if lists := _lists(extracted, services):
-        extracted = _equal_calls_apart(sql, read(lists=lists))
+        extracted = _equal_calls_apart(parsed.sql, read(lists=lists))
     return replace(extracted, tables=tables, opened=tuple(opened))
 
 

@@ -64,24 +64,23 @@ class Description:
 
 
 def describe(
-    sql: str,
+    statement: Statement,
     services: Services,
     schema_of: Callable[[Statement], pa.Schema],
     row: pa.RecordBatch | None = None,
     outputs: Callable[[], OutputNames] = lambda: NO_NAMES,
 ) -> Description:
-    """Describe a statement, by the values of `row` for its parameters, or by some that stand in for them.
+    """Describe a statement by the values of `row` for its parameters, or by some that stand in for them.
 
     `schema_of` plans a statement whose parameters are bound. `outputs` returns the names of its columns as it was sent.
 
     Raises:
         FlightLLMError: the statement is wrong.
     """
-    wanted = parameter_names(sql)
+    wanted, sql = parameter_names(statement.whole), statement.whole.sql
     types, names = _inferred(numbered(sql), services) if wanted else ({}, ())
     types = _with_casts(sql, types, len(wanted), services)
     parameters = _parameters(wanted, types)
-    statement = classify(sql)
     if not wanted and row is None:
         return Description(schema_of(statement), statement.is_update, parameters)
     if statement.is_update:

@@ -59,6 +59,7 @@ from flightllm.plan.substrait import NotExpressibleError, to_plan
 from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
 from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
 from flightllm.sql.unique_names import SAME_NAME, with_unique_names
@@ -93,7 +94,7 @@ class Query(Protocol):
 
 
 def plan(
-    sql: str,
+    sql: str | ParsedText,
     services: Services,
     settings: Settings,
     tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({}),
@@ -107,16 +108,22 @@ def plan(
     Raises:
         SqlError: the text cannot be planned; an `AICallError` where an AI call in it is wrong.
     """
-    text = services.catalog.inline_views(sql)
-    if text != sql:
+    given = ParsedText.of(sql)
+    text = _replaced(given, services.catalog.inline_views(given.sql))
+    if text is not given:
         check_sql(text, services.config.limits)
     text, read = _files_read(text, services)
     tables = {**tables, **read}
-    extracted = Extracted(text, {}, tables)
-    if services.functions.may_be_in(text):
+    extracted = Extracted(text.sql, {}, tables)
+    if services.functions.may_be_in(text.sql):
         text, found, searched = _searched(text, services, settings)
         extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
     return plan_extracted(replace(extracted, names=names), services, settings)
+
+
+def _replaced(text: ParsedText, by: str) -> ParsedText:
+    """Return what a step made of a text; the same object where it changed nothing."""
+    return text if by == text.sql else ParsedText(by)
 
 
 def plan_rows(sql: str, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
@@ -157,7 +164,7 @@ def _planned(extracted: Extracted, services: Services, settings: Settings) -> "P
         return BatchQuery(services, settings, extracted, "its expressions are too deep")
 
 
-def _files_read(sql: str, services: Services) -> tuple[str, Mapping[str, pa.Table]]:
+def _files_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mapping[str, pa.Table]]:
     """Read the files in FROM; return the text with tables in their place, and these."""
     tables: dict[str, pa.Table] = {}
 
@@ -166,10 +173,12 @@ def _files_read(sql: str, services: Services) -> tuple[str, Mapping[str, pa.Tabl
         tables[name] = found
         return name
 
-    return replace_files(sql, services, kept), tables
+    return _replaced(text, replace_files(text, services, kept)), tables
 
 
-def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Mapping[str, pa.Table], frozenset[str]]:
+def _searched(
+    sql: ParsedText, services: Services, settings: Settings
+) -> tuple[ParsedText, Mapping[str, pa.Table], frozenset[str]]:
     """Run the searches in FROM and ON; return the text with tables in their place, these, and the indexes."""
     tables: dict[str, pa.Table] = {}
     indexes: set[str] = set()
@@ -196,8 +205,8 @@ def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Ma
         indexes.add(index)
         return name
 
-    joined = replace_semantic_joins(sql, services.functions, pairs)
-    replaced = replace_table_functions(joined, services.functions, table)
+    joined = _replaced(sql, replace_semantic_joins(sql, services.functions, pairs))
+    replaced = _replaced(joined, replace_table_functions(joined, services.functions, table))
     return replaced, tables, frozenset(indexes)
 
 
@@ -547,8 +556,8 @@ def is_lasting(query: Query) -> bool:
 
 def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
     """Tell whether the text has AI calls, its own or those of views it reads."""
-    text = services.catalog.inline_views(sql)
-    if not services.functions.may_be_in(text):
+    text = ParsedText(services.catalog.inline_views(sql))
+    if not services.functions.may_be_in(text.sql):
         return False
     text, read = _files_read(text, services)
     text, tables, _ = _searched(text, services, settings)

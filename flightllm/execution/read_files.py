@@ -18,8 +18,9 @@ from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
 from flightllm.execution.context import Services
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
-from flightllm.sql.scopes import NO_ALIAS, Scopes, read_scopes
-from flightllm.sql.tokens import Kind, Token, position, tokenize
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.scopes import NO_ALIAS, Scopes
+from flightllm.sql.tokens import Kind, Token, position
 
 _FUNCTIONS = ("read_csv", "read_csv_auto")
 _MAY_BE = re.compile(r"\bread_csv|\b(?:from|join)\s*'|,\s*'[^']*\.(?:csv|tsv|parquet)", re.IGNORECASE)
@@ -28,7 +29,7 @@ _BATCH_ROWS = 1_024
 """Rows that are read before their bytes are counted."""
 
 
-def replace_files(sql: str, services: Services, keep: Callable[[pa.Table], str]) -> str:
+def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa.Table], str]) -> str:
     """Return SQL in which a name that `keep` gives stands for each file in FROM; other text stays as it is.
 
     Raises:
@@ -37,10 +38,11 @@ def replace_files(sql: str, services: Services, keep: Callable[[pa.Table], str])
         InvalidInputError: the file cannot be read.
         LimitExceededError: it is too large to be read for one query.
     """
+    parsed = ParsedText.of(text)
+    sql = parsed.sql
     if not _MAY_BE.search(sql):
         return sql
-    tokens = tokenize(sql)
-    scopes = read_scopes(sql, tokens)
+    tokens, scopes = parsed.tokens, parsed.scopes
     parts, start = [], 0
     for index, token in enumerate(tokens):
         if not scopes.names_table[index] or token.start < start:

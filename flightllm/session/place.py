@@ -12,6 +12,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TEMPORARY_PREFIX, TableName
 from flightllm.dialect import Place, Rewritten, rewrite, sent_texts
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import tokenize
 
 VERSION = f"FlightLLM {__version__} (DataFusion {datafusion.__version__})"
@@ -48,18 +49,18 @@ class SessionPlace:
         """Return the schemas in which names are looked up, the one of temporary tables included."""
         return (self.temporary, *self._path)
 
-    def read(self, sql: str, dialect: str) -> Rewritten:
+    def read(self, text: str | ParsedText, dialect: str) -> Rewritten:
         """Return a statement in a dialect as DataFusion reads it, with the tables that its names mean for this session.
 
         Raises:
             FlightLLMError: it cannot be read.
         """
-        found = rewrite(sql, self._place(), dialect)
+        found = rewrite(text, self._place(), dialect)
         if (
             found.edits
             and not self._opened
             and self._own in found.text
-            and _makes_temporary(sent_texts(sql, dialect).text)
+            and _makes_temporary(sent_texts(found.sent, dialect).text)
         ):
             self._open()
         return found

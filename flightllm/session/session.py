@@ -45,7 +45,8 @@ from flightllm.sql.classify import classify
 from flightllm.sql.error_positions import explain_error
 from flightllm.sql.guard import check_bound, check_sql, check_text
 from flightllm.sql.keys import NO_KEYS, Keys
-from flightllm.sql.parameters import bind
+from flightllm.sql.parameters import bind, bind_text
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 from flightllm.storage.readers import Reader
 
@@ -170,7 +171,7 @@ class Session:
             explain_error(error, read.text, tables, is_view, unlimited=rights.unlimited)
             error.args = (without_marks(read.said(str(error))),)
 
-    def _read(self, sql: str, settings: Settings) -> tuple[str, str]:
+    def _read(self, sql: str, settings: Settings) -> tuple[ParsedText, ParsedText]:
         """Return a statement as DataFusion reads it, and as it was sent: as this server's lexer reads that.
 
         The text is checked as it was sent, and anew where it became another one.
@@ -180,16 +181,33 @@ class Session:
         """
         limits = self._all.config.limits
         check_text(sql, limits)
-        sent = sent_texts(sql, settings.dialect)
+        found = sent_texts(sql, settings.dialect)
+        sent = ParsedText(found.text)
         try:
-            check_sql(sent.text, limits)
+            check_sql(sent, limits)
         except FlightLLMError as error:
-            error.args = (sent.said(str(error)),)
+            error.args = (found.said(str(error)),)
             raise
-        read = self._place.read(sql, settings.dialect).text
-        if read != sent.text:
-            check_sql(read, limits)
-        return read, sent.text
+        rewritten = self._place.read(sent if found.text == sql else sql, settings.dialect)
+        read = rewritten.parsed or ParsedText(rewritten.text)
+        if read.sql == sent.sql:
+            return read, read
+        check_sql(read, limits)
+        return read, sent
+
+    def _read_statement(
+        self, sql: str, settings: Settings, parameters: pa.RecordBatch | None, *, binds: bool
+    ) -> Statement:
+        """Read a text into the statement that all later steps take; `binds` puts the parameters in their places.
+
+        Raises:
+            FlightLLMError: see `_read`; or the parameters do not fit, or no kind of statement begins like this.
+        """
+        read, sent = self._read(sql, settings)
+        text = bind_text(read, parameters) if binds else read
+        if text is not read:
+            check_bound(text, self._all.config.limits)
+        return replace(classify(text), sent=sent)
 
     def is_update(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
@@ -198,7 +216,7 @@ class Session:
             FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
         """
         with self._failures_noted(sql, settings):
-            return classify(self._read(sql, self._settings.with_values(settings))[0]).is_update
+            return self._read_statement(sql, self._settings.with_values(settings), None, binds=False).is_update
 
     def returns_rows(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Tell from the text alone whether a statement changes something and returns rows by RETURNING.
@@ -207,7 +225,7 @@ class Session:
             FlightLLMError: see `is_update`.
         """
         with self._failures_noted(sql, settings):
-            return bool(classify(self._read(sql, self._settings.with_values(settings))[0]).returning)
+            return bool(self._read_statement(sql, self._settings.with_values(settings), None, binds=False).returning)
 
     def describe(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -223,15 +241,16 @@ class Session:
             return self._described(sql, self._settings.with_values(settings), parameters)
 
     def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
-        sql, sent = self._read(sql, settings)
-        bound = sql if parameters is None else bind(sql, parameters)
-        if bound != sql:
+        read = self._read_statement(sql, settings, None, binds=False)
+        bound = read.whole.sql
+        if parameters is not None and (text := bind(read.whole, parameters)) != bound:
+            bound = text
             check_bound(bound, self._all.config.limits)
         circumstances = self._circumstances(settings, bound)
         reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
         with panics_mapped(), self._all.watch.planning(bound, circumstances.rights.blamed):
             services = self._services_of(circumstances.rights)
-            names = cache(lambda: output_names(sent))
+            names = cache(lambda: output_names(read.sent or bound))
 
             def schema_of(statement: Statement) -> pa.Schema:
                 if statement.is_update:
@@ -242,7 +261,7 @@ class Session:
                 return query.schema
 
             try:
-                found = describe(sql, services, schema_of, parameters, names)
+                found = describe(read, services, schema_of, parameters, names)
                 if plans and parameters is None and not len(found.parameters):
                     keeps, found = True, replace(found, plan=plans[0])
                 return found
@@ -289,11 +308,8 @@ class Session:
         with self._failures_noted(sql, settings):
             chosen = self._settings.with_values(settings)
             no_rows = parameters is not None and parameters.num_rows == 0
-            read, sent = self._read(sql, chosen)
-            bound = read if no_rows else bind(read, parameters)
-            if bound != read:
-                check_bound(bound, self._all.config.limits)
-            statement = classify(bound)
+            statement = self._read_statement(sql, chosen, parameters, binds=not no_rows)
+            bound = statement.whole.sql
             if statement.is_update:
                 kind = statement.kind.replace("_", " ").upper()
                 if statement.returning:
@@ -305,7 +321,7 @@ class Session:
                 )
 
             def planned(services: Services) -> Query:
-                return _plan(replace(statement, names=output_names(sent)), services, chosen)
+                return _plan(replace(statement, names=output_names(statement.sent or bound)), services, chosen)
 
             return self._started(statement.kind, sql, bound, planned, bound)
 
@@ -424,21 +440,21 @@ class Session:
             self._began(sql, cancelled, "update").finish("failed", error=str(error))
             raise
         if parameters is None:
-            yield self._update(sql, sent, bind(read, None), chosen, cancelled)
+            yield self._update(sql, sent, bind_text(read, None), chosen, cancelled)
             return
-        for text, more in bound_texts(read, parameters, self._all.functions):
-            yield self._update(sql, sent, text, chosen, cancelled, more)
+        for text, more in bound_texts(read.sql, parameters, self._all.functions):
+            yield self._update(sql, sent, ParsedText(text), chosen, cancelled, more)
 
     def _update(
         self,
         sql: str,
-        sent: str,
-        bound: str,
+        sent: ParsedText,
+        bound: ParsedText,
         settings: Settings,
         cancelled: Stop | None,
         more: Iterable[str] | None = None,
     ) -> Changed:
-        if bound != sql:
+        if bound.sql != sql:
             check_bound(bound, self._all.config.limits)
         statement = classify(bound)
         if statement.kind in _NAMES_COLUMNS:
@@ -458,9 +474,9 @@ class Session:
                 return Changed(-1)
         record = self._began(sql, cancelled, statement.kind)
         try:
-            noted = self._all.watch.changing(bound, record.query_id, self.rights.blamed)
+            noted = self._all.watch.changing(bound.sql, record.query_id, self.rights.blamed)
             stop = record.cancelled.is_set
-            with self._statement(), record.bound(), noted, self._reading(bound, self.rights, stop):
+            with self._statement(), record.bound(), noted, self._reading(bound.sql, self.rights, stop):
                 changed = change(statement, record, lambda: self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
@@ -574,7 +590,8 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
     if statement.described is not None:
         described = plan(statement.described, services, settings, names=statement.names)
         return DescribedQuery(described.planned_schema, described.schema.names)
-    query = plan(statement.query or statement.text, services, settings, names=statement.names)
+    text = statement.parsed(statement.query or statement.text)
+    query = plan(text, services, settings, names=statement.names)
     if statement.summarized and statement.query is not None:
         columns = query.schema
         query = plan(summary(statement.query, columns), services, settings)

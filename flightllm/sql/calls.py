@@ -18,9 +18,10 @@ from flightllm.sql.arguments import read_column, read_constant, read_star, split
 from flightllm.sql.names import identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
 from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.prompt_parts import Part, read_prompt_parts
-from flightllm.sql.scopes import Scopes, Table, read_scopes
-from flightllm.sql.tokens import Kind, Token, position, tokenize
+from flightllm.sql.scopes import Scopes, Table
+from flightllm.sql.tokens import Kind, Token, position
 
 NO_FIELDS = "''"
 """What the stub of a call without fields is given: DataFusion tells a function its number of rows by its arguments."""
@@ -59,7 +60,7 @@ class Extracted:
 
 
 def extract_calls(
-    sql: str,
+    text: str | ParsedText,
     registry: FunctionRegistry,
     columns_of: Callable[[str], Sequence[str]],
     columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
@@ -79,7 +80,9 @@ def extract_calls(
         SqlError: the text ends inside a string, or brackets do not match.
         AICallError: a call is malformed; says where and how it is to be written.
     """
-    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {}), _MAX_NESTING)
+    return _extract(
+        ParsedText.of(text), _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {}), _MAX_NESTING
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,14 @@ class _Catalog:
     known: dict[str, Sequence[str]]
 
 
-def _extract(sql: str, catalog: _Catalog, depth: int) -> Extracted:
+def _extract(text: ParsedText, catalog: _Catalog, depth: int) -> Extracted:
+    sql = text.sql
     if not catalog.registry.may_be_in(sql):
         return Extracted(sql, {})
-    tokens = tokenize(sql)
+    tokens = text.tokens
     if not any(_is_named_call(tokens, index, catalog.registry) for index in range(len(tokens) - 1)):
         return Extracted(sql, {})
-    extractor = _Extractor(sql, tokens, catalog, depth)
+    extractor = _Extractor(text, catalog, depth)
     return Extracted(extractor.render(0, len(tokens), 0, len(sql), depth), extractor.calls)
 
 
@@ -117,12 +121,13 @@ def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegist
 class _Extractor:
     """Extracts the calls of one statement."""
 
-    def __init__(self, sql: str, tokens: Sequence[Token], catalog: _Catalog, depth: int) -> None:
-        self._sql = sql
+    def __init__(self, text: ParsedText, catalog: _Catalog, depth: int) -> None:
+        tokens = text.tokens
+        self._sql = text.sql
         self._tokens = tokens
         self._catalog = catalog
         self._depth = depth
-        self._scopes: Scopes = read_scopes(sql, tokens)
+        self._scopes: Scopes = text.scopes
         self._aggregates = Aggregates(tokens, self._scopes.closing)
         self.calls: dict[str, AICall] = {}
         self._nulls_last = ends_of_answers(tokens, self._scopes.closing, self._is_call)
@@ -368,7 +373,7 @@ class _Extractor:
         if catalog.columns_of_query is None or self._depth == 0:
             raise AICallError(f"{alias} is a subquery: name its columns instead of {alias}.*")
         if query not in catalog.known:
-            catalog.known[query] = catalog.columns_of_query(_extract(query, catalog, self._depth - 1))
+            catalog.known[query] = catalog.columns_of_query(_extract(ParsedText(query), catalog, self._depth - 1))
         return catalog.known[query]
 
     def _error(self, index: int, message: str) -> AICallError:

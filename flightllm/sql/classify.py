@@ -13,11 +13,12 @@ from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import identifier, read_name, read_parts
 from flightllm.sql.object_statements import read_object_statement
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.place_statements import read_place_statement
 from flightllm.sql.row_change import RowChange
 from flightllm.sql.row_changes import read_insert_tail, read_merge, read_row_change
 from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
-from flightllm.sql.tokens import Kind, Token, closing_parenthesis, tokenize
+from flightllm.sql.tokens import Kind, Token, closing_parenthesis
 
 SETTING_PREFIX = "flightllm"
 ANSWER_CACHE = TableName("system", "cache")
@@ -33,15 +34,16 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
 _QUERY_WORDS = ("select", "with", "values")
 
 
-def classify(sql: str) -> Statement:
-    """Say what kind of statement `sql` is and return its parts; nothing is planned or executed.
+def classify(text: str | ParsedText) -> Statement:
+    """Say what kind of statement a text is and return its parts; nothing is planned or executed.
 
     Raises:
         SqlError: the text is empty, holds several statements, or a part is missing.
         UnsupportedError: the server does not run this kind of statement.
     """
-    tokens = _one_statement(tokenize(sql))
-    return _StatementReader(sql, tokens).statement()
+    parsed = ParsedText.of(text)
+    tokens = _one_statement(parsed.tokens)
+    return replace(_StatementReader(parsed.sql, tokens).statement(), source=parsed)
 
 
 def _one_statement(tokens: Sequence[Token]) -> Sequence[Token]:

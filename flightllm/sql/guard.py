@@ -21,7 +21,8 @@ from flightllm.common.text import check_well_formed
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError, PermissionDeniedError, UnsupportedError
 from flightllm.sql.expanding import expanded
-from flightllm.sql.tokens import Kind, Token, position, tokenize
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.tokens import Kind, Token, position
 
 _WEIGHTS = {
     "operators": 2,
@@ -250,7 +251,7 @@ def check_text(sql: str, limits: LimitsConfig) -> None:
         raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
 
 
-def check_sql(sql: str, limits: LimitsConfig) -> None:
+def check_sql(text: str | ParsedText, limits: LimitsConfig) -> None:
     """Check that DataFusion can plan `sql` safely.
 
     Raises:
@@ -261,9 +262,10 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
         PermissionDeniedError: it has a hidden name of a table.
         UnsupportedError: it says TABLESAMPLE, which DataFusion parses and then ignores.
     """
-    check_text(sql, limits)
-    check_bound(sql, limits)
-    tokens = tokenize(sql)
+    parsed = ParsedText.of(text)
+    check_text(parsed.sql, limits)
+    check_bound(parsed, limits)
+    tokens = parsed.tokens
     meter = _Meter()
     weight = meter.read(tokens)
     if weight > limits.sql_terms:
@@ -278,7 +280,7 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
         )
 
 
-def check_bound(sql: str, limits: LimitsConfig) -> None:
+def check_bound(text: str | ParsedText, limits: LimitsConfig) -> None:
     """Check once more a text that `check_sql` let pass, now that it has values in place of its parameters.
 
     A value is a single literal, which adds no depth. But DataFusion takes one in single quotes for a name in FROM, and
@@ -287,7 +289,8 @@ def check_bound(sql: str, limits: LimitsConfig) -> None:
     Raises:
         FlightLLMError: as `check_sql` does.
     """
-    tokens = tokenize(sql)
+    parsed = ParsedText.of(text)
+    sql, tokens = parsed.sql, parsed.tokens
     _check_names(sql, tokens)
     _check_table_functions(sql, tokens)
     _check_sizes(sql, tokens, limits.memory_bytes)

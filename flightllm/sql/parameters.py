@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from flightllm.errors import LimitExceededError, SqlError
 from flightllm.sql.literals import count_items, literal, no_literal
-from flightllm.sql.tokens import Kind, Token, tokenize
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.tokens import Kind, Token
 
 _T = TypeVar("_T")
 _MOST = 65_535
@@ -19,15 +20,15 @@ The text is read as often as any other, and the values of a list are planned one
 """
 
 
-def parameter_names(sql: str) -> tuple[str, ...]:
-    """Return the names of the values that `sql` takes: those of `:name` and `$name`, else `0`, `1`, ….
+def parameter_names(text: str | ParsedText) -> tuple[str, ...]:
+    """Return the names of the values that `text` takes: those of `:name` and `$name`, else `0`, `1`, ….
 
     There are as many as `?`, as the highest n of `$n`, or as different names, in the order in which these come.
 
     Raises:
         SqlError: kinds of placeholders are mixed, or there are too many.
     """
-    return _names(_placeholders(sql))
+    return _names(_placeholders(text))
 
 
 def count_parameters(sql: str) -> int:
@@ -61,8 +62,14 @@ def each_row(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
         yield from (batch.slice(i, 1) for i in range(batch.num_rows))
 
 
-def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
-    """Return `sql` with every placeholder replaced by the literal of its value; `parameters` has one row.
+def bind_text(text: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
+    """Bind parameters as `bind` does; the same object comes back where the text has none."""
+    bound = bind(text, parameters)
+    return text if bound == text.sql else ParsedText(bound)
+
+
+def bind(text: str | ParsedText, parameters: pa.RecordBatch | None) -> str:
+    """Return a text with every placeholder replaced by the literal of its value; `parameters` has one row.
 
     `?` take the columns from left to right, `$n` the n-th column; `:name` and `$name` the one of their name, or where
     columns are named otherwise, the one in the place of their name among all.
@@ -71,14 +78,15 @@ def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
         SqlError: the number of values or rows does not fit, or a value's type has no literal; names the column.
         LimitExceededError: the values are too many or too large to stand in a statement's text.
     """
-    placeholders = _placeholders(sql)
+    text = ParsedText.of(text)
+    placeholders = _placeholders(text)
     names = _names(placeholders)
     wanted = len(names)
     given = parameters.num_columns if parameters is not None else 0
     if wanted != given:
         raise SqlError(f"the statement takes {wanted} parameters, but {given} are bound")
     if parameters is None or not placeholders:
-        return sql
+        return text.sql
     if parameters.num_rows != 1:
         raise SqlError(f"one row of parameters was expected, not {parameters.num_rows}")
     if sorted(names) == sorted(parameters.schema.names):
@@ -90,7 +98,7 @@ def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
     literals = [_read(parameters, column, literal) for column in range(given)]
     if (found := sum(len(literals[column]) for column in columns)) > _MOST_TEXT:
         raise _too_much(f"are {found:,} characters of SQL text", f"{_MOST_TEXT:,}")
-    return with_parameters(sql, literals.__getitem__)
+    return with_parameters(text.sql, literals.__getitem__)
 
 
 def _too_much(found: str, most: str) -> LimitExceededError:
@@ -99,8 +107,8 @@ def _too_much(found: str, most: str) -> LimitExceededError:
     )
 
 
-def _placeholders(sql: str) -> list[Token]:
-    return [token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER]
+def _placeholders(text: str | ParsedText) -> list[Token]:
+    return [token for token in ParsedText.of(text).tokens if token.kind is Kind.PLACEHOLDER]
 
 
 def _indexes(placeholders: list[Token], names: tuple[str, ...]) -> list[int]:

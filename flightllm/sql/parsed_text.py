@@ -28,7 +28,20 @@ class ParsedText:
 
     def __init__(self, sql: str) -> None:
         self.sql = sql
-        self.tokens: Sequence[Token] = tokenize(sql)
+
+    @classmethod
+    def of(cls, text: "str | ParsedText") -> "ParsedText":
+        """Return a text that is parsed already, or parse one."""
+        return text if isinstance(text, ParsedText) else ParsedText(text)
+
+    @cached_property
+    def tokens(self) -> Sequence[Token]:
+        """Return the tokens.
+
+        Raises:
+            SqlError: the text cannot be split into tokens; see `tokenize`.
+        """
+        return tokenize(self.sql)
 
     @cached_property
     def words(self) -> frozenset[str]:

@@ -9,10 +9,10 @@ from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_constant, split_arguments
 from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.on_conditions import JOIN_KINDS, OnConditions
-from flightllm.sql.scopes import read_scopes
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.search_queries import SearchQueries
 from flightllm.sql.source_tokens import SourceTokens, Span
-from flightllm.sql.tokens import Kind, tokenize
+from flightllm.sql.tokens import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class Pairs:
     query: str
 
 
-def replace_semantic_joins(sql: str, registry: FunctionRegistry, find: Callable[[SemanticJoin], Pairs]) -> str:
+def replace_semantic_joins(
+    text: str | ParsedText, registry: FunctionRegistry, find: Callable[[SemanticJoin], Pairs]
+) -> str:
     """Replace each search after ON by an equality with the rows that `find` found; return the new SQL.
 
     `find` runs each search for all queries and stores the pairs in a table. Other text stays as it is.
@@ -56,9 +58,11 @@ def replace_semantic_joins(sql: str, registry: FunctionRegistry, find: Callable[
         AICallError: the join is not of the form `JOIN table [AS] alias ON search('index', expression, …) [AND …]`, or
             the queries come from the language model or can differ from run to run.
     """
+    parsed = ParsedText.of(text)
+    sql = parsed.sql
     if not any(function.backend == SEARCH and function.name in sql.lower() for function in registry.ai_functions()):
         return sql
-    reader = _JoinReader(sql, registry)
+    reader = _JoinReader(parsed, registry)
     parts, copied = [], 0
     for call in reader.searches():
         joined = reader.read_table(call)
@@ -108,10 +112,10 @@ class _Arguments:
 class _JoinReader:
     """Reads the joins of one statement; a call is named by the index of the function's token."""
 
-    def __init__(self, sql: str, registry: FunctionRegistry) -> None:
-        self._tokens = tokenize(sql)
-        scopes = read_scopes(sql, self._tokens)
-        self._source = SourceTokens(sql, self._tokens, scopes.closing)
+    def __init__(self, text: ParsedText, registry: FunctionRegistry) -> None:
+        self._tokens = text.tokens
+        scopes = text.scopes
+        self._source = SourceTokens(text.sql, self._tokens, scopes.closing)
         self._conditions = OnConditions(self._source)
         self._queries = SearchQueries(self._source, scopes, registry)
         self._registry = registry

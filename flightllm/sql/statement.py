@@ -9,6 +9,7 @@ from flightllm.common.names import TableName
 from flightllm.sql.grants import Grant, Policy
 from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.row_change import RowChange
 
 StatementKind = Literal[
@@ -90,6 +91,20 @@ class Statement:
     """Of the columns of its query that have no alias."""
     keys: Keys = NO_KEYS
     """That CREATE TABLE declares; a foreign one may leave out the columns that it refers to."""
+
+    source: ParsedText | None = field(default=None, compare=False, repr=False)
+    """The whole text, parsed once, of a statement that stands by itself."""
+    sent: ParsedText | None = field(default=None, compare=False, repr=False)
+    """The text as the client sent it, where a session read the statement."""
+
+    @property
+    def whole(self) -> ParsedText:
+        """Return the whole text, with the comments and `;` around the statement."""
+        return self.source or ParsedText(self.text)
+
+    def parsed(self, text: str) -> ParsedText:
+        """Return a text of the statement's parts; the one that is parsed already where it is the whole statement."""
+        return self.source if self.source is not None and self.source.sql == text else ParsedText(text)
 
     @property
     def is_update(self) -> bool:

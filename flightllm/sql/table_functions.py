@@ -8,8 +8,9 @@ from flightllm.functions.call import SEARCH
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
-from flightllm.sql.scopes import NO_ALIAS, Scopes, read_scopes
-from flightllm.sql.tokens import Kind, Token, position, tokenize
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.scopes import NO_ALIAS, Scopes
+from flightllm.sql.tokens import Kind, Token, position
 
 _CONSTANT_WORDS = ("null", "true", "false", "array", "make_array")
 
@@ -22,16 +23,19 @@ class TableCall:
     index: str
 
 
-def replace_table_functions(sql: str, registry: FunctionRegistry, table: Callable[[TableCall], str]) -> str:
+def replace_table_functions(
+    text: str | ParsedText, registry: FunctionRegistry, table: Callable[[TableCall], str]
+) -> str:
     """Return SQL in which `table` says for each search in FROM what stands in its place; other text stays as it is.
 
     Raises:
         AICallError: an argument is no constant.
     """
+    parsed = ParsedText.of(text)
+    sql = parsed.sql
     if not any(function.backend == SEARCH and function.name in sql.lower() for function in registry.ai_functions()):
         return sql
-    tokens = tokenize(sql)
-    scopes = read_scopes(sql, tokens)
+    tokens, scopes = parsed.tokens, parsed.scopes
     parts, start = [], 0
     for index, token in enumerate(tokens):
         function = registry.get(token.text) if token.kind is Kind.WORD else None
