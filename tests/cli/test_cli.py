@@ -180,7 +180,7 @@ def test_doctor_checks_every_package_of_an_extra() -> None:
     for extra, packages in EXTRAS.items():
         wanted = {re.split(r"[=<>\[]", line)[0] for line in project["optional-dependencies"][extra]}
         assert set(packages) == wanted
-    assert {*project["optional-dependencies"]} - {*EXTRAS} == {"bench", "docs", "test"}
+    assert {*project["optional-dependencies"]} - {*EXTRAS} == {"bench", "dev", "docs", "test"}
 
 
 class _Models(BaseHTTPRequestHandler):
