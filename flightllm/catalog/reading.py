@@ -10,8 +10,9 @@ from flightllm.common.limits import over_limit
 from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError, SqlError
+from flightllm.sql.complexity import measure
 from flightllm.sql.expanding import expanded
-from flightllm.sql.guard import NESTED_QUERIES, weigh
+from flightllm.sql.guard import NESTED_QUERIES
 from flightllm.sql.tokens import tokenize
 
 _VIEW_DEPTH = 8
@@ -33,9 +34,9 @@ def read_by(view: Entry) -> Reads:
 
 def _read(query: str) -> Reads:
     tokens = tokenize(query)
-    weight, found = weigh(tokens), expanded(tokens)
-    parts = found.parts + weight.total // _PART_TERMS
-    return Reads(Weight(weight.deepest, parts, found.nested), found.tables, found.levels)
+    complexity, found = measure(tokens), expanded(tokens)
+    parts = found.parts + complexity.total // _PART_TERMS
+    return Reads(Weight(complexity.deepest, parts, found.nested), found.tables, found.levels)
 
 
 def ordered(view: Entry, below: Callable[[Entry], Iterable[Entry]]) -> list[Entry]:

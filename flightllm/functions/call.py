@@ -100,9 +100,9 @@ class AICall:
         return self.output
 
     @property
-    def backing(self) -> str:
+    def binding(self) -> str:
         """Return what tells those that answer calls apart: the backend, and of language models which one."""
-        return backing_of(self.model) if self.backend == MODEL else self.backend
+        return binding_of(self.model) if self.backend == MODEL else self.backend
 
     def max_tokens(self, fields: Sequence[tuple[str, str]]) -> int | None:
         """Return the bound on the answer to one prompt's named values, where it is not that of the parameters."""
@@ -122,8 +122,8 @@ class AICall:
         return prompt_format.render(self.instruction, self.asked, fields, fields_first=fields_first)
 
 
-def backing_of(model: str | None) -> str:
-    """Return the `AICall.backing` of calls of a language model."""
+def binding_of(model: str | None) -> str:
+    """Return the `AICall.binding` of calls of a language model."""
     return MODEL if model is None else f"{MODEL} {model}"
 
 

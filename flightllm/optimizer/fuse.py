@@ -68,8 +68,8 @@ def _gains(parts: _Parts) -> bool:
 
     All are of one model or backend; searches are done for all rows together.
     """
-    backings = {call.ai.backing for call in parts.calls}
-    if len(backings) > 1 or SEARCH in backings:
+    bindings = {call.ai.binding for call in parts.calls}
+    if len(bindings) > 1 or SEARCH in bindings:
         return False
     return bool(parts.conditions) or any(_answers(c.when, parts.width) for c in parts.calls)
 

@@ -12,9 +12,9 @@ from flightllm.plan.stages import (
     Condition,
     GroupLimited,
     Limit,
-    Numbered,
     Operator,
     Relational,
+    RowIdStage,
     United,
     stage_frame,
 )
@@ -24,7 +24,7 @@ _MOST_PROMPT = 1_000
 
 
 def explain_stages(stage: Relational, context: SessionContext, *, folded: bool = True) -> list[tuple[str, str]]:
-    """Return (title, text) of each stage and operator, the last to run first; `context` holds the joints.
+    """Return (title, text) of each stage and operator, the last to run first; `context` holds the stage inputs.
 
     Stages that are not folded are shown as they are before DataFusion optimizes them, so that nothing is evaluated.
     """
@@ -37,31 +37,35 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
     plan = logical.display_indent()
     how = "batch by batch as answers arrive" if stage.streams else "all at once"
     yield f"stage {name}", f"runs {how}\n{plan}"
-    for joint in stage.inputs:
-        title = joint.table.rsplit(".", 1)[-1]
-        match joint:
+    for stage_input in stage.inputs:
+        title = stage_input.table.rsplit(".", 1)[-1]
+        match stage_input:
             case Operator():
-                yield f"ai operator {title}", _operator(joint, context)
-            case Numbered():
+                yield f"ai operator {title}", _operator(stage_input, context)
+            case RowIdStage():
                 yield f"numbered rows {title}", "kept, so that several stages can read them"
             case Limit():
-                limit = "no limit" if joint.limit is None else f"stops after {joint.limit} rows"
-                yield f"limit {title}", f"skips {joint.offset} rows, {limit}"
+                limit = "no limit" if stage_input.limit is None else f"stops after {stage_input.limit} rows"
+                yield f"limit {title}", f"skips {stage_input.offset} rows, {limit}"
             case GroupLimited():
-                yield f"group limit {title}", _group_limit(joint)
-                yield from _explain(joint.chain, context, f"of {title}", folded=folded)
+                yield f"group limit {title}", _group_limit(stage_input)
+                yield from _explain(stage_input.chain, context, f"of {title}", folded=folded)
             case United():
                 yield f"union {title}", "one input after the other, as long as rows are wanted"
-                for number, input_ in enumerate(joint.inputs, start=1):
+                for number, input_ in enumerate(stage_input.inputs, start=1):
                     yield from _explain(input_, context, f"{number} below {title}", folded=folded)
                 continue
-        yield from _explain(joint.input, context, f"below {title}", folded=folded)
+        yield from _explain(stage_input.input, context, f"below {title}", folded=folded)
 
 
-def _group_limit(joint: GroupLimited) -> str:
-    rows = "one row" if joint.count == 1 else f"{joint.count} rows"
-    whole = "" if joint.limit is None else f", and all once {joint.limit} rows are there"
-    group = f"each group of equal values in its last {joint.keys} columns" if joint.keys else "all rows as one group"
+def _group_limit(stage_input: GroupLimited) -> str:
+    rows = "one row" if stage_input.count == 1 else f"{stage_input.count} rows"
+    whole = "" if stage_input.limit is None else f", and all once {stage_input.limit} rows are there"
+    group = (
+        f"each group of equal values in its last {stage_input.keys} columns"
+        if stage_input.keys
+        else "all rows as one group"
+    )
     return f"asks about a few rows of a group at a time and is done with it after {rows}: {group}{whole}"
 
 
