@@ -1,15 +1,15 @@
-"""How an engine's window is shared by the queries that ask it at the same time."""
+"""Share an engine's window among concurrent queries."""
 
 import threading
 from collections.abc import Callable
 
 
 class Shares:
-    """The prompts that one engine may answer at once, shared by all its callers. Safe to use from several threads.
+    """The prompts that one engine can answer at once, shared by all callers. Thread-safe.
 
-    A caller may have its equal part at any time, and what the others do not want; what it has beyond its part goes to
-    those who want theirs as its answers come, first to who has waited longest. So ten prompts wait for a few answers,
-    never for another query's end.
+    A caller can use its equal part at any time, and also the part that other callers do not want. When a caller with
+    more than its part gets answers, the freed room goes to callers below their part, the longest waiting first. So a
+    query of ten prompts waits only for a few answers, never for the end of another query.
     """
 
     def __init__(self, size: int) -> None:
@@ -21,19 +21,31 @@ class Shares:
 
     @property
     def in_flight(self) -> int:
-        """Return how many prompts are being answered."""
+        """Return how many prompts the engine is answering."""
         with self._lock:
             return self._total
 
     def open(self, wake: Callable[[], None]) -> "Share":
-        """Return a caller's share, to be closed at its end; `wake` is called once it may get what it did not."""
+        """Return a caller's share, which the caller must close; `wake` is called when there can be more room for it."""
         share = Share(self, wake)
         with self._lock:
             self._open.append(share)
         return share
 
     def take(self, share: "Share", most: int, step: int) -> int:
-        """Count up to `most` prompts, a multiple of `step` of them, as being answered for a share; return how many."""
+        """Reserve room for up to `most` prompts, a multiple of `step`, for a share; return how many.
+
+        A share can take the larger of two numbers: `min(free - before, part - held)` and `free - all wants`. `before`
+        is what longer waiting shares want. With `size` 12, three shares (`part` 4), A waiting longest, and C asking:
+
+        | share | held | wants |
+        |---|---|---|
+        | A | 2 | 2 |
+        | B | 5 | 0 |
+        | C | 1 | 3 |
+
+        Here 4 places are free and `before` is 2, so C gets min(2, 3) = 2 places now.
+        """
         with self._lock:
             part = max(step, self._size // len(self._open))
             wanting = {other: max(0, part - other.held) for other in self._open if other.since and other is not share}
@@ -50,12 +62,12 @@ class Shares:
         return room
 
     def _line_up(self, share: "Share") -> None:
-        """Put a share last among those who want more; the caller holds the lock."""
+        """Put a share last among the shares that wait for room; the caller holds the lock."""
         self._asked += 1
         share.since = self._asked
 
     def give_back(self, share: "Share", count: int) -> None:
-        """Count prompts as answered, or as not asked after all."""
+        """Release the room of prompts that were answered, or were not sent."""
         with self._lock:
             share.held -= count
             self._total -= count
@@ -66,7 +78,7 @@ class Shares:
             other.wake()
 
     def close(self, share: "Share") -> None:
-        """Share among the others; what the engine still answers for it counts until it is given back."""
+        """Divide the window among the other shares; prompts in flight of the closed share count until given back."""
         with self._lock:
             if share in self._open:
                 self._open.remove(share)
@@ -79,7 +91,10 @@ class Shares:
 
 
 class Share:
-    """One caller's part: how much is in use, and since when it wants more, by count; 0 where it got all it wanted."""
+    """One caller's share of the window: `held` prompts, and `since`, its number in the order of waiting shares.
+
+    `since` is 0 for a share that got all the room that it wanted.
+    """
 
     def __init__(self, shares: Shares, wake: Callable[[], None]) -> None:
         self._shares = shares
@@ -88,19 +103,19 @@ class Share:
         self.since = 0
 
     def take(self, most: int, step: int = 1) -> int:
-        """Return how many of `most` prompts may be asked now, a multiple of `step`; they count until given back."""
+        """Reserve room for up to `most` prompts, a multiple of `step`; return how many, and give them back later."""
         return self._shares.take(self, most, step)
 
     def give_back(self, count: int) -> None:
-        """Say that prompts were answered."""
+        """Release the room of answered prompts."""
         self._shares.give_back(self, count)
 
     def leave(self, count: int) -> None:
-        """Say that there were no prompts to ask for so much of what was taken."""
+        """Release taken room for which there were no prompts, and stop waiting for more."""
         if count:
             self.since = 0
             self._shares.give_back(self, count)
 
     def close(self) -> None:
-        """Ask no more. Idempotent."""
+        """Stop using the window. Idempotent."""
         self._shares.close(self)
