@@ -1,8 +1,8 @@
-"""`e2_batch`: whole prefix groups are given out ahead, in sizes that balance predicted time, and stolen at the end.
+"""`e2_batch`: assign whole prefix groups to replicas in advance, balance the predicted time, and steal at the end.
 
-The planner knows the prompts to come. They are lined up by the tree and cut into one run for each replica, so long that
-all are busy equally long with what they had before, at places where little is computed twice. What continues a group
-that a replica works on goes there. A few prompts are routed one by one, as by `e2`.
+The planner knows the next prompts. It sorts them by the prefix tree and cuts them into one run for each replica. With
+their earlier work included, all replicas then are busy for the same time. The cuts are at places where few tokens are
+computed twice. Prompts that continue a replica's group go to this replica. `e2` routes small numbers of prompts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from flightllm.router.spread import spread
 from flightllm.router.steal import steal
 
 FEW: Final = 4
-"""Prompts for each replica, up to which each is routed by itself."""
+"""Up to this many prompts for each replica, `e2` routes each prompt by itself."""
 
 
 class E2Batch:
-    """Spread many prompts at once, and move them where a replica has none left. One thread at a time.
+    """A policy that spreads many prompts at once, and moves prompts to replicas that have run dry.
 
-    `few` routes a few.
+    The policy `few` routes small numbers of prompts. One thread at a time.
     """
 
     def __init__(self, fleet: Fleet, few: Router) -> None:
@@ -45,11 +45,11 @@ class E2Batch:
         return [self.fleet.open[prompt.key].replica for prompt in prompts]
 
     def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
-        """Take from the longest queue what balances both; see `Router.steal`."""
+        """Take prompts from the longest queue so that both replicas are balanced; see `Router.steal`."""
         return steal(self.fleet, idle, queues, now)
 
     def _spread(self, prompts: Sequence[Prompt], now: float) -> None:
-        """Divide prompts of one priority, which go before those of lower ones."""
+        """Divide prompts of one priority among the replicas, after the more urgent prompts that they have."""
         fleet = self.fleet
         line = Line.of(fleet, prompts)
         ahead = fleet.ahead(prompts[0].priority)
@@ -58,5 +58,5 @@ class E2Batch:
 
 
 def create(fleet: Fleet) -> E2Batch:
-    """Make the policy."""
+    """Return the policy."""
     return E2Batch(fleet, create_router("e2", fleet))

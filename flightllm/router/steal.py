@@ -1,4 +1,4 @@
-"""Give a replica that has run dry a part of what waits for another one."""
+"""Move waiting prompts from a loaded replica to a replica that has run dry."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from flightllm.router.stretch import find_stretch
 
 
 def steal(fleet: Fleet, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
-    """Move neighbours from a queue to another replica, if both are done sooner then; return them in order.
+    """Move neighbouring prompts from a queue to the replica `idle` if both replicas then finish earlier.
 
-    The queue is the one with the most time waiting in it, of the most urgent prompts; less urgent work is in nobody's
-    way. How far a replica is with what it is answering nobody knows: the one that gives is taken to be half through
-    with it, the one that gets to have it all before it. So nothing is moved back and forth, and little before a replica
-    has really run dry. What a lost replica leaves is its query's to send again.
+    Return the moved prompts in order. The source is the queue with the most predicted seconds of the most urgent
+    prompts; less urgent prompts do not count, because they delay no other prompt.
+
+    The progress of prompts in flight is unknown. The source counts as half done with its prompts in flight, and `idle`
+    as not begun. So prompts do not move back and forth, and few move before a replica has really run dry. The prompts
+    of a lost replica are not moved: their query sends them again.
     """
     if not fleet.is_up(idle):
         return []
