@@ -1,4 +1,4 @@
-"""Stream a prompt's KV chunks to an engine: each is decoded while the next one travels."""
+"""Stream a prompt's KV chunks to an engine: each is decoded while the next one is transferred."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an engine's KV chunks come from, and how they are chosen; one for all its requests."""
+    """The link, codecs and policy of an engine's loads; all requests of the engine share it."""
 
     link: Link
     codecs: Mapping[str, Codec]
-    """By name, those that can be decoded here; what is held in others is not asked for."""
+    """The codecs that can be decoded here, by name; bitstreams of other codecs are not fetched."""
     policy: Policy
     prefill: Prefill
     device: str = "cpu"
-    """Where layers are decoded to."""
+    """The device of decoded layers."""
 
 
 class Fetch:
-    """An iterator of chunks in order; then, unless all came, of one `Recompute` for the rest.
+    """An iterator over chunks in order, then a `Recompute` for the rest if not all chunks came.
 
-    Never raises for what a store does or holds. Close it where it is not iterated to its end. One thread at a time.
+    It never raises an error of a store or for damaged data. The caller must close it unless it is iterated to its end.
+    One thread at a time can use it.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Fetch:
 
     @property
     def figures(self) -> FetchFigures:
-        """Return what was done until now."""
+        """Return the figures so far."""
         end, ahead = self._end, self._ahead
         return FetchFigures(
             chunks=dict(self._counts),
@@ -78,7 +79,7 @@ class Fetch:
         )
 
     def close(self) -> None:
-        """End what is under way, unless others wait for it too. Idempotent."""
+        """Leave running transfers; they end unless other requests wait for them. Idempotent."""
         self._items.close()
 
     def __iter__(self) -> Self:
@@ -94,7 +95,7 @@ class Fetch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what is under way."""
+        """Leave running transfers."""
         self.close()
 
     def _fetched(self) -> Generator[Loaded | Recompute, None, None]:
@@ -119,13 +120,15 @@ class Fetch:
             ahead.close()
 
     def _decoded(self, arrived: Arrived) -> Loaded | Recompute:
-        """Return a chunk whose bitstream was found to be sound; else that it is to be computed, with all after it."""
+        """Return the chunk if its bitstream is valid; else a `Recompute` for it and all later tokens."""
         chunk, codec, size = arrived.chunk, arrived.codec, len(arrived.data)
         layers = self._timed(arrived)
         try:
             first = next(layers, None)
             if first is None or first.shape[1] != chunk.tokens:
-                raise BitstreamError(f"a KV chunk of {chunk.tokens} tokens came with another number of them")
+                raise BitstreamError(
+                    f"the bitstream of a KV chunk of {chunk.tokens} tokens has another number of tokens"
+                )
         except FlightLLMError as error:
             rest = Recompute(max(self._have, chunk.start), self._stop, "damaged")
             _log.warning("kv chunks are computed instead", reason="damaged", codec=codec, error=str(error))
@@ -136,7 +139,7 @@ class Fetch:
         return Loaded(chunk, codec, chain((first,), layers))
 
     def _timed(self, arrived: Arrived) -> Generator[torch.Tensor, None, None]:
-        """Decode layer by layer, and learn how long that takes."""
+        """Decode layer by layer, and measure the time."""
         seconds, tokens = 0.0, arrived.chunk.tokens
         layers = self._source.codecs[arrived.codec].layers(arrived.data, self._source.device)
         while True:
@@ -160,10 +163,10 @@ def fetch(
     elapsed: float = 0.0,
     limit_seconds: float | None = None,
 ) -> Fetch:
-    """Stream chunks of a prompt that has its first `have` tokens, as `source` chooses.
+    """Stream the chunks of a prompt whose first `have` tokens are available, as `source` chooses.
 
-    `chunks` are all that may be of use, by where they end; those come that are held and follow one another. With
-    `slo_seconds` all is to be there within that time, of which `elapsed` have passed already. Chunks that have not
-    come after `limit_seconds`, counted in the same way, are to be computed: a store that hangs is waited for no longer.
+    `chunks` are all usable chunks, sorted by their ends; the fetch takes held chunks that follow each other.
+    `slo_seconds` is the time limit for the whole fetch, of which `elapsed` seconds have passed. Chunks that have not
+    come after `limit_seconds` (with the same start) are computed, so a hanging store cannot block the engine.
     """
     return Fetch(chunks, source, have, slo_seconds, elapsed, limit_seconds)
