@@ -31,7 +31,7 @@ _FORMAT = 1
 class Profile:
     """The profile of one model: layers × keys and values × channels.
 
-    `rotation` is of shape (layers, 2, heads, head_dim, head_dim), or empty without rotation; `mean` and `weight` of (layers, 2,
+    `rotation` is of shape (layers, 2, heads, head_dim, head_dim), or empty; `mean` and `weight` of (layers, 2,
     channels); `anchors` of (layers, 2, channels, 256) and `differences` of (levels, layers, 2, channels, 256) hold
     frequencies that add up to 4,096.
     """

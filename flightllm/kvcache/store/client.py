@@ -167,7 +167,7 @@ class FlightStore:
         """Return the message for a status."""
         text = str(error)
         if isinstance(error, flight.FlightUnauthenticatedError):
-            return f"the KV store at {self._uri} requires a valid token or user; it got no valid one"
+            return f"the KV store at {self._uri} asks who you are: give a valid token, or a user and password"
         if isinstance(error, flight.FlightTimedOutError):
             return f"the KV store at {self._uri} did not answer within {self._timeout:g} seconds"
         if isinstance(error, flight.FlightUnavailableError) and "handshake failed" in text.lower():

@@ -19,10 +19,10 @@ traces, 8 gave fewer late prompts than 2 or 4, and as few as larger factors. The
 class Adaptive:
     """The adaptive policy of CacheGen, with two additions (`fallback` and `headroom`).
 
-    With an SLO it chooses text (computing, which is exact) if that is in time, else the best codec that is in time,
-    else the fastest codec. Without an SLO it chooses the fastest of the default codec, better codecs, and text. Better
-    codecs are faster on a fast link, because they are less work to decode; text is faster for short prompts and on slow
-    links. The published policy is `Adaptive(ladder, fallback=False, headroom=1.0)`.
+    With an SLO it chooses text (computing, which is exact) if that is in time. Else it chooses the best codec that is
+    in time, or the fastest codec if no codec is. Without an SLO it chooses the fastest of the default codec, better
+    codecs, and text. Better codecs are faster on a fast link, because they are less work to decode; text is faster for
+    short prompts and on slow links. The published policy is `Adaptive(ladder, fallback=False, headroom=1.0)`.
     """
 
     ladder: Ladder
