@@ -218,8 +218,8 @@ def _check_masks(masks: Collection[str], masked: pa.Schema, table: pa.Schema) ->
     for found, column in zip(masked, table, strict=True):
         if column.name in masks and not _fits(found.type, column.type):
             raise SqlError(
-                f"the mask of the column {column.name!r} has the type {found.type}, but the column has {column.type}: write"
-                " CAST(… AS …), NULL, or a value of the column's type"
+                f"the mask of the column {column.name!r} has the type {found.type}, but the column has {column.type}:"
+                " write CAST(… AS …), NULL, or a value of the column's type"
             )
 
 

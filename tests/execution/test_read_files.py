@@ -74,7 +74,7 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     for place, message in (
         (f"read_csv('{tmp_path}/closed.csv')", "no folder in"),
         (f"'{folder}/../closed.csv'", "no folder in"),
-        (f"read_csv('{x}', foo => 1)", "'foo' is no option of CSV files; write one of"),
+        (f"read_csv('{x}', foo => 1)", "'foo' is not an option of CSV files; write one of"),
         (f"read_csv('{x}', ';')", "an option is a name and a constant: write read_csv"),
         ("read_csv(a)", "its first argument is a path in single quotes"),
         ("read_csv()", "a path"),
