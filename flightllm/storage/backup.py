@@ -104,7 +104,7 @@ def _named(source: Path, text: str, files_of: Callable[[Any], _Files]) -> _Files
         return files_of(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInputError(
-            f"{source / MANIFEST} is damaged, so nothing was copied: start the server for advice"
+            f"{source / MANIFEST} is damaged, so nothing was copied: move {source} away to back up the rest"
         ) from error
 
 
