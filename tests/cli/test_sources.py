@@ -229,7 +229,7 @@ def test_a_bad_spreadsheet_of_a_folder(tmp_path: Path) -> None:
     assert found == [("good", "good.csv")]
     assert len(notes) == 1
     assert notes[0].startswith(f"left out: {tmp_path}/bad.xlsx: it is no spreadsheet that can be read: ")
-    with pytest.raises(ConfigError, match=r"bad\.xlsx: it is no spreadsheet"):
+    with pytest.raises(ConfigError, match=r"bad\.xlsx: it cannot be read as a spreadsheet"):
         names(tmp_path / "bad.xlsx")
 
 
