@@ -180,7 +180,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call asks the model, and how the model's text becomes a value."""
+    """The question that a call asks the model, and the parser of the model's text."""
 
     instruction: str
     """The text that the model gets before the fields; it never contains values of a row."""

@@ -306,7 +306,7 @@ class _Binder:
                 self._given[target] = argument
 
     def _field_names(self, arguments: Sequence[Argument]) -> frozenset[str]:
-        """Return the names in the prompt's braces, in lower case, that are not names of column arguments."""
+        """Return the names in the prompt's braces, in lower case, except names of column arguments."""
         referred: set[str] = set()
         columns: set[str] = set()
         for argument in arguments:

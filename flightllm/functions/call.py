@@ -75,7 +75,7 @@ class AICall:
     what was expected."""
     on_error: str
     model: str | None = None
-    """The language model's name in SQL; None is the server's own model."""
+    """The language model's name in SQL; None for the server's own model."""
     backend: Backend = MODEL
     joined: bool = field(default=False, kw_only=True, compare=False)
     """True where SQL builds the prompt from texts and values, as in `'Is ' || a || ' red?'` or `PROMPT('Is {0} red?',

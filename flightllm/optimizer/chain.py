@@ -77,7 +77,7 @@ def whole(node: Node) -> Chain:
 
 
 def peel(node: Node, functions: Functions, *, filters: bool = True, nested: bool = True) -> Chain | None:
-    """Take apart `node` down to the lowest AI operator below only row-wise nodes; return None without an AI operator.
+    """Take apart `node` down to its lowest AI operator below row-wise nodes; None where it has no AI operator.
 
     The chain ends at a node with a volatile expression or a window function. Without `filters`, it also ends at a
     filter. Without `nested`, it ends below an operator whose arguments read the answers of a lower one.

@@ -1,7 +1,7 @@
 """Ask about a window partition's rows only until enough pass for a condition on row_number().
 
 Filter(n <= 2, Project(row_number() OVER (PARTITION BY k ORDER BY b) AS n, Filter(f(a), AiMap(a, x))))
-  →  the same over GroupLimit(Filter(f(a), AiMap(a, Groups(k, x)))), two rows of each group, in the order of b
+  →  the same over GroupLimit(Filter(f(a), AiMap(a, Groups(k, x)))), two rows a group, by b
 
 The window function and the condition stay in the plan. QUALIFY is such a condition.
 """

@@ -15,7 +15,7 @@ _NO_TEXT = ex.null(Type(string=Type.String(nullability=Type.NULLABILITY_NULLABLE
 
 
 def without_calls(node: AiMap, calls: Container[int]) -> Node:
-    """Return the operator without some calls, by position, with NULL in their columns; the same if there are none.
+    """Return the operator without some calls, by position, with NULL in their columns.
 
     A NULL does not name the fields of a struct, which nodes above can still read. So a call that returns a struct
     stays, with a guard that is false for every row.
