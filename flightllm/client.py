@@ -23,7 +23,7 @@ from flightllm.errors import (
 from flightllm.flight.messages import pack, sql_message
 from flightllm.sql.classify import classify
 
-_NO_TLS = "its TLS certificate is not trusted here: write grpc://HOST:PORT for a server without TLS, or pass --tls-ca"
+_NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
 """How gRPC describes a connection whose other end died."""
 BOOKKEEPING = "/* flightllm client */ "
