@@ -31,8 +31,8 @@ from flightllm.model.cost import Rates
 from flightllm.model.engine import PrefixCache
 from flightllm.router.base import POLICIES, Prompt, create_router
 from flightllm.router.fleet import Fleet
-from flightllm.router.line import Line
 from flightllm.router.online import OnlineRouter
+from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
 from flightllm.router.tree import Node
 
 BLOCK_TOKENS: Final = 16
@@ -87,10 +87,10 @@ def groups(stream: Stream, rates: Rates) -> Iterator[float]:
     for prompts in calls.values():
         fleet = Fleet(BLOCK_TOKENS, rates)
         fleet.add(None)
-        line = Line.of(fleet, prompts)
-        common = line.shared[1:].min() if len(line) > 1 else 0
-        starts = np.flatnonzero(line.shared <= common + _CHANCE_BLOCKS * BLOCK_TOKENS)
-        yield from np.add.reduceat(line.seconds(line.shared), np.union1d([0], starts)).tolist()
+        batch = PrefixSortedBatch.of(fleet, prompts)
+        common = batch.shared_tokens[1:].min() if len(batch) > 1 else 0
+        starts = np.flatnonzero(batch.shared_tokens <= common + _CHANCE_BLOCKS * BLOCK_TOKENS)
+        yield from np.add.reduceat(batch.seconds(batch.shared_tokens), np.union1d([0], starts)).tolist()
 
 
 def compare(stream: Stream, cluster: Cluster, policies: Sequence[str], told: Reference) -> dict[str, Figures]:

@@ -1,7 +1,7 @@
-"""Field orders that differ between rows: the field value shared by most tokens first, and so on inside each group.
+"""Order fields by row: the value that saves the most tokens comes first, and so on inside each group of rows.
 
-After GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025), without its split
-of the table into parts, and with several tastes tried.
+The algorithm is GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025). Two
+things differ: the table is not split into parts, and several scores for groups are tried.
 """
 
 from collections.abc import Iterator
@@ -10,65 +10,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
-from flightllm.prompt_order.groups import Paths, Taste, grow
+from flightllm.prompt_order.groups import GroupScore, Paths, build_groups
 from flightllm.prompt_order.measure import hit_tokens, measured
 from flightllm.prompt_order.sequence import Flat, sort_rows
 from flightllm.prompt_order.uniform import by_score, score_columns
 
-_TASTES = (
-    Taste(2.0, determined=True),
-    Taste(3.0, determined=False),
-    Taste(3.0, determined=True),
-    Taste(8.0, determined=True),
-    Taste(8.0, determined=False),
-    Taste(1.0, determined=True),
+_SCORES = (
+    GroupScore(2.0, determined=True),
+    GroupScore(3.0, determined=False),
+    GroupScore(3.0, determined=True),
+    GroupScore(8.0, determined=True),
+    GroupScore(8.0, determined=False),
+    GroupScore(1.0, determined=True),
 )
-_TRIED = ((100_000, 6), (500_000, 3))
-"""Cells of a table up to which so many of the tastes are tried; larger tables are ordered by the first."""
+_SCORES_BY_CELLS = ((100_000, 6), (500_000, 3))
+"""Pairs of (cells of the table at most, scores to try); a table above the last limit is ordered by the first score."""
 
 
 def greedy(encoded: Encoded, cache: CacheShape, fixed: Draft | None = None) -> Draft:
-    """Return the best of the orderings found, v1's among them, by the hits predicted for `cache`.
+    """Return the ordering with the most hits predicted for `cache`, among those found here and the fixed order.
 
-    `fixed` is v1's, measured, where it is already known.
+    `fixed` is the measured fixed order, if the caller knows it already.
     """
-    found = [measured(encoded, draft, cache) for draft in _drafts(encoded)]
-    return max([*found, fixed or measured(encoded, by_score(encoded), cache)], key=hit_tokens)
+    drafts = [measured(encoded, draft, cache) for draft in _drafts(encoded)]
+    return max([*drafts, fixed or measured(encoded, by_score(encoded), cache)], key=hit_tokens)
 
 
 def _drafts(encoded: Encoded) -> Iterator[Draft]:
     flat = Flat.of(encoded)
-    tried = next((tastes for cells, tastes in _TRIED if encoded.codes.size <= cells), 1)
-    for taste in _TASTES[:tried]:
-        paths = grow(encoded, flat, taste)
-        _finish(encoded, flat, paths)
-        places = sort_rows(flat.sequence(encoded.codes, paths.fields))
-        yield Draft(places, paths.fields[places], "greedy")
+    count = next((scores for cells, scores in _SCORES_BY_CELLS if encoded.codes.size <= cells), 1)
+    for score in _SCORES[:count]:
+        paths = build_groups(encoded, flat, score)
+        _append_other_fields(encoded, flat, paths)
+        rows = sort_rows(flat.sequence(encoded.codes, paths.fields))
+        yield Draft(rows, paths.fields[rows], "greedy")
 
 
-def _finish(encoded: Encoded, flat: Flat, paths: Paths) -> None:
-    """Give rows the fields they lack: first the one whose values begin most alike within the group, then by score."""
+def _append_other_fields(encoded: Encoded, flat: Flat, paths: Paths) -> None:
+    """Give rows the fields they lack: first the field whose values share the longest beginnings in the group.
+
+    The other fields follow by the score of the fixed order.
+    """
     columns = encoded.codes.shape[1]
     ranks = np.empty(columns, dtype=np.int64)
     ranks[score_columns(encoded)] = np.arange(1, columns + 1)
     if flat.overlaps is None:
         paths.append_rest(ranks)
         return
-    alike = np.stack([_alike(encoded, flat, paths, column) for column in range(columns)], axis=1)
-    best = np.argmax(np.where(alike > 0, alike, 0.0), axis=1)
-    by_group = np.broadcast_to(ranks, alike.shape).copy()
-    found = np.flatnonzero(alike.max(axis=1, initial=0.0) > 0)
-    by_group[found, best[found]] = 0
-    paths.append_rest(by_group[paths.group])
+    shared = np.stack([_shared_by_group(encoded, flat, paths, column) for column in range(columns)], axis=1)
+    best = np.argmax(np.where(shared > 0, shared, 0.0), axis=1)
+    ranks_by_group = np.broadcast_to(ranks, shared.shape).copy()
+    sharing = np.flatnonzero(shared.max(axis=1, initial=0.0) > 0)
+    ranks_by_group[sharing, best[sharing]] = 0  # before all others, whose ranks begin at 1
+    paths.append_rest(ranks_by_group[paths.group])
 
 
-def _alike(encoded: Encoded, flat: Flat, paths: Paths, column: int) -> NDArray[np.float64]:
-    """Return by group how many tokens its rows share within values of `column` that differ, once sorted by them."""
+def _shared_by_group(encoded: Encoded, flat: Flat, paths: Paths, column: int) -> NDArray[np.float64]:
+    """Return by group: the tokens that different values of `column` share with the value before, in sorted order."""
     groups = int(paths.group.max(initial=-1)) + 1
     rows = np.flatnonzero(~paths.used[:, column] & (encoded.codes[:, column] >= 0))
     codes, group = encoded.codes[rows, column], paths.group[rows]
-    sort = np.argsort(group * len(encoded.weights[column]) + codes, kind="stable")
-    numbers, group = flat.offsets[column] + codes[sort], group[sort]
+    order = np.argsort(group * len(encoded.weights[column]) + codes, kind="stable")
+    numbers, group = flat.offsets[column] + codes[order], group[order]
     same = np.flatnonzero(group[1:] == group[:-1])
     tokens = flat.partial(numbers[same], numbers[same + 1])
     shared: NDArray[np.float64] = np.bincount(group[same], weights=tokens, minlength=groups).astype(np.float64)

@@ -1,6 +1,11 @@
-"""Give rows their fields one after the other, so that groups of rows which agree in a heavy value share a prefix."""
+"""Give rows their fields one after the other, so that groups of rows with an equal, long value share a prefix.
+
+The prompts of a group begin with the same fields in the same order, so an engine computes this prefix only once. Groups
+are built level by level: each level splits the groups of the level before by one more field.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +15,18 @@ from flightllm.prompt_order.sequence import Flat
 
 Rows = NDArray[np.int64]
 
+_NO_CANDIDATE = -1
+"""Index of the candidate that stands for "this value forms no group"; it is the last entry of the candidates' arrays,
+so that an index of -1 finds it without a special case."""
+
 
 @dataclass(frozen=True, slots=True)
-class Taste:
-    """How a group is judged: by tokens of its value to the `power`, times the rows that then share it.
+class GroupScore:
+    """How a candidate group is scored: the tokens of its value to the `power`, times the rows that reuse the prefix.
 
-    With `determined`, the values of other fields that all rows of the group agree in count as well. A power above 1
-    prefers few rows that share much to many that share little, which would split the former.
+    With `determined`, the tokens of other fields that are equal in all rows of the group count too. A power above 1
+    prefers a few rows that share much to many rows that share little; otherwise the many rows would be taken first, and
+    would split the group of the few.
     """
 
     power: float
@@ -24,17 +34,21 @@ class Taste:
 
 
 class Paths:
-    """The fields given to each row so far, and the group it ended in; changed in place by `grow`."""
+    """The fields given to each row so far, and the last group of each row; changed in place by `build_groups`."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         rows, columns = shape
         self.fields = np.zeros((rows, columns), dtype=np.int16)
+        """n × k columns in prompt order; only the first `depth` entries of a row are set."""
         self.used = np.zeros((rows, columns), dtype=bool)
+        """n × k, by column: whether the row has been given the field."""
         self.depth = np.zeros(rows, dtype=np.int64)
+        """How many fields each row has been given."""
         self.group = np.zeros(rows, dtype=np.int64)
+        """The number of each row's last group, unique over all levels."""
 
     def append(self, rows: Rows, columns: NDArray[np.int64]) -> None:
-        """Give each of `rows` its next field."""
+        """Give each of `rows` the next field; `columns` has one column for each of `rows`."""
         self.fields[rows, self.depth[rows]] = columns
         self.used[rows, columns] = True
         self.depth[rows] += 1
@@ -50,131 +64,205 @@ class Paths:
         self.used[:] = True
 
 
-@dataclass(slots=True)
-class _Pairs:
-    """All (group, column, value) with at least two rows; number `len(weight) - 1` stands for none of them."""
-
-    number: NDArray[np.int32]
-    """Rows of the level × columns."""
-    weight: NDArray[np.float64]
-    count: NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The rows that are in a group of at least two, and their groups, numbered from 0."""
+    """The rows that belong to groups of at least two rows, and the group of each, numbered from 0."""
 
     rows: Rows
     group: NDArray[np.int64]
 
 
-def grow(encoded: Encoded, flat: Flat, taste: Taste) -> Paths:
-    """Build the groups level by level, all groups of a level at once; rows that share nothing more stay where they are.
+class _Runs(NamedTuple):
+    """The rows of one column, sorted so that rows with the same group and value form a run.
 
-    Inside a group: fields in which all rows agree come first; then the best (column, value) takes its rows into a new
-    group, the next best takes its own of the remaining rows, and so on, as GGR does.
+    Rows are positions in the level. Run `i` has the `lengths[i]` rows from `rows[starts[i]]` on.
+    """
+
+    column: int
+    rows: Rows
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    def select(self, chosen: NDArray[np.bool_]) -> "_Runs":
+        """Return only the chosen runs."""
+        lengths = self.lengths[chosen]
+        rows = self.rows[np.repeat(chosen, self.lengths)]
+        return _Runs(self.column, rows, np.cumsum(lengths) - lengths, lengths)
+
+
+@dataclass(slots=True)
+class _Candidates:
+    """The groups that a level can be split into: one for each (group, column, value) of at least two rows.
+
+    The last candidate is `_NO_CANDIDATE`, with weight and size 0.
+    """
+
+    index: NDArray[np.int32]
+    """Rows of the level × columns: the candidate that the row joins if it is grouped by this column."""
+    weight: NDArray[np.float64]
+    """By candidate: its score for each row that reuses the prefix."""
+    size: NDArray[np.int64]
+    """By candidate: rows that no other candidate has taken."""
+
+
+def build_groups(encoded: Encoded, flat: Flat, score: GroupScore) -> Paths:
+    """Build the groups level by level, all groups of a level at once; rows that share nothing more get no more fields.
+
+    Inside a group, the fields that are equal in all rows come first. Then the best (column, value) takes its rows into
+    a new group, the next best takes its own of the remaining rows, and so on, as GGR does.
+
+    Example: the values' codes of three rows, where a film has 50 tokens, a genre 5 and a review 20.
+
+    | row | film | genre | review | group in level 1 | field of level 1 | next field | group in level 2 | fields       |
+    |-----|------|-------|--------|------------------|------------------|------------|------------------|--------------|
+    | 0   | 0    | 0     | 0      | 0                | genre            | film       | 1                | genre, film  |
+    | 1   | 0    | 0     | 1      | 0                | genre            | film       | 1                | genre, film  |
+    | 2   | 1    | 0     | 2      | 0                | genre            |            |                  | genre        |
+
+    The genre is equal in all rows of group 0. Film 0 then takes rows 0 and 1 into group 1, whose rows share no more.
     """
     paths = Paths(encoded.codes.shape)
     weights = flat.weights[np.where(encoded.codes < 0, 0, encoded.codes + flat.offsets[:-1])]
     level = _Level(np.arange(len(weights)), np.zeros(len(weights), dtype=np.int64))
-    named = 0
+    groups_before = 0
     while len(level.rows):
-        groups = int(level.group.max()) + 1
-        paths.group[level.rows] = level.group + named
-        named += groups
-        pairs = _pair_up(encoded, weights, level, paths, taste)
-        taken = _take(pairs, level.rows, paths)
-        inside = np.flatnonzero(taken >= 0)
-        if not len(inside):
+        paths.group[level.rows] = level.group + groups_before
+        groups_before += int(level.group.max()) + 1
+        candidates = _find_candidates(encoded, weights, level, paths, score)
+        taken = _take_best(candidates, level.rows, paths)
+        grouped = np.flatnonzero(taken != _NO_CANDIDATE)
+        if not len(grouped):
             break
-        numbers = np.zeros(len(pairs.weight), dtype=np.int64)
-        numbers[taken[inside]] = 1
-        level = _Level(level.rows[inside], (np.cumsum(numbers) - 1)[taken[inside]])
+        level = _Level(level.rows[grouped], _renumber(taken[grouped], len(candidates.weight)))
     return paths
 
 
-def _pair_up(encoded: Encoded, weights: NDArray[np.float64], level: _Level, paths: Paths, taste: Taste) -> _Pairs:
-    """Number the pairs of the level, after giving groups the fields that all of their rows agree in."""
+def _renumber(chosen: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Number the chosen candidates, of `count`, from 0 without gaps: [5, 2, 5] becomes [1, 0, 1]."""
+    is_chosen = np.zeros(count, dtype=np.int64)
+    is_chosen[chosen] = 1
+    numbers: NDArray[np.int64] = (np.cumsum(is_chosen) - 1)[chosen]
+    return numbers
+
+
+def _find_candidates(
+    encoded: Encoded, weights: NDArray[np.float64], level: _Level, paths: Paths, score: GroupScore
+) -> _Candidates:
+    """Give groups the fields that are equal in all of their rows, and number the candidates of the level.
+
+    Example: the rows of `build_groups`, all in one group. `index` shows for each field the candidate of its value.
+    A genre is equal in all rows, so each row gets this field at once and the genre is no candidate; a review occurs
+    once, so it is no candidate either. With a power of 2, `weight` is [50², 0] and `size` is [2, 0].
+
+    | row | film | genre | review |   | index: film | genre | review |
+    |-----|------|-------|--------|---|-------------|-------|--------|
+    | 0   | 0    | 0     | 0      | → | 0           | -1    | -1     |
+    | 1   | 0    | 0     | 1      | → | 0           | -1    | -1     |
+    | 2   | 1    | 0     | 2      | → | -1          | -1    | -1     |
+    """
     rows, columns = level.rows, weights.shape[1]
-    size = np.bincount(level.group)
-    number = np.full((len(rows), columns), -1, dtype=np.int32)
-    agreed = np.full((len(rows), columns), -1.0)
-    members: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
-    value_weights, counts, total = [], [], 0
+    group_sizes = np.bincount(level.group)
+    index = np.full((len(rows), columns), _NO_CANDIDATE, dtype=np.int32)
+    agreed = np.full((len(rows), columns), -1.0)  # a field that is not equal in the whole group weighs -1
+    repeated_runs: list[_Runs] = []
+    first_weights, sizes, total = [], [], 0
     for column in range(columns):
-        codes = encoded.codes[rows, column]
-        open_rows = np.flatnonzero((codes >= 0) & ~paths.used[rows, column])
-        keys = level.group[open_rows] * len(encoded.weights[column]) + codes[open_rows]
-        sort = np.argsort(keys, kind="stable")
-        sorted_rows, keys = open_rows[sort], keys[sort]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        count = np.diff(starts, append=len(keys))
-        whole = np.repeat(count == size[level.group[sorted_rows[starts]]], count)
-        agreed[sorted_rows[whole], column] = weights[rows[sorted_rows[whole]], column]
-        several = (count > 1) & ~whole[starts]
-        if not several.any():
+        runs = _sort_into_runs(encoded, level, paths, column)
+        is_whole_group = runs.lengths == group_sizes[level.group[runs.rows[runs.starts]]]
+        whole = runs.rows[np.repeat(is_whole_group, runs.lengths)]
+        agreed[whole, column] = weights[rows[whole], column]
+        is_repeated = (runs.lengths > 1) & ~is_whole_group
+        if not is_repeated.any():
             continue
-        sorted_rows = sorted_rows[np.repeat(several, count)]
-        count = count[several]
-        number[sorted_rows, column] = np.repeat(np.arange(total, total + len(count), dtype=np.int32), count)
-        starts = np.cumsum(count) - count
-        members.append((column, sorted_rows, starts))
-        value_weights.append(weights[rows[sorted_rows[starts]], column])
-        counts.append(count)
-        total += len(count)
+        repeated = runs.select(is_repeated)
+        count = len(repeated.lengths)
+        index[repeated.rows, column] = np.repeat(np.arange(total, total + count, dtype=np.int32), repeated.lengths)
+        repeated_runs.append(repeated)
+        first_weights.append(weights[rows[repeated.rows[repeated.starts]], column])
+        sizes.append(repeated.lengths)
+        total += count
     _append_agreed(agreed, rows, paths)
-    weight = np.concatenate([*value_weights, np.zeros(1)])
-    if taste.determined:
-        _add_determined(weight, number, members, weights[rows])
-    return _Pairs(number, weight**taste.power, np.concatenate([*counts, np.zeros(1, dtype=np.int64)]))
+    weight = np.concatenate([*first_weights, np.zeros(1)])
+    if score.determined:
+        _add_determined(weight, index, repeated_runs, weights[rows])
+    return _Candidates(index, weight**score.power, np.concatenate([*sizes, np.zeros(1, dtype=np.int64)]))
+
+
+def _sort_into_runs(encoded: Encoded, level: _Level, paths: Paths, column: int) -> _Runs:
+    """Sort the rows that lack the field of a column by group and value; NULLs are left out.
+
+    Example: three rows of one group with the films 1, 0 and 1, in a column of two values.
+
+    | position in the level | group | film | key = group × 2 + film |   | rows, sorted by key | starts | lengths |
+    |-----------------------|-------|------|------------------------|---|---------------------|--------|---------|
+    | 0                     | 0     | 1    | 1                      | → | 1                   | 0      | 1       |
+    | 1                     | 0     | 0    | 0                      | → | 0                   | 1      | 2       |
+    | 2                     | 0     | 1    | 1                      | → | 2                   |        |         |
+    """
+    codes = encoded.codes[level.rows, column]
+    without_field = np.flatnonzero((codes >= 0) & ~paths.used[level.rows, column])
+    keys = level.group[without_field] * len(encoded.weights[column]) + codes[without_field]
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    return _Runs(column, without_field[order], starts, np.diff(starts, append=len(keys)))
 
 
 def _append_agreed(agreed: NDArray[np.float64], rows: Rows, paths: Paths) -> None:
     """Give rows the fields whose entry in `agreed` is not negative, heaviest first."""
     order = np.argsort(-agreed, axis=1, kind="stable")
-    fields = np.count_nonzero(agreed >= 0, axis=1)
-    for place in range(int(fields.max(initial=0))):
-        here = np.flatnonzero(fields > place)
+    counts = np.count_nonzero(agreed >= 0, axis=1)
+    for place in range(int(counts.max(initial=0))):
+        here = np.flatnonzero(counts > place)
         paths.append(rows[here], order[here, place])
 
 
 def _add_determined(
     weight: NDArray[np.float64],
-    number: NDArray[np.int32],
-    members: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]],
+    index: NDArray[np.int32],
+    repeated_runs: list[_Runs],
     weights: NDArray[np.float64],
 ) -> None:
-    """Add to each pair's weight the weights of other fields in which all of its rows agree, in place."""
-    for column, rows, starts in members:
-        pairs = number[rows[starts], column]
-        for other, _, _ in members:
-            if other != column:
-                values = number[rows, other]
-                least, most = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-                same = (least == most) & (least >= 0)
-                weight[pairs[same]] += weights[rows[starts[same]], other]
+    """Add to each candidate's weight, in place, the weights of other fields that are equal in all rows of its run.
 
-
-def _take(pairs: _Pairs, rows: Rows, paths: Paths) -> NDArray[np.int64]:
-    """Let the best pairs take their rows, give those rows their field; return each row's pair, -1 for none.
-
-    A pair better than every other pair of each of its rows would be taken, as it is, before any of those: so all such
-    pairs are taken at once, which leads to the same groups as taking the best pair one by one.
+    A field is equal in a run if the least and the greatest candidate of its rows are the same, and are a candidate.
     """
-    taken = np.full(len(rows), -1, dtype=np.int64)
-    left = np.flatnonzero((pairs.number >= 0).any(axis=1))
+    for runs in repeated_runs:
+        first_rows = runs.rows[runs.starts]
+        candidates = index[first_rows, runs.column]
+        for other in repeated_runs:
+            if other.column != runs.column:
+                values = index[runs.rows, other.column]
+                least = np.minimum.reduceat(values, runs.starts)
+                greatest = np.maximum.reduceat(values, runs.starts)
+                is_equal = (least == greatest) & (least != _NO_CANDIDATE)
+                weight[candidates[is_equal]] += weights[first_rows[is_equal], other.column]
+
+
+def _take_best(candidates: _Candidates, rows: Rows, paths: Paths) -> NDArray[np.int64]:
+    """Let the best candidates take their rows and give the rows the field; return the candidate that took each row.
+
+    A row that is in no group gets `_NO_CANDIDATE`. The sizes of `candidates` shrink in place.
+
+    Taking the best candidate one by one would need a pass for each. A candidate that is the best one of each of its
+    rows would be taken before any other candidate of these rows, so all such candidates can be taken in one pass.
+    """
+    taken = np.full(len(rows), _NO_CANDIDATE, dtype=np.int64)
+    left = np.flatnonzero((candidates.index != _NO_CANDIDATE).any(axis=1))
     while len(left):
-        gain = pairs.weight * (pairs.count - 1)
-        gain[-1] = 0.0
-        numbers = pairs.number[left]
-        best = np.argmax(gain[numbers], axis=1)
-        chosen = numbers[np.arange(len(left)), best]
-        worth = gain[chosen] > 0
-        left, best, chosen = left[worth], best[worth], chosen[worth]
-        agreed = np.bincount(chosen, minlength=len(gain))[chosen] == pairs.count[chosen]
-        taken[left[agreed]] = chosen[agreed]
-        paths.append(rows[left[agreed]], best[agreed])
-        gone = pairs.number[left[agreed]].ravel()
-        pairs.count -= np.bincount(gone + 1, minlength=len(gain) + 1)[1:]
-        left = left[~agreed]
+        # The first row of a group computes the prefix; only the others save it.
+        gain = candidates.weight * (candidates.size - 1)
+        gain[_NO_CANDIDATE] = 0.0
+        index = candidates.index[left]
+        best_column = np.argmax(gain[index], axis=1)
+        best = index[np.arange(len(left)), best_column]
+        is_useful = gain[best] > 0
+        left, best_column, best = left[is_useful], best_column[is_useful], best[is_useful]
+        is_best_of_all_rows = np.bincount(best, minlength=len(gain))[best] == candidates.size[best]
+        taken[left[is_best_of_all_rows]] = best[is_best_of_all_rows]
+        paths.append(rows[left[is_best_of_all_rows]], best_column[is_best_of_all_rows])
+        # Rows that are taken leave their other candidates. The shift by one counts `_NO_CANDIDATE` at 0, to be dropped.
+        left_candidates = candidates.index[left[is_best_of_all_rows]].ravel()
+        candidates.size -= np.bincount(left_candidates + 1, minlength=len(gain) + 1)[1:]
+        left = left[~is_best_of_all_rows]
     return taken

@@ -1,8 +1,8 @@
-"""`e2_batch`: whole prefix groups are given out ahead, in sizes that balance predicted time, and stolen at the end.
+"""`e2_batch`: assign whole prefix groups ahead of time, balanced by predicted seconds; idle replicas steal at the end.
 
-The planner knows the prompts to come. They are lined up by the tree and cut into one run for each replica, so long that
-all are busy equally long with what they had before, at places where little is computed twice. What continues a group
-that a replica works on goes there. A few prompts are routed one by one, as by `e2`.
+The planner knows the prompts to come. The policy sorts them by prefix and cuts them into one run for each replica, so
+that all replicas are busy equally long, earlier work included. It cuts where little is computed twice. Prompts that
+continue the group of a replica go to this replica. A few prompts are routed one by one, as by `e2`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Final
 
 from flightllm.router.base import Prompt, Router, create_router
 from flightllm.router.fleet import Fleet
-from flightllm.router.line import Line
 from flightllm.router.local_queue import LocalQueue
-from flightllm.router.spread import spread
+from flightllm.router.partition import partition_prompts
+from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
 from flightllm.router.steal import steal
 
 FEW: Final = 4
-"""Prompts for each replica, up to which each is routed by itself."""
+"""Up to this many prompts for each replica are routed one by one."""
 
 
 class E2Batch:
-    """Spread many prompts at once, and move them where a replica has none left. One thread at a time.
+    """Partition many prompts at once, and let idle replicas steal. One thread at a time.
 
-    `few` routes a few.
+    `few` is the policy for a few prompts.
     """
 
     def __init__(self, fleet: Fleet, few: Router) -> None:
@@ -41,22 +41,22 @@ class E2Batch:
             if len(level) <= FEW * len(self.fleet.up):
                 self._few.route(level, now)
             else:
-                self._spread(level, now)
+                self._partition(level, now)
         return [self.fleet.open[prompt.key].replica for prompt in prompts]
 
     def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
-        """Take from the longest queue what balances both; see `Router.steal`."""
+        """Take prompts from the longest queue so that both replicas are balanced; see `Router.steal`."""
         return steal(self.fleet, idle, queues, now)
 
-    def _spread(self, prompts: Sequence[Prompt], now: float) -> None:
-        """Divide prompts of one priority, which go before those of lower ones."""
+    def _partition(self, prompts: Sequence[Prompt], now: float) -> None:
+        """Partition prompts of one priority among the replicas; prompts of less urgent priorities come after them."""
         fleet = self.fleet
-        line = Line.of(fleet, prompts)
-        ahead = fleet.ahead(prompts[0].priority)
-        for prompt, replica in zip(line.prompts, spread(line, fleet.up, ahead).tolist(), strict=True):
+        batch = PrefixSortedBatch.of(fleet, prompts)
+        chosen = partition_prompts(batch, fleet.up, fleet.ahead(prompts[0].priority))
+        for prompt, replica in zip(batch.prompts, chosen.tolist(), strict=True):
             fleet.assign(prompt, fleet.insert(prompt), replica, now)
 
 
 def create(fleet: Fleet) -> E2Batch:
-    """Make the policy."""
+    """Create the policy."""
     return E2Batch(fleet, create_router("e2", fleet))

@@ -1,4 +1,4 @@
-"""Give a replica that has run dry a part of what waits for another one."""
+"""Move waiting prompts from a busy replica to an idle one (work stealing)."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ import numpy as np
 
 from flightllm.router.base import Prompt
 from flightllm.router.fleet import Assigned, Fleet
-from flightllm.router.line import Line
 from flightllm.router.local_queue import LocalQueue
-from flightllm.router.stretch import find_stretch
+from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
+from flightllm.router.segment import find_segment
 
 
 def steal(fleet: Fleet, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
-    """Move neighbours from a queue to another replica, if both are done sooner then; return them in order.
+    """Move neighbouring prompts from the longest queue to `idle`, if both replicas are done sooner; return the prompts.
 
-    The queue is the one with the most time waiting in it, of the most urgent prompts; less urgent work is in nobody's
-    way. How far a replica is with what it is answering nobody knows: the one that gives is taken to be half through
-    with it, the one that gets to have it all before it. So nothing is moved back and forth, and little before a replica
-    has really run dry. What a lost replica leaves is its query's to send again.
+    Only the most urgent prompts count, because less urgent prompts delay no others. The longest queue is the one with
+    the most predicted seconds of such prompts.
+
+    The progress of running prompts is unknown. The function assumes that the giver is half done with its running
+    prompts, and that `idle` has not begun its own. So prompts do not move back and forth, and few move before `idle`
+    has really run dry. If `idle` is down, nothing moves: queries send the prompts of a lost replica again themselves.
     """
     if not fleet.is_up(idle):
         return []
     waiting = [one for number, queue in queues.items() if number != idle for one in fleet.known(queue.waiting())]
     urgency = min((one.prompt.priority for one in waiting), default=0)
-    urgent: defaultdict[int, list[Assigned]] = defaultdict(list)
+    urgent_by_replica: defaultdict[int, list[Assigned]] = defaultdict(list)
     for one in waiting:
         if one.prompt.priority == urgency:
-            urgent[one.replica].append(one)
-    if not urgent:
+            urgent_by_replica[one.replica].append(one)
+    if not urgent_by_replica:
         return []
-    waits = {replica: sum(one.seconds for one in found) for replica, found in urgent.items()}
-    owner = max(waits, key=lambda replica: (waits[replica], -replica))
+    waiting_seconds = {replica: sum(one.seconds for one in found) for replica, found in urgent_by_replica.items()}
+    giver = max(waiting_seconds, key=lambda replica: (waiting_seconds[replica], -replica))
     ahead = fleet.ahead(urgency)
-    light, answering = float(ahead[idle]), float(ahead[owner] - waits[owner]) / 2
-    if waits[owner] + answering < light:
+    idle_seconds, running_seconds = float(ahead[idle]), float(ahead[giver] - waiting_seconds[giver]) / 2
+    if waiting_seconds[giver] + running_seconds < idle_seconds:
         return []
-    line = Line.of(fleet, [one.prompt for one in urgent[owner]])
-    held = np.array([fleet.cached_tokens(p, leaf, idle) for p, leaf in zip(line.prompts, line.leaves, strict=True)])
-    seconds = line.seconds(line.shared)
-    again = line.token_seconds * np.maximum(0, line.shared - held)
-    found = find_stretch(seconds, again, float(seconds.sum()) + answering, light)
-    if found is None:
+    batch = PrefixSortedBatch.of(fleet, [one.prompt for one in urgent_by_replica[giver]])
+    cached = np.array([fleet.cached_tokens(p, leaf, idle) for p, leaf in zip(batch.prompts, batch.leaves, strict=True)])
+    seconds = batch.seconds(batch.shared_tokens)
+    # A prompt without its predecessor costs nothing extra for the tokens that `idle` has cached.
+    extra = batch.seconds_per_cached_token * np.maximum(0, batch.shared_tokens - cached)
+    segment = find_segment(seconds, extra, float(seconds.sum()) + running_seconds, idle_seconds)
+    if segment is None:
         return []
-    taken = line.prompts[found.start : found.end]
-    queues[owner].take(taken)
+    taken = batch.prompts[segment.start : segment.end]
+    queues[giver].take(taken)
     for prompt in taken:
         fleet.withdrawn(prompt.key)
     for prompt in taken:

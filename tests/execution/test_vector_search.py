@@ -146,7 +146,7 @@ def test_joins_on_searches(session: Session, source: str) -> None:
     """Queries are any expression over one table or subquery."""
     session.update("CREATE TABLE wishes AS SELECT 7 AS n, 'a green pear' AS wish")
     if "v.wish || w.wish" in source:
-        with pytest.raises(SqlError, match="columns of one table"):
+        with pytest.raises(SqlError, match="search for columns of one table"):
             rows(session, f"SELECT * FROM {source}")
         return
     assert [row["id"] for row in rows(session, f"SELECT fruit.id FROM {source}")] == [2]
@@ -157,10 +157,10 @@ def test_joins_on_searches(session: Session, source: str) -> None:
     ("join", "said"),
     [
         ("people ON vector_search('names', f.name)", "not 'people'"),
-        ("(SELECT 1) AS x ON vector_search('names', f.name)", "joins a table by its name"),
-        ("fruit g ON vector_search('names')", "takes the name of an index and what to search for"),
+        ("(SELECT 1) AS x ON vector_search('names', f.name)", "must join a table by its name"),
+        ("fruit g ON vector_search('names')", "needs the name of an index and a query"),
         ("fruit g ON vector_search('nix', f.name)", "no vector index 'nix'"),
-        ("fruit g ON vector_search('names', ai_gen('x', f.name))", "without AI calls"),
+        ("fruit g ON vector_search('names', ai_gen('x', f.name))", "write the AI calls in a subquery"),
     ],
 )
 def test_wrong_joins(session: Session, join: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""Callers of one engine share its window, and its lock, about equally."""
+"""The callers of one engine get about equal parts of its window and of its lock."""
 
 import asyncio
 import threading
@@ -24,14 +24,14 @@ def _open(shares: Shares) -> Share:
 
 
 def test_one_caller_has_all() -> None:
-    """What nobody else wants is not left unused."""
+    """A single caller gets the whole window."""
     shares = Shares(8)
     share = _open(shares)
     assert (share.take(100), share.take(1), shares.in_flight) == (8, 0, 8)
 
 
 def test_a_second_caller_gets_its_part_as_answers_come() -> None:
-    """Who has more than its part gets nothing while another wants its own; then both have as much."""
+    """A caller above its fair part gets nothing while another caller is below; in the end both hold the same."""
     shares = Shares(8)
     woken: list[int] = []
     first, second = _open(shares), shares.open(lambda: woken.append(1))
@@ -46,7 +46,7 @@ def test_a_second_caller_gets_its_part_as_answers_come() -> None:
 
 
 def test_what_a_caller_leaves_goes_to_the_others() -> None:
-    """A caller of a few prompts keeps no more than these from others, and nothing once it is closed."""
+    """A caller with few prompts leaves the rest of its part to others, and its places once it is closed."""
     shares = Shares(8)
     first, second = _open(shares), _open(shares)
     assert (second.take(2), first.take(100)) == (2, 6)
@@ -57,7 +57,7 @@ def test_what_a_caller_leaves_goes_to_the_others() -> None:
 
 
 def test_many_callers() -> None:
-    """With more callers than places, each may have one at a time; chunks are taken whole or not at all."""
+    """With more callers than places, each caller gets one in turn; callers take whole chunks or nothing."""
     shares = Shares(2)
     callers = [_open(shares) for _ in range(3)]
     assert [caller.take(5) for caller in callers] == [2, 0, 0]
@@ -66,7 +66,18 @@ def test_many_callers() -> None:
         assert [callers[0].take(5), waiting.take(5)] == [0, 1]
     chunks = Shares(8)
     bulk, other = _open(chunks), _open(chunks)
-    assert (bulk.take(7, step=4), other.take(3, step=4), other.take(8, step=4)) == (4, 0, 4)
+    assert (bulk.take(7, chunk=4), other.take(3, chunk=4), other.take(8, chunk=4)) == (4, 0, 4)
+
+
+def test_the_example_of_take() -> None:
+    """The table in the docstring of `Shares.take` holds: B gets both free places, A and C get nothing."""
+    shares = Shares(9)
+    a, b, c = (_open(shares) for _ in range(3))
+    assert (c.take(1), a.take(8)) == (1, 8)
+    assert (b.take(5), c.take(5)) == (0, 0)
+    a.give_back(2)
+    assert [(share.held, share.queue_number) for share in (a, b, c)] == [(6, 0), (0, 1), (1, 2)]
+    assert (c.take(5), a.take(5), b.take(5)) == (0, 0, 2)
 
 
 def _requests(count: int, function: str = "ai_gen") -> Iterator[Request]:
@@ -74,7 +85,7 @@ def _requests(count: int, function: str = "ai_gen") -> Iterator[Request]:
 
 
 class _Rounds(FakeEngine):
-    """A fake engine of eight prompts at once, all of which it answers together when the test says so."""
+    """A fake engine with a window of eight prompts; it answers all of them together when the test says so."""
 
     def __init__(self) -> None:
         super().__init__("demo", 8, FakeOptions(latency_ms=1.0))
@@ -88,7 +99,7 @@ class _Rounds(FakeEngine):
         return [self._answer(request) for request in chunk]
 
     def begin(self, function: str, count: int) -> None:
-        """Ask prompts in a thread, and read the answers."""
+        """Send prompts from a new thread that reads the answers."""
 
         def ask() -> None:
             with suppress(EngineUnavailableError):  # the test ends first
@@ -99,15 +110,15 @@ class _Rounds(FakeEngine):
         self.queries[-1].start()
 
     def is_full(self) -> bool:
-        """Tell whether as many prompts are in flight as may be."""
+        """Tell whether the window is full."""
         return sum(len(chunk) for chunk, _ in self.open) == 8
 
     def second_waits(self) -> bool:
-        """Tell whether the query that came second has prompts that wait."""
-        return len(self._shares._open) == 2 and self._shares._open[1].since > 0
+        """Tell whether the second query waits for places."""
+        return len(self._shares._open) == 2 and self._shares._open[1].queue_number > 0
 
     def round(self) -> Counter[str]:
-        """Wait until the window is full, answer what is in it, and return how many prompts of each query that is."""
+        """Wait until the window is full, answer its prompts, and return how many belong to each query."""
         await_true(self.is_full)
         answered, self.open = self.open, []
         for _, future in answered:
@@ -117,7 +128,7 @@ class _Rounds(FakeEngine):
 
 @pytest.fixture
 def rounds() -> Iterator[_Rounds]:
-    """Return an engine whose prompts take as long as the test does."""
+    """Return an engine that answers only when the test says so."""
     engine = _Rounds()
     yield engine
     engine.close()
@@ -125,17 +136,17 @@ def rounds() -> Iterator[_Rounds]:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    """Return an engine of eight prompts at once, each of which takes a while."""
+    """Return an engine with a window of eight prompts and 5 ms of latency."""
     engine = create_engine(EngineConfig("fake", "demo", 8, {"latency_ms": 5}))
     yield engine
     engine.close()
 
 
 def test_a_short_query_beside_a_long_one(rounds: _Rounds) -> None:
-    """Ten prompts that come while a long query fills the window are answered before forty of its own are."""
+    """A long query fills the window; ten prompts of a short query are answered before forty of the long one."""
     rounds.begin("long", 400)
     assert rounds.round() == {"long": 8}
-    await_true(rounds.is_full)  # else the short query can be the first to take the places that came free
+    await_true(rounds.is_full)  # otherwise the short query can take the free places first
     rounds.begin("short", 10)
     await_true(rounds.second_waits)
     answered: Counter[str] = Counter()
@@ -145,7 +156,7 @@ def test_a_short_query_beside_a_long_one(rounds: _Rounds) -> None:
 
 
 def test_equal_queries_end_together(rounds: _Rounds) -> None:
-    """Of two queries of as many prompts, the later one is not answered after the earlier one but beside it."""
+    """Two queries with equally many prompts progress side by side, also if one starts later."""
     answered: Counter[str] = Counter()
     for name in "ab":
         rounds.begin(name, 200)
@@ -163,7 +174,7 @@ def test_equal_queries_end_together(rounds: _Rounds) -> None:
 
 
 def test_a_client_that_reads_no_further_holds_nothing(engine: Engine) -> None:
-    """Answers that nobody takes keep no prompt of others waiting."""
+    """A client that stops reading does not block the prompts of other clients."""
     stalled = engine.generate(_requests(100), lambda: False)
     next(stalled)
     assert len(list(engine.generate(_requests(30), lambda: False))) == 30
@@ -171,7 +182,7 @@ def test_a_client_that_reads_no_further_holds_nothing(engine: Engine) -> None:
 
 
 def test_lock_in_order_of_arrival() -> None:
-    """Who lets go and wants it again at once comes after those who waited."""
+    """A thread that releases the lock and wants it again comes after the threads that waited."""
     lock, order, threads = FairLock(), list[int](), list[threading.Thread]()
 
     def enter(number: int) -> None:

@@ -1,4 +1,4 @@
-"""E2 for batches: many prompts are spread ahead and stolen at the end, a few are routed as by E2."""
+"""E2 for batches: many prompts are partitioned ahead of time and stolen at the end; a few are routed as by E2."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Joins on searches: those that find the right pairs run, all others say what to write instead."""
+"""Joins on searches find the right pairs; errors say what to write instead of unsupported joins."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +7,10 @@ import pytest
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.functions import FunctionRegistry
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from tests.databases import rows
 from tests.packages import needs
 
@@ -23,7 +25,7 @@ SEARCH = "vector_search('names', w.wish, top_k => 1)"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """Return a session with a table, an index over it, and queries for it."""
+    """Return a session with the table `fruit`, an index over it, and the table `wishes` with queries."""
     config = Config(engine=EngineConfig("fake"), embedding=EmbeddingConfig("fake"), data_folder=tmp_path)
     opened = Database.open(config)
     session = opened.session()
@@ -45,13 +47,34 @@ def session(tmp_path: Path) -> Iterator[Session]:
     ],
 )
 def test_kinds_of_join(session: Session, join: str, found: list[tuple[int, int | None]]) -> None:
-    """Joins that keep the queries' rows, or those with pairs alone, are right."""
+    """Inner and left joins return the pairs; left joins keep the queries without a pair."""
     got = rows(session, f"SELECT w.n, f.id FROM wishes w {join} fruit f ON {SEARCH} ORDER BY w.n")
     assert [(row["n"], row["id"]) for row in got] == found
 
 
+def test_the_example_of_replace_semantic_joins(session: Session) -> None:
+    """The SQL and the rows in the docstring hold."""
+    joins: list[SemanticJoin] = []
+
+    def find(join: SemanticJoin) -> Pairs:
+        joins.append(join)
+        return Pairs('"found"', "__query")
+
+    statement = f"SELECT w.n, f.id FROM wishes w JOIN fruit f ON {SEARCH} AND f.id > 1"
+    assert replace_semantic_joins(statement, FunctionRegistry.load(), find) == (
+        'SELECT w.n, f.id FROM wishes w JOIN "found" AS "f" ON (w.wish) = "f"."__query" AND f.id > 1'
+    )
+    [join] = joins
+    assert (join.index, join.table.name, join.text) == ("names", "fruit", SEARCH)
+    assert join.pairs == (
+        "SELECT query, vector_search('names', query, top_k => 1) AS __near FROM"
+        ' (SELECT DISTINCT w.wish AS query FROM "wishes" AS "w" WHERE (w.wish) IS NOT NULL) AS queries'
+    )
+    assert rows(session, statement) == [{"n": 2, "id": 6}]
+
+
 def test_semi_and_anti_joins(session: Session) -> None:
-    """Queries with a pair, and those without; a further condition is one on the pairs."""
+    """Semi joins return the queries with a pair, anti joins the others; a further condition filters the pairs."""
     for join, more, found in (("SEMI", "", [1, 2]), ("ANTI", "", [3]), ("ANTI", "AND f.id < 6", [2, 3])):
         sql = f"SELECT w.n FROM wishes w LEFT {join} JOIN fruit f ON {SEARCH} {more} ORDER BY w.n"
         assert [row["n"] for row in rows(session, sql)] == found
@@ -62,8 +85,8 @@ def test_semi_and_anti_joins(session: Session) -> None:
     ["RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER", "RIGHT SEMI", "RIGHT ANTI", "SEMI", "CROSS", "NATURAL"],
 )
 def test_joins_of_all_rows(session: Session, join: str) -> None:
-    """A join that would need rows without a pair is refused."""
-    said = f"{join} JOIN would need all rows of fruit: write the queries' table first, with JOIN or LEFT JOIN"
+    """A join that needs rows of `fruit` without a pair is refused."""
+    said = f"{join} JOIN needs all rows of fruit: write the table of the queries first, with JOIN or LEFT JOIN"
     with pytest.raises(SqlError, match=said):
         rows(session, f"SELECT * FROM wishes w {join} JOIN fruit f ON {SEARCH}")
 
@@ -81,7 +104,7 @@ def test_joins_of_all_rows(session: Session, join: str) -> None:
     ],
 )
 def test_further_conditions(session: Session, condition: str, found: list[int]) -> None:
-    """What follows AND without OR beside it is a condition on the pairs."""
+    """A condition after AND, without OR beside it, filters the pairs."""
     got = rows(session, f"SELECT w.n FROM wishes w JOIN fruit f ON {SEARCH} {condition} ORDER BY w.n")
     assert [row["n"] for row in got] == found
 
@@ -98,8 +121,8 @@ def test_further_conditions(session: Session, condition: str, found: list[int]) 
     ],
 )
 def test_other_conditions(session: Session, condition: str) -> None:
-    """What would not be true of pairs alone is refused."""
-    said = r"after ON is a condition of its own: write ON vector_search\(…\), or .* any OR in the parentheses"
+    """A condition that can hold for rows that are no pairs is refused."""
+    said = r"after ON must be a condition of its own: write ON vector_search\(…\), or .* any OR in the parentheses"
     with pytest.raises(SqlError, match=said):
         rows(session, f"SELECT * FROM wishes w JOIN fruit f ON {SEARCH} {condition}")
 
@@ -109,13 +132,13 @@ def test_other_conditions(session: Session, condition: str) -> None:
     [f"f.id > 0 AND {SEARCH}", f"({SEARCH})", f"(({SEARCH} AND f.id > 0))", f"NOT {SEARCH}", f"f.id = 1 OR ({SEARCH})"],
 )
 def test_searches_later_in_on(session: Session, condition: str) -> None:
-    """A search that is a condition comes first."""
-    with pytest.raises(SqlError, match="comes first in ON, outside parentheses"):
+    """A search that is a later condition of ON is refused."""
+    with pytest.raises(SqlError, match="must come first in ON, outside parentheses"):
         rows(session, f"SELECT * FROM wishes w JOIN fruit f ON {condition}")
 
 
 def test_answers_of_searches_in_on(session: Session) -> None:
-    """A part of a condition is a call for each row, as anywhere else."""
+    """A search inside a condition runs once for each row, as in other clauses."""
     near = "vector_search('names', w.wish, top_k => 1, returning => 'id')[1]"
     got = rows(session, f"SELECT w.n, f.id FROM wishes w JOIN fruit f ON f.id = {near} ORDER BY w.n")
     assert [(row["n"], row["id"]) for row in got] == [(1, 1), (2, 6)]
@@ -124,16 +147,16 @@ def test_answers_of_searches_in_on(session: Session) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("(SELECT 'apple ' || CAST(random() AS VARCHAR) AS wish) w", "random makes differ"),
-        ("(SELECT 'apple ' || CAST(now() AS VARCHAR) AS wish) w", "now makes differ"),
-        ("(SELECT wish FROM wishes WHERE current_date > '2020-01-01') w", "current_date makes differ"),
+        ("(SELECT 'apple ' || CAST(random() AS VARCHAR) AS wish) w", "random changes from run to run"),
+        ("(SELECT 'apple ' || CAST(now() AS VARCHAR) AS wish) w", "now changes from run to run"),
+        ("(SELECT wish FROM wishes WHERE current_date > '2020-01-01') w", "current_date changes from run to run"),
         ("(SELECT wish FROM wishes LIMIT 1) w", "LIMIT without ORDER BY .* order them, or write these rows"),
         ("(SELECT wish FROM (SELECT wish FROM wishes ORDER BY n) OFFSET 1) w", "OFFSET without ORDER BY"),
-        ("(SELECT ai_gen('x', wish) AS wish FROM wishes) w", "not for answers of ai_gen"),
+        ("(SELECT ai_gen('x', wish) AS wish FROM wishes) w", "cannot search for answers of ai_gen"),
     ],
 )
 def test_sources_that_differ(session: Session, source: str, said: str) -> None:
-    """What cannot be read twice, nor before the query runs, goes into a table first; also from a WITH query."""
+    """Queries that can differ from run to run, or are AI answers, are refused, in WITH queries too."""
     said += r".* a table first: CREATE TABLE … AS"
     with pytest.raises(SqlError, match=said):
         rows(session, f"SELECT * FROM {source} JOIN fruit f ON {SEARCH}")
@@ -145,13 +168,13 @@ def test_sources_that_differ(session: Session, source: str, said: str) -> None:
 
 
 def test_queries_that_differ(session: Session) -> None:
-    """What is searched for does not differ either."""
-    with pytest.raises(SqlError, match="random makes differ"):
+    """An expression that differs from run to run is refused as a query."""
+    with pytest.raises(SqlError, match="random changes from run to run"):
         rows(session, "SELECT * FROM wishes w JOIN fruit f ON vector_search('names', w.wish || random())")
 
 
 def test_sources_that_stay(session: Session) -> None:
-    """Ordered rows are read; what only other tables hold may differ, and is asked once."""
+    """Ordered rows are accepted as queries; tables that hold no queries can differ from run to run."""
     ordered = "(SELECT wish, wish AS now, n AS limit FROM wishes ORDER BY n LIMIT 1) w"
     assert rows(session, f"SELECT f.id FROM {ordered} JOIN fruit f ON {SEARCH}") == [{"id": 1}]
     sql = f"""WITH told AS (SELECT n, ai_gen('x', wish) AS told FROM wishes LIMIT 9), asked (n, wish) AS (
@@ -162,23 +185,23 @@ def test_sources_that_stay(session: Session) -> None:
 
 
 def test_with_queries_at_two_levels(session: Session) -> None:
-    """The queries' table may be made of WITH queries of the SELECT and of those around it."""
+    """The table of the queries can read WITH queries of its SELECT and of the SELECTs around it."""
     sql = f"""WITH a AS (SELECT * FROM wishes WHERE n > 1)
         SELECT * FROM (WITH w AS (SELECT * FROM a WHERE n < 3) SELECT w.n, f.id FROM w JOIN fruit f ON {SEARCH}) AS x"""
     assert rows(session, sql) == [{"n": 2, "id": 6}]
 
 
 def test_arguments_that_ask(session: Session) -> None:
-    """A search in FROM takes constants, so that nothing is asked while the query is planned."""
+    """A search with AI calls as arguments is refused before any model call."""
     with pytest.raises(SqlError, match="in FROM its arguments are constants"):
         rows(session, "EXPLAIN SELECT * FROM vector_search('names', ai_gen('x', 'y'))")
-    with pytest.raises(SqlError, match="without AI calls"):
+    with pytest.raises(SqlError, match="write the AI calls in a subquery"):
         rows(session, "SELECT * FROM wishes w JOIN fruit f ON vector_search('names', w.wish, top_k => ai_gen('x'))")
     assert rows(session, "SELECT calls FROM system.ai_calls WHERE function = 'ai_gen'") == []
 
 
 def test_returning(session: Session) -> None:
-    """Single columns cannot stand for a table."""
+    """A search that returns a single column is refused in ON and FROM."""
     one = "vector_search('names', {}, returning => 'id')"
     with pytest.raises(SqlError, match="after ON all columns are found; take the one wanted in SELECT"):
         rows(session, f"SELECT * FROM wishes w JOIN fruit f ON {one.format('w.wish')}")
@@ -187,7 +210,7 @@ def test_returning(session: Session) -> None:
 
 
 def test_name_of_the_query(session: Session) -> None:
-    """The column that has the query takes no other's name."""
+    """The column of the query gets a name that no other column has."""
     session.update("CREATE TABLE asked AS SELECT wish AS query, wish AS __query FROM wishes WHERE n = 2")
     join = "asked JOIN fruit f ON vector_search('names', query, top_k => 1)"
     assert rows(session, f"SELECT query, f.__query FROM {join}") == [{"query": "apple pie", "__query": "apple pie"}]
@@ -198,7 +221,7 @@ def test_name_of_the_query(session: Session) -> None:
 
 
 def test_views_of_searches(session: Session) -> None:
-    """A view searches when it is read; it can be joined and searched for."""
+    """A view searches when it is read; it can be joined and can hold queries."""
     session.update("CREATE VIEW best AS SELECT * FROM vector_search('names', 'a plum', top_k => 1)")
     session.update(f"CREATE VIEW met AS SELECT w.n, w.wish, f.id FROM wishes w JOIN fruit f ON {SEARCH}")
     session.update("CREATE VIEW near AS SELECT n, vector_search('names', wish, top_k => 1)[1]['id'] AS id FROM wishes")

@@ -1,16 +1,18 @@
-"""`workload_aware`: what each class of prompts is likely to use again soon stays (KV cache in the wild, ATC'25).
+"""`workload_aware`: keep the blocks whose class is the most likely to be used again soon.
 
-A block's class is that of the prompt that used it last: its call site, and how many of the prompt's blocks were new,
-which tells how likely a conversation is to go on, or that its query is done with the block. A prompt's last block, what
-a call site's prompt begins with and earlier ones had too, as its instruction, and blocks that many prompts had are
-classes of their own. Of each class it is learned how often its blocks are used again and after how long, as an
-exponential distribution; until enough of its own is known, from those of all call sites. The block goes whose next use
-is the least likely within the next seconds, given that it has not been used until now; within a class that is the one
-used least recently, so that only one block of each class is looked at, and of all classes only now and then.
+The policy follows "KV cache in the wild" (ATC'25). Each block belongs to a class. The class says at which call site the
+last prompt with this block was made, how many blocks of this prompt were new, and where in the prompt the block is: in
+the beginning that earlier prompts had too (an instruction), in the middle, or at the end. Blocks that many prompts used
+have a class of their own, and so have blocks that their query is done with.
 
-The paper's score does not have the last condition. With it, what was likely to be used soon, and was not, goes sooner.
-The paper fits in the background, from samples; here each use is counted as it comes, and a class is fitted anew once a
-tenth more is known of it, which is a division.
+For each class the policy learns how often blocks are used again and after how long, as an exponential distribution. A
+class that is too new to know starts from the figures of all call sites. The policy evicts the block that is the least
+likely to be used within the next seconds, given that it has not been used until now. Within a class this is the block
+used least recently. So an eviction compares one block of each class, and ranks all classes only now and then.
+
+The paper's score lacks the condition "not used until now". With the condition, a block that was expected soon and did
+not come is evicted earlier. The paper fits distributions in the background from samples. Here each use is counted at
+once, and a class is fitted again after a tenth more uses; a fit is a division.
 """
 
 from __future__ import annotations
@@ -21,114 +23,255 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, Generic, TypeAlias
+from typing import Final, Generic, NamedTuple, TypeAlias
 
 from flightllm.kvcache.eviction.base import Key, Policy, Use
 
-_LIFE_SECONDS: Final = 5.0
-"""The time for which the likelihood of a use is taken, as in the paper."""
-_REMEMBERED: Final = 16
-_LEAST_REMEMBERED: Final = 4
-_ENOUGH: Final = 1 << 18
-"""Times as many blocks as the cache has are remembered with their last use, or fewer times, but so many blocks."""
-_SIZES: Final = 7
-"""Classes of prompts by their new blocks: none, 1, 2 to 3, 4 to 7, …; all larger ones are in the last."""
-_MANY: Final = 64
-"""Prompts that had a block which is taken as shared by all."""
-_LEARNED: Final = 16
-"""The likelihoods of a class are learned anew after so many uses of its blocks, and a part more each time."""
-_GROWTH: Final = 1.1
-_WINDOW: Final = 65_536
-"""Uses of a class that count; then all it knows counts half."""
+_HORIZON_SECONDS: Final = 5.0
+"""The policy compares how likely blocks are used within this time, as in the paper."""
+_HISTORY_FACTOR: Final = 16
+_LEAST_HISTORY_FACTOR: Final = 4
+_HISTORY_BLOCKS: Final = 1 << 18
+"""The last uses of 16 times as many blocks as the cache has are remembered; above this number of blocks, of 4 times as
+many or this number, whichever is more."""
+_LARGEST_SIZE: Final = 7
+"""Prompts are classified by the bits of their number of new blocks: 0, 1, 2 to 3, 4 to 7, …, up to 64 and more."""
+_SHARED_USES: Final = 64
+"""A block that more prompts used is in the class of shared blocks."""
+_REFIT_USES: Final = 16
+"""A class is fitted again after this number of uses, or after a tenth more uses, whichever is later."""
+_REFIT_GROWTH: Final = 1.1
+_COUNTED_USES: Final = 65_536
+"""After this number of uses of a class, all its counts are halved, so that it can follow a change of the workload."""
 _MOST_CLASSES: Final = 1_024
-"""Classes that are remembered; of more the one of which a prompt came least recently is forgotten. While so many have
-blocks that may go, those of further call sites count as one."""
+"""Beyond this number, the class whose last prompt is the oldest is forgotten. While this number of classes has blocks
+to evict, all new call sites share their classes."""
 _DONE: Final = "done"
-"""Instead of a prompt's new blocks, for what its query is done with."""
-_RANKED_SECONDS: Final = 0.1
-"""Classes are compared by likelihoods that are at most so old."""
-_SLACK: Final = 64
-"""Ranks of classes without blocks that may go are dropped once they are more than the others, and so many."""
+"""In the name of a class, instead of the number of new blocks: the query is done with the block."""
+_RANK_SECONDS: Final = 0.1
+"""All classes are ranked again after this time."""
+_SPARE_RANKS: Final = 64
+"""Ranks of classes without free blocks are dropped once they outnumber the others by this number."""
 _LEAST_SECONDS: Final = 1e-3
-_SPREAD: Final = 0.25
-"""Times until the next use differ by this part of their mean, though those that were seen did not."""
+_LEAST_SPREAD: Final = 0.25
+"""The time until the next use varies by at least this part of its mean, even if the times seen so far were equal."""
 
 
 @dataclass(slots=True, eq=False)
-class _Class(Generic[Key]):
-    """What is known of a class, and those of its blocks that may go, with when they came free and their places."""
+class _ReuseStatistics:
+    """How often the blocks of a class are used again, and after how long."""
 
-    free: OrderedDict[Key, tuple[float, int]] = field(default_factory=OrderedDict)
+    prior: _ReuseStatistics | None = None
+    """The statistics of the same class over all call sites; None for such statistics themselves."""
+    expected: float = 0.5
+    """The probability before the first use, without a prior."""
     uses: float = 0.0
     reuses: float = 0.0
+    """How many of the uses were followed by a use of the same block."""
     seconds: float = 0.0
     """Sum of the times until blocks were used again."""
-    least: float = math.inf
-    expected: float = 0.5
-    """Taken as the probability as long as nothing is known, where there is no prior."""
+    least_seconds: float = math.inf
     probability: float = 0.5
+    """Fitted: that a block is ever used again."""
     rate: float = 0.0
-    """Of the exponential distribution, per second."""
-    next: float = 0.0
-    number: int = 0
-    ranked: bool = False
-    prior: _Class[Key] | None = None
-    """The class of all call sites' prompts that are like this one's; it has no blocks."""
+    """Fitted: of the exponential distribution of the time until then, per second."""
+    next_fit: float = 0.0
+    """Fit again once uses and reuses reach this sum."""
 
-    def used(self) -> None:
-        """Count a use."""
-        if self.prior:
-            self.prior.used()
+    def count_use(self) -> None:
+        """Count a use of a block, here and in the prior."""
+        if self.prior is not None:
+            self.prior.count_use()
         self.uses += 1
-        self._learn_now_and_then()
+        if self.uses + self.reuses >= self.next_fit:
+            self._fit()
 
-    def used_again(self, seconds: float) -> None:
-        """Count that a block was used again; instead of another one where there were no more uses that count."""
-        if self.prior:
-            self.prior.used_again(seconds)
+    def count_reuse(self, seconds: float) -> None:
+        """Count that a block was used again after some seconds, here and in the prior.
+
+        Reuses never exceed uses less one: halving the counts can drop the uses that these reuses belong to. In this
+        case the new reuse replaces an average one.
+        """
+        if self.prior is not None:
+            self.prior.count_reuse(seconds)
         kept = min(self.reuses, self.uses - 1)
         if kept < self.reuses:
             self.seconds *= kept / self.reuses
         self.reuses = kept + 1
         self.seconds += seconds
-        self.least = min(self.least, seconds)
-        self._learn_now_and_then()
+        self.least_seconds = min(self.least_seconds, seconds)
+        if self.uses + self.reuses >= self.next_fit:
+            self._fit()
 
-    def _learn_now_and_then(self) -> None:
-        seen = self.uses + self.reuses
-        if seen < self.next:
-            return
-        self.next = max(seen + _LEARNED, seen * _GROWTH)
-        self._learn()
-        if self.uses > _WINDOW:
+    def _fit(self) -> None:
+        counted = self.uses + self.reuses
+        self.next_fit = max(counted + _REFIT_USES, counted * _REFIT_GROWTH)
+        self._fit_distribution()
+        if self.uses > _COUNTED_USES:
             self.uses, self.reuses, self.seconds = self.uses / 2, self.reuses / 2, self.seconds / 2
-            self.next, self.least = seen / 2 * _GROWTH, self.seconds / max(1.0, self.reuses)
+            self.next_fit, self.least_seconds = counted / 2 * _REFIT_GROWTH, self.seconds / max(1.0, self.reuses)
 
-    def _learn(self) -> None:
-        """Take one more use as the prior has it."""
-        expected = self.prior.probability if self.prior else self.expected
+    def _fit_distribution(self) -> None:
+        """Fit probability and rate to the counts, with one more use that behaves as in the prior.
+
+        Example: 3 uses, 1 reuse after 4 s and an expected probability of 0.5 give a probability of (1 + 0.5) / (3 + 1).
+        """
+        expected = self.prior.probability if self.prior is not None else self.expected
         self.probability = (self.reuses + expected) / (self.uses + 1.0)
-        reuses, seconds, least = self.reuses, self.seconds, self.least
-        if self.prior and self.prior.reuses:
+        reuses, seconds, least = self.reuses, self.seconds, self.least_seconds
+        if self.prior is not None and self.prior.reuses:
             reuses, seconds = reuses + expected, seconds + expected * self.prior.seconds / self.prior.reuses
-            least = min(least, self.prior.least)
+            least = min(least, self.prior.least_seconds)
         if reuses:
             mean = seconds / reuses
-            self.rate = 1.0 / max(_LEAST_SECONDS, mean * _SPREAD, mean - least)
+            self.rate = 1.0 / max(_LEAST_SECONDS, mean * _LEAST_SPREAD, mean - least)
 
     def likelihood(self, age: float) -> float:
-        """Return how likely a block that came free so long ago is used within the next seconds."""
-        waiting = self._waiting(age)
-        soon = waiting - self._waiting(age + _LIFE_SECONDS)
-        return self.probability * soon / (1.0 - self.probability * (1.0 - waiting))
+        """Return how likely a block is used within 5 seconds, if it was not used in the `age` seconds since it is free.
 
-    def _waiting(self, age: float) -> float:
-        """Return how likely a block that is used again some time has not been used until an age."""
-        return math.exp(-self.rate * age)
+        Example with a probability of 0.5 and a rate of 0.2 per second. The older the block, the less likely it is one
+        of those that are used again at all.
+
+        | age | unused so far, of reused blocks | used in the next 5 s | of all blocks unused so far              |
+        |-----|---------------------------------|----------------------|------------------------------------------|
+        | 0   | e^-0 = 1.000                    | 1.000 - 0.368        | 0.5 × 0.632 / (1 - 0.5 × 0.000) = 0.316  |
+        | 5   | e^-1 = 0.368                    | 0.368 - 0.135        | 0.5 × 0.233 / (1 - 0.5 × 0.632) = 0.170  |
+        | 10  | e^-2 = 0.135                    | 0.135 - 0.050        | 0.5 × 0.086 / (1 - 0.5 × 0.865) = 0.075  |
+        """
+        unused = math.exp(-self.rate * age)
+        used_soon = unused - math.exp(-self.rate * (age + _HORIZON_SECONDS))
+        return self.probability * used_soon / (1.0 - self.probability * (1.0 - unused))
 
 
-_Rank: TypeAlias = tuple[float, float, int, int, _Class[Key]]
-"""How likely the class's first block is used soon, how likely ever; its place and the class's number, from behind."""
+@dataclass(slots=True, eq=False)
+class _BlockClass(Generic[Key]):
+    """The statistics of a class, and the blocks of the class that can be evicted."""
+
+    number: int
+    statistics: _ReuseStatistics
+    free: OrderedDict[Key, tuple[float, int]] = field(default_factory=OrderedDict)
+    """Blocks that can be evicted: since when, and their positions in their prompts. The oldest one comes first."""
+    ranked: bool = False
+    """Whether the class is in the eviction queue."""
+
+
+_Rank: TypeAlias = tuple[float, float, int, int, _BlockClass[Key]]
+"""How soon the first free block of a class is evicted: the lowest rank goes first.
+
+The fields are: how likely the block is used soon, how likely it is ever used, its position in the prompt (negative, so
+that the end of a prompt goes first), the number of the class, and the class. Numbers differ, so a comparison never
+reaches the class. Each eviction makes a rank; a plain tuple saves a tenth of the eviction's time.
+"""
+
+
+class _EvictionQueue(Generic[Key]):
+    """The classes with free blocks, by the rank that the first free block of each had when it was last computed."""
+
+    def __init__(self) -> None:
+        self.ranks: list[_Rank[Key]] = []
+        """A heap."""
+        self._ranked_at = -math.inf
+        self._most_ranks = _SPARE_RANKS
+
+    def add(self, block_class: _BlockClass[Key], now: float) -> None:
+        """Rank a class that is not in the queue and has a free block."""
+        block_class.ranked = True
+        heapq.heappush(self.ranks, _rank(block_class, now))
+        if len(self.ranks) > self._most_ranks:
+            self._rank_all(now)
+
+    def lowest(self, now: float) -> _BlockClass[Key]:
+        """Return the class whose first free block goes first.
+
+        Ranks change as time passes, so the lowest rank is computed again until it stays the lowest.
+
+        Raises:
+            KeyError: no block is free.
+        """
+        if now - self._ranked_at > _RANK_SECONDS:
+            self._rank_all(now)
+        ranks = self.ranks
+        while ranks:
+            block_class = ranks[0][-1]
+            if not block_class.free:
+                heapq.heappop(ranks)
+                block_class.ranked = False
+                continue
+            heapq.heapreplace(ranks, _rank(block_class, now))
+            if ranks[0][-1] is block_class:
+                return block_class
+        raise KeyError("all blocks are in use; no block can be evicted")
+
+    def _rank_all(self, now: float) -> None:
+        for *_, block_class in self.ranks:
+            block_class.ranked = bool(block_class.free)
+        self.ranks = [_rank(block_class, now) for *_, block_class in self.ranks if block_class.ranked]
+        heapq.heapify(self.ranks)
+        self._ranked_at, self._most_ranks = now, 2 * len(self.ranks) + _SPARE_RANKS
+
+
+def _rank(block_class: _BlockClass[Key], now: float) -> _Rank[Key]:
+    """Rank the first free block of a class."""
+    since, position = next(iter(block_class.free.values()))
+    statistics = block_class.statistics
+    return statistics.likelihood(now - since), statistics.probability, -position, block_class.number, block_class
+
+
+class _ClassTable(Generic[Key]):
+    """The classes by call site and shape, which is the rest of their names: `(2, "start")` or `("shared",)`."""
+
+    def __init__(self, queue: _EvictionQueue[Key]) -> None:
+        self._queue = queue
+        self._numbers = count()
+        self.classes: OrderedDict[tuple[Hashable, tuple[Hashable, ...]], _BlockClass[Key]] = OrderedDict()
+        """The class whose last prompt is the oldest comes first."""
+        self._priors: dict[tuple[Hashable, ...], _ReuseStatistics] = {}
+
+    def get(self, site: Hashable, *shape: Hashable) -> _BlockClass[Key]:
+        """Return a class, made if there is no such class; sites that are new share classes while there are too many."""
+        block_class = self.classes.get((site, shape))
+        if block_class is None and len(self._queue.ranks) > _MOST_CLASSES:
+            site, block_class = "", self.classes.get(("", shape))
+        if block_class is None:
+            block_class = self.classes[site, shape] = _BlockClass(next(self._numbers), self._new_statistics(shape))
+        self.classes.move_to_end((site, shape))
+        if len(self.classes) > _MOST_CLASSES:
+            self.classes.popitem(last=False)
+        return block_class
+
+    def by_position(self, site: Hashable, size: Hashable) -> _ClassesByPosition[Key]:
+        """Return the classes of a prompt's first blocks, of those in the middle, and of the last one."""
+        return _ClassesByPosition(
+            self.get(site, size, "start"), self.get(site, size, "middle"), self.get(site, size, "end")
+        )
+
+    def _new_statistics(self, shape: tuple[Hashable, ...]) -> _ReuseStatistics:
+        if not shape:
+            return _ReuseStatistics()
+        prior = self._priors.get(shape)
+        if prior is None:
+            prior = self._priors[shape] = _ReuseStatistics(expected=0.0 if _DONE in shape else 0.5)
+        return _ReuseStatistics(prior)
+
+
+class _ClassesByPosition(NamedTuple, Generic[Key]):
+    """The classes for blocks at the start of a prompt, in the middle, and for the last block."""
+
+    start: _BlockClass[Key]
+    middle: _BlockClass[Key]
+    end: _BlockClass[Key]
+
+
+@dataclass(slots=True, eq=False)
+class _LastUse(Generic[Key]):
+    """The last use of a block."""
+
+    block_class: _BlockClass[Key]
+    time: float
+    uses: int
+    """Prompts that used the block, the last one included."""
+    position: int
+    """In the last prompt."""
 
 
 class WorkloadAware(Policy[Key]):
@@ -136,102 +279,91 @@ class WorkloadAware(Policy[Key]):
 
     def __init__(self, blocks: int) -> None:
         self.learning = True
-        self._most = max(_LEAST_REMEMBERED * blocks, min(_REMEMBERED * blocks, _ENOUGH))
-        self._classes: OrderedDict[Hashable, _Class[Key]] = OrderedDict()
-        self._priors: dict[Hashable, _Class[Key]] = {}
-        self._count = count()
-        self._ranked: list[_Rank[Key]] = []
-        """A heap of all classes of whose blocks some may go, by what ranked the first of these when last looked at."""
-        self._ranked_at, self._most_ranked = -math.inf, _SLACK
-        self._last: OrderedDict[Key, tuple[_Class[Key], float, int, int]] = OrderedDict()
-        """The class and the time of each block's last use, the number of its uses, and its place in the prompt."""
-        self._free: dict[Key, _Class[Key]] = {}
+        self._most_last_uses = max(_LEAST_HISTORY_FACTOR * blocks, min(_HISTORY_FACTOR * blocks, _HISTORY_BLOCKS))
+        self._last_uses: OrderedDict[Key, _LastUse[Key]] = OrderedDict()
+        """By block, the oldest use first; of blocks in the cache and of evicted ones."""
+        self._queue: _EvictionQueue[Key] = _EvictionQueue()
+        self._table: _ClassTable[Key] = _ClassTable(self._queue)
+        self._free: dict[Key, _BlockClass[Key]] = {}
+        """The blocks that can be evicted, and the class that each was in when it came free."""
 
     def use(self, use: Use[Key], now: float, done: Sequence[bool] = ()) -> None:
-        """Learn from what is used again; see `Policy.use`. `done` tells of each block whether its query is with it."""
-        keys, last = use.keys, self._last
-        known = next((place for place, key in enumerate(keys) if key not in last), len(keys))
-        size = min((len(keys) - known).bit_length(), _SIZES)
-        first, end = known if use.kind != "" else 0, len(keys) - 1
-        shared, parts = self._class(use.kind, "shared"), self._parts(use.kind, size)
-        over = self._parts(use.kind, _DONE) if any(done) else parts
+        """Classify the blocks of a prompt, and learn which blocks were used again; see `Policy.use`.
+
+        `done` says of each block whether its query is done with it.
+
+        Example: a prompt of a call site has four blocks, of which the first was used before. Three blocks are new, so
+        the size is 2 (bits of 3). The prompt's query is done with the last block.
+
+        | block | used before | done | class of the call site |
+        |-------|-------------|------|------------------------|
+        | a     | yes         | no   | (2, "start")           |
+        | b     | no          | no   | (2, "middle")          |
+        | c     | no          | no   | (2, "middle")          |
+        | d     | no          | yes  | ("done", "end")        |
+        """
+        keys, last_uses, table = use.keys, self._last_uses, self._table
+        known = next((position for position, key in enumerate(keys) if key not in last_uses), len(keys))
+        size = min((len(keys) - known).bit_length(), _LARGEST_SIZE)
+        # Without a call site, an equal beginning does not say that the prompts have an instruction in common.
+        start_blocks, last_position = known if use.kind != "" else 0, len(keys) - 1
+        shared, classes = table.get(use.kind, "shared"), table.by_position(use.kind, size)
+        done_classes = table.by_position(use.kind, _DONE) if any(done) else classes
         if known == len(keys) and use.kind != "":
-            parts = *parts[:2], self._class(use.kind, size, "end", "again")
-        for place, key in enumerate(keys):
-            before = last.pop(key, None)
-            if before is not None and self.learning:
-                before[0].used_again(now - before[1])
-            times = before[2] + 1 if before else 1
-            part = 2 if place == end else 0 if place < first else 1
-            its = shared if times > _MANY else (over if done and done[place] else parts)[part]
-            if self.learning:
-                its.used()
-            last[key] = its, now, times, place
-        while len(last) > max(self._most, len(keys)):
-            last.popitem(last=False)
+            again = table.get(use.kind, size, "end", "again")
+            classes = _ClassesByPosition(classes.start, classes.middle, again)
+        learning = self.learning
+        for position, key in enumerate(keys):
+            of_block = done_classes if done and done[position] else classes
+            if position == last_position:
+                block_class = of_block.end
+            else:
+                block_class = of_block.start if position < start_blocks else of_block.middle
+            last = last_uses.get(key)
+            if last is None:
+                last_uses[key] = _LastUse(block_class, now, 1, position)
+            else:
+                if learning:
+                    last.block_class.statistics.count_reuse(now - last.time)
+                last.uses += 1
+                if last.uses > _SHARED_USES:
+                    block_class = shared
+                last.block_class, last.time, last.position = block_class, now, position
+                last_uses.move_to_end(key)
+            if learning:
+                block_class.statistics.count_use()
+        while len(last_uses) > max(self._most_last_uses, len(keys)):
+            last_uses.popitem(last=False)
 
     def free(self, key: Key, now: float) -> None:
-        """Put a block behind the others of its class; see `Policy.free`."""
-        its, _, _, place = self._last.get(key) or (self._class(""), now, 0, 0)
-        self.hold(key)
-        self._free[key] = its
-        its.free[key] = now, place
-        if not its.ranked:
-            its.ranked = True
-            heapq.heappush(self._ranked, self._rank(its, now))
-            if len(self._ranked) > self._most_ranked:
-                self._rank_all(now)
+        """Put a block behind the other free blocks of its class; see `Policy.free`."""
+        last = self._last_uses.get(key)
+        if last is not None:
+            block_class, position = last.block_class, last.position
+        else:
+            block_class, position = self._table.get(""), 0
+        if key in self._free:
+            self.hold(key)
+        self._free[key] = block_class
+        block_class.free[key] = now, position
+        if not block_class.ranked:
+            self._queue.add(block_class, now)
 
     def hold(self, key: Key) -> None:
-        """Take a block out; see `Policy.hold`."""
-        its = self._free.pop(key, None)
-        if its is not None:
-            del its.free[key]
+        """Keep a block from eviction; see `Policy.hold`."""
+        block_class = self._free.pop(key, None)
+        if block_class is not None:
+            del block_class.free[key]
 
     def evict(self, now: float) -> Key:
-        """Return the block whose use soon is the least likely, then its use at all, then the farthest on."""
-        if now - self._ranked_at > _RANKED_SECONDS:
-            self._rank_all(now)
-        while self._ranked:
-            its = self._ranked[0][-1]
-            if not its.free:
-                heapq.heappop(self._ranked)
-                its.ranked = False
-                continue
-            heapq.heapreplace(self._ranked, self._rank(its, now))
-            if self._ranked[0][-1] is its:
-                key = next(iter(its.free))
-                self.hold(key)
-                return key
-        raise KeyError("no block may go")
+        """Return the free block that is the least likely to be used soon, and free it no longer; see `Policy.evict`.
 
-    def _rank_all(self, now: float) -> None:
-        for *_, its in self._ranked:
-            its.ranked = bool(its.free)
-        self._ranked = [self._rank(its, now) for *_, its in self._ranked if its.ranked]
-        heapq.heapify(self._ranked)
-        self._ranked_at, self._most_ranked = now, 2 * len(self._ranked) + _SLACK
-
-    def _rank(self, its: _Class[Key], now: float) -> _Rank[Key]:
-        since, place = next(iter(its.free.values()))
-        return its.likelihood(now - since), its.probability, -place, its.number, its
-
-    def _parts(self, site: Hashable, size: Hashable) -> tuple[_Class[Key], _Class[Key], _Class[Key]]:
-        """Return the classes of a prompt's start, of what is between, and of its last block."""
-        return self._class(site, size, "start"), self._class(site, size, "between"), self._class(site, size, "end")
-
-    def _class(self, site: Hashable, *shape: Hashable) -> _Class[Key]:
-        its = self._classes.get((site, shape))
-        if its is None and len(self._ranked) > _MOST_CLASSES:
-            site, its = "", self._classes.get(("", shape))
-        if its is None:
-            expected = 0.0 if _DONE in shape else 0.5
-            prior = self._priors.setdefault(shape, _Class(expected=expected)) if shape else None
-            its = self._classes[site, shape] = _Class(number=next(self._count), prior=prior)
-        self._classes.move_to_end((site, shape))
-        if len(self._classes) > _MOST_CLASSES:
-            self._classes.popitem(last=False)
-        return its
+        Of equally likely blocks the one that is the least likely to be ever used goes first, then the one farthest on
+        in its prompt.
+        """
+        key = next(iter(self._queue.lowest(now).free))
+        self.hold(key)
+        return key
 
     def __contains__(self, key: object) -> bool:
         return key in self._free

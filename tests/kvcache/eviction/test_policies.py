@@ -97,6 +97,26 @@ def test_classes_that_come_back_stay() -> None:
     assert gone(policy, 2, now + 100.0) == "ba"
 
 
+def test_the_example_of_use() -> None:
+    """The table in the docstring of `WorkloadAware.use` holds."""
+    policy = WorkloadAware[int](100)
+    policy.use(Use([1], "site"), 0.0)
+    policy.use(Use([1, 2, 3, 4], "site"), 1.0, [False, False, False, True])
+    names = {id(block_class): name for name, block_class in policy._table.classes.items()}
+    shapes = [(2, "start"), (2, "middle"), (2, "middle"), ("done", "end")]
+    assert [names[id(policy._last_uses[key].block_class)] for key in range(1, 5)] == [("site", one) for one in shapes]
+
+
+def test_the_examples_of_statistics() -> None:
+    """The table of likelihoods and the fitted probability in the docstrings hold."""
+    statistics = workload_aware._ReuseStatistics(probability=0.5, rate=0.2)
+    assert [round(statistics.likelihood(age), 3) for age in (0.0, 5.0, 10.0)] == [0.316, 0.17, 0.075]
+    statistics = workload_aware._ReuseStatistics(uses=2.0, next_fit=4.0)
+    statistics.count_use()
+    statistics.count_reuse(4.0)
+    assert (statistics.probability, statistics.rate) == ((1 + 0.5) / (3 + 1), 1 / (4.0 * 0.25))
+
+
 def asked_twice() -> WorkloadAware[int]:
     """Return a policy that knows prompts of two kinds, which come a second time soon or late, and a new one of each."""
     policy = WorkloadAware[int](1_000)
@@ -234,10 +254,10 @@ def test_what_nobody_told_of(name: str) -> None:
     assert len(policy) == 1
 
 
-def entries(policy: Policy[int]) -> int:
-    """Return how many entries a policy keeps."""
+def entries(policy: object) -> int:
+    """Return how many entries a policy keeps, those of its parts included."""
     kept = list(vars(policy).values())
-    nested = sum(entries(value) for value in kept if hasattr(value, "evict"))
+    nested = sum(entries(value) for value in kept if type(value).__module__.startswith("flightllm"))
     return nested + sum(len(value) for value in kept if isinstance(value, Collection))
 
 
@@ -253,14 +273,20 @@ def test_what_is_lost_is_forgotten(name: str) -> None:
     assert max(sizes[2_000:]) <= max(sizes[:2_000])
 
 
+def counts(policy: WorkloadAware[int]) -> list[tuple[float, float]]:
+    """Return the uses and reuses of each class, in the order in which the classes were last needed."""
+    statistics = [block_class.statistics for block_class in policy._table.classes.values()]
+    return [(one.uses, one.reuses) for one in statistics]
+
+
 def test_learning_ends() -> None:
-    """What is not to be learned from changes nothing."""
+    """A policy that no longer learns keeps its counts."""
     policy = WorkloadAware[int](100)
     run(policy, *["ab", "xy"] * 40, kind="one")
     policy.learning = False
-    before = [(its.uses, its.reuses) for its in policy._classes.values()]
+    before = counts(policy)
     run(policy, *["ab", "pq"] * 40, kind="one", since=100.0)
-    assert [(its.uses, its.reuses) for its in policy._classes.values()][: len(before)] == before
+    assert counts(policy)[: len(before)] == before
 
 
 def test_unknown_policy() -> None:
@@ -386,17 +412,17 @@ def test_a_long_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     No class is likelier to come back than certain, nor less than never.
     """
-    monkeypatch.setattr(workload_aware, "_WINDOW", 256)
+    monkeypatch.setattr(workload_aware, "_COUNTED_USES", 256)
     policy, fresh = WorkloadAware[int](2_000), count(10_000)
     for number in range(8_000):
         start = 8 * (number % 100)
         policy.use(Use(range(start, start + 8), "always"), 0.1 * number)
         policy.use(Use([next(fresh) for _ in range(4)], "never"), 0.1 * number)
-        assert all(0 <= its.probability < 1 for its in policy._classes.values())
-    its, _, _, _ = policy._last[0]
-    assert its.probability > 0.9
-    assert its.likelihood(8.0) > 0.5
-    never, _, _, _ = policy._last[next(fresh) - 1]
+        assert all(0 <= one.statistics.probability < 1 for one in policy._table.classes.values())
+    always = policy._last_uses[0].block_class.statistics
+    assert always.probability > 0.9
+    assert always.likelihood(8.0) > 0.5
+    never = policy._last_uses[next(fresh) - 1].block_class.statistics
     assert never.likelihood(8.0) < 0.01
 
 
@@ -406,7 +432,7 @@ def test_many_sites(monkeypatch: pytest.MonkeyPatch) -> None:
     policy = WorkloadAware[int](4_000)
     for number in range(1_000):
         take(policy, Use([2 * number, 2 * number + 1], f"site {number}"), now=float(number))
-    assert len(policy._ranked) < 50
+    assert len(policy._queue.ranks) < 50
     assert {policy.evict(1e6) for _ in range(2_000)} == set(range(2_000))
 
 

@@ -1,0 +1,68 @@
+"""The tokens of one statement together with the text that they were read from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from flightllm.errors import AICallError
+from flightllm.sql.tokens import Kind, Token, position
+
+
+class Span(NamedTuple):
+    """Tokens from `start` up to but without `end`."""
+
+    start: int
+    end: int
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any tokens."""
+        return self.start < self.end
+
+
+class SourceTokens:
+    """Tokens, their text, and their matching brackets; tokens are named by their indices.
+
+    Example: the tokens of `f(a, g(b)) c`. A whole bracket counts as one step.
+
+    | index    | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 |
+    |----------|---|---|---|---|---|---|---|---|---|---|
+    | token    | f | ( | a | , | g | ( | b | ) | ) | c |
+    | `after`  | 1 | 9 | 3 | 4 | 5 | 8 | 7 | 8 | 9 | 10|
+    | `before` |-1 | 0 | 1 | 2 | 3 | 4 | 5 | 4 | 0 | 8 |
+    """
+
+    def __init__(self, sql: str, tokens: Sequence[Token], closing: Mapping[int, int]) -> None:
+        self.sql = sql
+        self.tokens = tokens
+        self.closing = closing
+        """By opening bracket: the closing one."""
+        self.opening = {end: start for start, end in closing.items()}
+
+    def after(self, at: int) -> int:
+        """Return the token after a token, or after the bracket that opens there."""
+        return self.closing.get(at, at) + 1
+
+    def before(self, at: int) -> int:
+        """Return the token before a token, or before the bracket that closes there; -1 if there is no such token."""
+        return self.opening.get(at, at) - 1
+
+    def bracket_around(self, at: int) -> int | None:
+        """Return the innermost bracket that is opened before a token and not closed before it, if any."""
+        at -= 1
+        while at >= 0 and at not in self.closing:
+            at = self.before(at)
+        return at if at >= 0 else None
+
+    def calls(self, span: Span) -> Iterator[int]:
+        """Yield the names of called functions: the names before an opening parenthesis."""
+        for at in range(*span):
+            if self.tokens[at + 1].is_symbol("(") and self.tokens[at].kind in {Kind.WORD, Kind.QUOTED}:
+                yield at
+
+    def text(self, span: Span) -> str:
+        """Return the text of tokens, with the white space and comments between them; at least one token."""
+        return self.sql[self.tokens[span.start].start : self.tokens[span.end - 1].end]
+
+    def error(self, at: int, message: str) -> AICallError:
+        """Return an error about a token; `message` goes on after the token and its position."""
+        token = self.tokens[at]
+        return AICallError(f"{token.text} at {position(self.sql, token.start)} {message}")
