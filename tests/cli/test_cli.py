@@ -55,10 +55,10 @@ def test_overview_names_every_command(run: Run) -> None:
         (("query", "--uri", "grpc://127.0.0.1:1", "SELECT 1"), "error: no server answers at grpc://127.0.0.1:1"),
         (("tables", "--uri", "grpc://127.0.0.1:1"), "error: no server answers at grpc://127.0.0.1:1"),
         (("functions", "--config", "absent.toml"), "error: absent.toml: cannot be read"),
-        (("query", "--uri", "127.0.0.1:31337", "SELECT 1"), "error: '127.0.0.1:31337' is no address of a server"),
+        (("query", "--uri", "127.0.0.1:31337", "SELECT 1"), "error: '127.0.0.1:31337' is not the address of a server"),
         (("serve", "--table", "a=/x", "--table", "a=/y"), "error: --table a=/x and --table a=/y: give each table"),
         (("serve", "--table", "a=/x", "--table", "A=/y"), "error: the tables 'a' and 'A' have the same name in SQL"),
-        (("serve", "--table", "1bad=/x"), "error: '1bad' is no table name: write letters, digits and _"),
+        (("serve", "--table", "1bad=/x"), "error: '1bad' is not a table name: write letters, digits and _"),
         (("doctor", "--table", "a=/x", "--table", "a=/y"), "error: --table a=/x and --table a=/y: give each table"),
     ],
 )

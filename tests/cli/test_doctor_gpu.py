@@ -44,7 +44,7 @@ def test_no_gpu_found(cuda: str | None, driver: bool, ok: bool, fix: str) -> Non
     ("free", "options", "fix"),
     [
         (79, {}, ""),
-        (40, {}, "set gpu_memory_utilization to 0.5 at most"),
+        (40, {}, "set gpu_memory_utilization to at most 0.5"),
         (40, {"gpu_memory_utilization": 0.4}, ""),
         (40, {"gpu_memory_utilization": 0.6}, "vLLM takes 60% of it"),
     ],

@@ -144,7 +144,7 @@ def test_names_and_redirects(site: str) -> None:
         ("/page.csv", "is a web page, not a file"),
         ("/blob.csv", "is a web page, not a file"),
         ("/program.exe", "neither the ending of its name"),
-        ("/short.csv", "broke off|cannot be downloaded"),
+        ("/short.csv", "too early|cannot be downloaded"),
         ("/cut.csv", "ended too early"),
         ("/brotli.csv", "is sent with the compression 'br'"),
     ],
@@ -173,7 +173,7 @@ def test_login(site: str, tmp_path: Path) -> None:
         ("https://me:secretpw@127.0.0.1:port/x.csv", "https://127.0.0.1:port/x.csv cannot be downloaded"),
         ("http://127.0.0.1:1/x.csv?X-Amz-Signature=secretpw", "http://127.0.0.1:1/x.csv cannot be downloaded"),
         ("ftp://me:secretpw@h/x.csv", "ftp://h/x.csv: an address begins with"),
-        ("SITE/wrong.csv", "is wrong"),
+        ("SITE/wrong.csv", "is not valid"),
         ("SITE/file.csv", "HTTP 302"),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_slow_server(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigError, match="is a web page"):
         download(f"{site}/drip_page.csv", tmp_path, lambda _: None)
     monkeypatch.setattr("flightllm.cli.download._MOST_SECONDS", 0.1)
-    with pytest.raises(ConfigError, match=r"drip.csv takes more than 0 seconds: download it by another program"):
+    with pytest.raises(ConfigError, match=r"drip.csv takes more than 0 seconds: download it with another program"):
         download(f"{site}/drip.csv", tmp_path, lambda _: None)
     assert list(tmp_path.iterdir()) == []
 

@@ -137,7 +137,7 @@ def test_tls_and_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         code, text = said("status", server.uri, "--user", "root", *trusted)
         assert (code, text.splitlines()[0]) == (0, "0 chunks, 0 of 10,737,418,240 bytes")
         assert "asks who you are" in said("status", server.uri, *trusted)[1]
-        assert "has no TLS certificate that is trusted here" in said("status", server.uri, "--user", "root")[1]
+        assert "speaks no TLS that is trusted here" in said("status", server.uri, "--user", "root")[1]
 
 
 def test_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

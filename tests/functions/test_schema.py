@@ -141,7 +141,7 @@ def test_references_to_references(leaf: dict[str, Any]) -> None:
     nested = {f"a{level}": _level(f"#/$defs/a{level + 1}") for level in range(12)} | {"a12": leaf}
     checks = {f"n{n}": {"allOf": [{"$ref": f"#/$defs/n{n + 1}"}] * 8} for n in range(12)} | {"n12": {}}
     start = "#/$defs/a0" if "allOf" not in leaf else "#/$defs/a12"
-    with pytest.raises(AICallError, match=r"parts with every $ref replaced; the limit is 1,000"):
+    with pytest.raises(AICallError, match=r"parts with every \$ref replaced; the limit is 1,000"):
         read_schema(json.dumps({"$defs": nested | checks, "properties": {"a": {"$ref": start}}}))
 
 
