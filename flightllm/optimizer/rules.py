@@ -1,4 +1,4 @@
-"""The ordered rules and the driver that applies them until the plan stands still."""
+"""The ordered rules, and the driver that applies them until the plan no longer changes."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ LAST_RULES: tuple[Rule, ...] = (
     first_match,
     first_numbers,
 )
-"""What is applied once, when no rule changes the plan any more: these leave nodes that operators do not move past."""
+"""Rules applied once, after the other rules no longer change the plan; operators cannot move past their nodes."""
 
 _MAX_ROUNDS = 25
 
@@ -53,12 +53,12 @@ _MAX_ROUNDS = 25
 def rewrite(
     root: Node, functions: Functions, rules: tuple[Rule, ...] = RULES, last: tuple[Rule, ...] = ()
 ) -> tuple[Node, tuple[str, ...]]:
-    """Apply `rules` in order until none changes the plan, then `last` once.
+    """Apply `rules` in order until no rule changes the plan, then apply `last` once.
 
-    Return the plan and the names of the rules that fired, in first order.
+    Return the plan and the names of the rules that fired, in the order in which they first fired.
 
     Raises:
-        InternalError: a rule changed the number of output columns, or the rules do not come to rest.
+        InternalError: a rule changed the number of output columns, or the rules never stop changing the plan.
     """
     fired: dict[str, None] = {}
     for _ in range(_MAX_ROUNDS):

@@ -1,4 +1,4 @@
-"""Show a cut plan to a person: its stages as DataFusion will run them, and the AI operators between."""
+"""Text for people of a plan that is cut into stages: the stages as DataFusion runs them, and the AI operators."""
 
 import re
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from flightllm.plan.stages import (
 )
 
 _MOST_PROMPT = 1_000
-"""Characters of a prompt that are shown."""
+"""The most characters of a prompt that are shown."""
 
 
 def explain_stages(stage: Relational, context: SessionContext, *, folded: bool = True) -> list[tuple[str, str]]:
-    """Return (title, text) of each stage and operator, the last to run first; `context` holds the stage inputs.
+    """Return (title, text) of each stage and operator; the first in the list runs last. `context` holds stage inputs.
 
     Stages that are not folded are shown as they are before DataFusion optimizes them, so that nothing is evaluated.
     """
@@ -51,7 +51,7 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
                 yield f"group limit {title}", _group_limit(stage_input)
                 yield from _explain(stage_input.chain, context, f"of {title}", folded=folded)
             case United():
-                yield f"union {title}", "one input after the other, as long as rows are wanted"
+                yield f"union {title}", "one input after the other, as long as rows are needed"
                 for number, input_ in enumerate(stage_input.inputs, start=1):
                     yield from _explain(input_, context, f"{number} below {title}", folded=folded)
                 continue
@@ -60,13 +60,9 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
 
 def _group_limit(stage_input: GroupLimited) -> str:
     rows = "one row" if stage_input.count == 1 else f"{stage_input.count} rows"
-    whole = "" if stage_input.limit is None else f", and all once {stage_input.limit} rows are there"
-    group = (
-        f"each group of equal values in its last {stage_input.keys} columns"
-        if stage_input.keys
-        else "all rows as one group"
-    )
-    return f"asks about a few rows of a group at a time and is done with it after {rows}: {group}{whole}"
+    whole = "" if stage_input.limit is None else f", and with all groups after {stage_input.limit} rows"
+    group = f"each group of equal values in its last {stage_input.keys} columns" if stage_input.keys else "all rows as one group"
+    return f"asks about a few rows of a group at a time and is done with the group after {rows}: {group}{whole}"
 
 
 def _operator(operator: Operator, context: SessionContext) -> str:
@@ -83,20 +79,20 @@ def _operator(operator: Operator, context: SessionContext) -> str:
         lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}{model}", "    "))
     lines += [f"step {n}: {_step(step, operator, context)}" for n, step in enumerate(operator.steps, start=1)]
     if sum(step.condition is not None for step in operator.steps) > 1:
-        lines.append("tries the steps that drop rows in the order that the rows show to be cheapest")
+        lines.append("runs the steps that drop rows in the order that is cheapest on the rows so far")
     if operator.ordered:
         lines.append("keeps the order of its input")
     return "\n".join(lines)
 
 
 def _in_one_line(text: str) -> str:
-    """Return a text without line breaks; of a long one the beginning."""
+    """Return a text without line breaks, cut to `_MOST_PROMPT` characters."""
     line = " ".join(text.split())
     return line if len(line) <= _MOST_PROMPT else f"{line[:_MOST_PROMPT]}…"
 
 
 def _step(step: BoundStep, operator: Operator, context: SessionContext) -> str:
-    """Say which calls are asked together, which wait for their answers, and which rows stay."""
+    """Describe a step: which calls are asked together, which calls wait for them, and which rows stay."""
     asked = ", then ".join(" and ".join(_answer(operator, c) for c in calls) for calls in step.rounds)
     parts = [f"asks {asked}" if asked else "asks nothing"]
     if step.condition is not None:

@@ -62,7 +62,7 @@ class BoundCall:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A boolean over the output of an operator, for DataFusion to evaluate on some rows at a time.
+    """A boolean over an operator's output, which DataFusion evaluates on some rows at a time.
 
     `table` must hold the columns `reads` of the output. `plan` returns one column for them; None: the one column read.
     """
@@ -80,7 +80,7 @@ class BoundStep:
     rounds: tuple[tuple[int, ...], ...]
     condition: Condition | None
     after: frozenset[int]
-    """The steps whose answers this one needs."""
+    """The steps whose answers this step needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +99,15 @@ class Relational:
     plan: Plan
     inputs: tuple["StageInput", ...]
     schema: pa.Schema
-    """At least one column, named by position, so that duplicate names cannot clash."""
+    """At least one column; names are positions, so that duplicate names cannot clash."""
     streams: bool
-    """Each row of the one input can be processed by itself, so the stage runs batch by batch as the input arrives."""
+    """Each row of the only input can be processed by itself, so the stage runs on each batch as it arrives."""
     ordered: bool
-    """Its rows must come in the order of a sort, which DataFusion loses where parts of a stage run side by side."""
+    """The rows must keep the order of a sort; DataFusion loses the order where it runs parts of a stage in parallel."""
     picks: tuple[int, ...] | None = None
     """The columns of its one input that it returns, if it streams and does nothing else."""
     whole: bool = False
-    """It streams and returns every row of its one input."""
+    """It streams, and returns every row of the only input."""
     deciders: tuple[tuple[tuple["Decider", ...], ...], ...] = ()
     """For each input and each place where the plan reads it, the parts that can make its rows change nothing there."""
 
@@ -187,7 +187,7 @@ def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
     """Turn a stage's plan into a DataFrame of `context`, where its stage inputs must be registered.
 
     Raises:
-        NotExpressibleError: DataFusion cannot read what it wrote itself, a table function for example.
+        NotExpressibleError: DataFusion cannot read its own Substrait, of a table function for example.
     """
     decoded = Serde.deserialize_bytes(plan.SerializeToString())
     try:
@@ -197,7 +197,7 @@ def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
 
 
 def positional(types: Iterable[pa.DataType], prefix: str = "") -> pa.Schema:
-    """Name columns by position, each of which can be NULL.
+    """Name columns by position; all of them are nullable.
 
     The column names of a stage input begin with its name. Otherwise DataFusion can push a filter to the wrong side of
     an outer join, where both sides have equal names at equal positions.
@@ -213,7 +213,7 @@ class Cutter:
         self._functions = functions
         self._numbers: dict[int, RowIdStage] = {}
         self._limited: set[int] = set()
-        """The unions, by identity, whose inputs run one after the other."""
+        """Identities of the unions whose inputs run one after the other."""
         self._names = (f"s{i}" for i in count())
         context.register_catalog_provider(STAGE_CATALOG, Catalog.memory_catalog())
         context.catalog(STAGE_CATALOG).register_schema("public", Schema.memory_schema())
@@ -236,10 +236,11 @@ class Cutter:
         )
 
     def _plannable(self, plan: Node) -> Node:
-        """Return a stage as DataFusion can optimize it.
+        """Return a stage in a form that DataFusion can optimize.
 
-        It takes a union's column names from the first input also where its optimizer drops that one, and then cannot
-        find them. So inputs without rows are dropped before; from the others a limit keeps what could empty them.
+        DataFusion takes a union's column names from the first input, even where its optimizer then drops that input,
+        and fails to find the names. So inputs without rows are dropped first. If that is not enough, a limit on the
+        inputs keeps the optimizer from emptying them.
         """
         if not any(isinstance(n, SetOp) for n in walk(plan)) or self._optimized(plan) is not None:
             return plan
@@ -254,7 +255,7 @@ class Cutter:
         return node if not kept else kept[0] if len(kept) == 1 else replace(node, inputs=kept)
 
     def _optimized(self, plan: Node) -> str | None:
-        """Return DataFusion's optimized plan as text; None where it cannot make one."""
+        """Return DataFusion's optimized plan as text; None where DataFusion cannot optimize the plan."""
         frame = stage_frame(self._context, to_plan(plan, self._functions))
         try:
             return frame.optimized_logical_plan().display_indent()
@@ -270,7 +271,7 @@ class Cutter:
         found: dict[str, list[tuple[Decider, ...]]] = {name: [] for name in names}
 
         def decider(node: Node) -> Decider | None:
-            if id(node) not in made:  # the node is kept too, so that its identity stays its own
+            if id(node) not in made:  # keeping the node keeps its id unique
                 made[id(node)] = (node, self._decider(node, names) if self._same_each_time(node) else None)
             return made[id(node)][1]
 
@@ -288,7 +289,7 @@ class Cutter:
         return tuple(tuple(found[j.table]) for j in stage_inputs)
 
     def _with_keys(self, node: Join, *, left: bool) -> Node:
-        """Return the rows of a side of a join that can have a partner: those without NULL in what must be equal."""
+        """Return the rows of a join's side that can have a partner: those without NULL in the equality's operands."""
         side, first = (node.left, 0) if left else (node.right, node.left.width)
         columns = range(first, first + side.width)
         operands = [] if node.condition is None else self._functions.operands(node.condition, "and")
@@ -431,7 +432,7 @@ class Cutter:
 
 
 def scan(context: SessionContext, table: str) -> Scan:
-    """Return how a plan reads a table of a context."""
+    """Return the plan node that reads a table of a context."""
     logical = context.table(table).logical_plan()
     plan = Plan.FromString(Producer.to_substrait_plan(logical, context).encode())
     return Scan(plan.relations[0].root.input.read)
@@ -444,7 +445,7 @@ def register(context: SessionContext, table: str, schema: pa.Schema, batches: Se
 
 
 def _chain_to_operator(node: Node) -> bool:
-    """Tell whether only row-wise nodes and limits lie between `node` and an AI operator."""
+    """Tell whether only row-wise nodes and limits are between `node` and an AI operator."""
     while isinstance(node, Fetch | Filter | Project):
         if isinstance(node, Project) and has_window(node):
             return False
@@ -453,7 +454,7 @@ def _chain_to_operator(node: Node) -> bool:
 
 
 def _union_below(node: Fetch) -> SetOp | None:
-    """Return the UNION ALL with AI operators of which `node` keeps some rows; only projections lie between."""
+    """Return the UNION ALL with AI operators that `node` limits, if only projections are between them."""
     below = node.input
     while isinstance(below, Project) and not has_window(below):
         below = below.input
@@ -468,7 +469,7 @@ def _streams(plan: Node, stage_inputs: Sequence[StageInput]) -> bool:
 
 
 def _picks(plan: Node) -> tuple[int, ...] | None:
-    """Return which columns of the scan below a plan returns, None where it does anything else."""
+    """Return the columns of a scan that a plan returns; None where the plan does anything else."""
     if isinstance(plan, Scan):
         return tuple(range(plan.width))
     below = _picks(plan.input) if isinstance(plan, Project) else None
@@ -477,7 +478,7 @@ def _picks(plan: Node) -> tuple[int, ...] | None:
 
 
 def _is_ordered(node: Node) -> bool:
-    """Tell whether the rows of `node` come in an order that a Sort below it made."""
+    """Tell whether a Sort below `node` set the order of its rows."""
     while isinstance(node, Filter | Project | Fetch | AiMap):
         node = node.input
     return isinstance(node, Sort)
@@ -488,7 +489,7 @@ def _reads(expression: Expression | None) -> frozenset[int]:
 
 
 def _waits(when: Expression | None, width: int) -> bool:
-    """Tell whether a guard reads answers, the columns from `width` on."""
+    """Tell whether a guard reads answers, which are the columns from `width` on."""
     return any(c >= width for c in _reads(when))
 
 
@@ -502,14 +503,14 @@ def _groups_below(node: GroupLimit) -> Groups:
 
 
 def _shielded(node: Node) -> Node:
-    """Put a limit that keeps all rows on the inputs of a union: no predicate is pushed below it."""
+    """Put a limit that keeps all rows on a union's inputs: DataFusion pushes no predicate below a limit."""
     if not isinstance(node, SetOp):
         return node
     return with_children(node, tuple(Fetch(i, ex.at_most(_ALL_ROWS)) for i in node.inputs))
 
 
 def _table_of(node: Node) -> str:
-    """Return the full name of the table that a scan reads, empty for other nodes."""
+    """Return the full name of the table that a scan reads; empty for other nodes."""
     return ".".join(node.rel.named_table.names) if isinstance(node, Scan) else ""
 
 
@@ -518,7 +519,7 @@ def _tables(node: Node) -> frozenset[str]:
 
 
 def _rounds(node: AiMap, step: Step) -> tuple[tuple[int, ...], ...]:
-    """Split the calls of a step so that each comes after those of the step that its guard reads."""
+    """Split a step's calls into rounds: each call comes after the calls that its guard reads."""
     rounds: list[list[int]] = []
     depth: dict[int, int] = {}
     for c in step.calls:

@@ -132,7 +132,7 @@ def test_a_store_out_of_reach(config: Config, tmp_path: Path) -> None:
         ("url = 's3://b'\naccess_key_id = 'env:X'", "set both or neither"),
         ("url = 's3://b'\nendpoint = 'http://x'", "set allow_http"),
         ("url = 's3://b'\nregoin = 'x'", "unknown key 'regoin' in .storage.object_stores.lake."),
-        ("url = 's3://b'\n[storage.object_stores.two]\nurl = 's3://b/x'", "two are of the bucket 'b'"),
+        ("url = 's3://b'\n[storage.object_stores.two]\nurl = 's3://b/x'", "two sections name the bucket 'b'"),
     ],
 )
 def test_mistakes(tmp_path: Path, lines: str, message: str) -> None:

@@ -53,7 +53,7 @@ def test_status_and_clear(server: KvProcess, tmp_path: Path) -> None:
         "1 hits, 1 misses, 2 evicted, 0 damaged",
     ]
     assert len(list((tmp_path / "kv" / "chunks").glob("*/*"))) == 4
-    assert said("clear", server.uri, "--yes") == (0, "forgot 4 bitstreams\n")
+    assert said("clear", server.uri, "--yes") == (0, "deleted 4 bitstreams\n")
     assert said("status", server.uri)[1].startswith("0 chunks, 0 of 1,000 bytes\n")
 
 

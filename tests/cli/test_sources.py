@@ -112,7 +112,7 @@ def test_options_of_a_server_without_files() -> None:
     """A configuration on a query to a server is refused: that server has its own."""
     result = CliRunner().invoke(main, ["query", "--engine", "fake", "SELECT 1"])
     assert result.exit_code == 2
-    assert "are for --open: a server has its own" in result.output
+    assert "work only with --open: a running server has its own" in result.output
 
 
 def names(*sources: Path | str) -> tuple[list[tuple[str, str]], list[str]]:
