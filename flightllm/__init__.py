@@ -1,4 +1,4 @@
 """SQL with language-model calls as relational operators, served over Arrow Flight SQL."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__"]

@@ -23,11 +23,11 @@ from flightllm.errors import (
 from flightllm.flight.messages import pack, sql_message
 from flightllm.sql.classify import classify
 
-_NO_TLS = "it speaks no TLS that is trusted here: write grpc://HOST:PORT if it has none, or trust it by --tls-ca"
+_NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
-"""What gRPC says of a connection whose other end died."""
+"""How gRPC describes a connection whose other end died."""
 BOOKKEEPING = "/* flightllm client */ "
-"""Begins the queries that this client makes of its own accord, so that lists of queries can leave them out."""
+"""The prefix of the queries that this client adds by itself, so that lists of queries can leave them out."""
 _KINDS: tuple[tuple[type[Exception], type[FlightLLMError]], ...] = (
     (flight.FlightUnauthenticatedError, UnauthenticatedError),
     (flight.FlightUnauthorizedError, PermissionDeniedError),
@@ -41,7 +41,7 @@ _KINDS: tuple[tuple[type[Exception], type[FlightLLMError]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Model calls of a running query: answered so far, and known to be needed."""
+    """Model calls of a running query: how many are answered, and how many are known to be needed."""
 
     done: int
     total: int
@@ -49,7 +49,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What a query that ended well lacks: rows without an answer of the model, and why where its record says so."""
+    """The gaps in a successful query: how many rows have no model answer, and the reason if it was recorded."""
 
     rows: int = 0
     reason: str | None = None
@@ -57,7 +57,7 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a statement that was cancelled took so far; `cost` in dollars, None where no price is known."""
+    """The resources that a cancelled statement used so far; `cost` is in dollars, or None where no price is known."""
 
     calls: int
     prompt_tokens: int
@@ -66,11 +66,14 @@ class Spent:
 
 
 class Client:
-    """A connection to one server. Usable from several threads; `progress` is about the query started last.
+    """A connection to one server. Several threads can use it; `progress` describes the query that started last.
 
-    `headers` go with every call: the token as `authorization`, settings as `x-flightllm-…`. `login` is a user's name
-    and password; `trusted` are the certificates to trust, as PEM, in place of the system's. All of it raises the error
-    tree of `flightllm.errors`, the constructor `InvalidInputError` where `uri` is not of the form `grpc://HOST:PORT`.
+    Each call sends `headers`: the token as `authorization`, settings as `x-flightllm-…`. `login` is a user's name and
+    password. `trusted` holds the certificates to trust, as PEM, in place of the system's.
+
+    Raises:
+        FlightLLMError: from each method, of the class in `flightllm.errors` that the server raised.
+        InvalidInputError: from the constructor, where `uri` is not of the form `grpc://HOST:PORT`.
     """
 
     def __init__(
@@ -96,12 +99,12 @@ class Client:
         self._options = flight.FlightCallOptions(headers=pairs)
 
     def _logged_in(self, user: str, password: str) -> tuple[bytes, bytes]:
-        """Return the header that says who asks from now on."""
+        """Log in; return the header that identifies the user in all further calls."""
         try:
             header: tuple[bytes, bytes] = self._client.authenticate_basic_token(user, password)
         except (flight.FlightUnauthenticatedError, flight.FlightUnavailableError):
             raise
-        except (flight.FlightError, pa.ArrowException) as error:  # a handshake that ends early, for whatever reason
+        except (flight.FlightError, pa.ArrowException) as error:  # the handshake ended early
             raise EngineUnavailableError(f"cannot log in: no server answers at {self._uri}, or {_NO_TLS}") from error
         return header
 
@@ -117,16 +120,16 @@ class Client:
 
     @property
     def query_id(self) -> str | None:
-        """Return the id of the query started last, None before the first and after an update."""
+        """Return the id of the query that started last; None before the first query and after an update."""
         return self._query_id
 
     @property
     def affected(self) -> int | None:
-        """Return how many rows the update started last changed, None where it does not count any."""
+        """Return how many rows the last update changed, or None where the statement does not count rows."""
         return self._affected
 
     def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Start a query; return its schema and its rows as they come. An update runs at once and has no columns."""
+        """Start a query; return its schema and its rows as they arrive. An update runs at once, without columns."""
         self._query_id, self._asking = None, sql
         try:
             with self._our_errors():
@@ -138,7 +141,7 @@ class Client:
         return info.schema, self._batches(info)
 
     def progress(self) -> Progress | None:
-        """Return how far the query started last is, None while that is unknown."""
+        """Return the progress of the query that started last, or None while the progress is unknown."""
         if self._query_id is None:
             return None
         counts = "sum(calls + cache_hits) AS done, sum(prompts_expected) AS total"
@@ -146,24 +149,24 @@ class Client:
         return Progress(int(row["done"]), int(row["total"])) if row.get("total") is not None else None
 
     def shortfall(self) -> Shortfall:
-        """Return what the query started last lacks; nothing while that is unknown."""
+        """Return what the query that started last lacks; an empty `Shortfall` while that is unknown."""
         row = self._recorded("failed_rows, error", "queries", self._query_id) if self._query_id is not None else {}
         return Shortfall(int(row.get("failed_rows") or 0), row.get("error"))
 
     def cancel(self, query_id: str) -> str:
-        """Stop a query, whoever started it; return its status, which is `done` or `failed` where it had ended already.
+        """Stop a query of any client; return its status, which is `done` or `failed` where it had already ended.
 
         Raises:
-            NotFoundError: the server knows no such query.
+            NotFoundError: the server does not know this query.
         """
         self._act("CancelQueryById", query_id)
-        # Asked afterwards, because a query has to wait where too many run already.
+        # Read the status afterwards: where too many queries run, this query has to wait for a place.
         return str(self._recorded("status", "queries", query_id).get("status", "cancelled"))
 
     def stop(self) -> Spent | None:
-        """Stop the statement that runs now, a change of a table too, and return what it took; None where none does.
+        """Stop the statement that runs now, also a change of a table. Return what it used, or None where nothing runs.
 
-        To be called from another thread than the one that waits for it.
+        Call it from another thread than the one that waits for the statement.
         """
         query_id = self._query_id or self._running_id()
         if query_id is None:
@@ -174,9 +177,10 @@ class Client:
         return Spent(calls, prompts, answers, row.get("cost"))
 
     def _running_id(self) -> str | None:
-        """Return the id of the statement that was sent and has not answered yet, the latest of its text.
+        """Return the id of the statement that was sent and has not answered yet.
 
-        Other clients can run the same text: the session is that of a query which this client sends now.
+        Other clients can run the same text, and this client can have run it before. So this method sends a query of its
+        own to learn its session's id, and takes the latest statement with this text in that session.
         """
         if self._asking is None:
             return None
@@ -193,18 +197,18 @@ class Client:
         return str(rows[0]["query_id"]) if rows else None
 
     def drain(self) -> int:
-        """Have the server finish what runs and end; return how many queries run."""
+        """Tell the server to finish its running queries and exit; return how many queries run."""
         return int(self._act("Drain") or b"0")
 
     def quarantine(self) -> list[dict[str, Any]]:
-        """Return the statements that are refused because they were running when the server died."""
+        """Return the statements that the server refuses because they were running when it died."""
         return list(json.loads(self._act("Quarantine") or b"[]"))
 
     def lift(self, name: str) -> None:
         """Let a refused statement run again.
 
         Raises:
-            NotFoundError: none has this name.
+            NotFoundError: no refused statement has this name.
         """
         self._act("LiftQuarantine", name)
 
@@ -214,9 +218,9 @@ class Client:
         return results[0].body.to_pybytes() if results else b""
 
     def _recorded(self, columns: str, table: str, query_id: str) -> dict[str, Any]:
-        """Return what a system table says of a query; nothing where the server does not tell.
+        """Return a query's row in a system table; an empty dictionary where the server does not return it.
 
-        That is a courtesy: what is wrong is reported by the query itself.
+        Errors are ignored here: the query itself reports what is wrong.
         """
         literal = query_id.replace("'", "''")
         text = f"{BOOKKEEPING}SELECT {columns} FROM system.{table} WHERE query_id = '{literal}'"
@@ -243,11 +247,11 @@ class Client:
 
     @contextmanager
     def _our_errors(self) -> Iterator[None]:
-        """Turn a Flight status into the error of ours that the server made it from."""
+        """Raise the `FlightLLMError` that the server turned into a Flight status."""
         try:
             yield
         except KeyboardInterrupt as exc:
-            # pyarrow takes a status CANCELLED from the server for Ctrl-C.
+            # pyarrow raises KeyboardInterrupt both for Ctrl-C and for the status CANCELLED from the server.
             if not isinstance(exc.__context__, flight.FlightCancelledError):
                 raise
             raise CancelledError(plain(str(exc.__context__))) from exc
@@ -258,8 +262,8 @@ class Client:
         text = str(error)
         if isinstance(error, flight.FlightUnauthenticatedError):
             if self._login is not None:
-                return UnauthenticatedError(f"the server at {self._uri} does not take this user and password")
-            problem = "does not take this token: give" if self._sends_token else "asks who you are: give --user, or"
+                return UnauthenticatedError(f"the server at {self._uri} does not accept this user and password")
+            problem = "does not accept this token: give" if self._sends_token else "asks who you are: give --user, or"
             return UnauthenticatedError(f"the server at {self._uri} {problem} a token with --token or FLIGHTLLM_TOKEN")
         if isinstance(error, flight.FlightUnavailableError):
             if "handshake failed" in text.lower():
@@ -270,16 +274,16 @@ class Client:
                 )
             if any(sign in text for sign in _BROKEN):
                 return EngineUnavailableError(
-                    f"the connection to {self._uri} broke off: its process ended, and is replaced if `flightllm serve`"
-                    " runs it; try again, and if that fails see `flightllm quarantine`"
+                    f"the connection to {self._uri} broke: the server's process ended; `flightllm serve` replaces it"
+                    " if it runs it; try again, and if that fails, see `flightllm quarantine`"
                 )
         kind = next((ours for status, ours in _KINDS if isinstance(error, status)), FlightLLMError)
         return kind(plain(text))
 
 
 def _counts_rows(sql: str) -> bool:
-    """Tell whether a statement that was run counts rows; others answer 0."""
+    """Tell whether a statement's result says how many rows changed; for other statements, the server sends 0."""
     try:
         return classify(sql).counts_rows
-    except FlightLLMError:  # a newer server may know it
+    except FlightLLMError:  # a newer server can know a statement that this client does not
         return True

@@ -1,26 +1,26 @@
-"""Every error the product raises on purpose: one tree, each class one kind of answer to a client.
+"""All errors that the product raises on purpose: one tree, in which each class is one kind of answer to a client.
 
-Modules raise these; `flight/errors.py` alone turns them into Flight statuses. A message says what was wrong, where, and
-what to write instead.
+Modules raise these errors; only `flight/errors.py` turns them into Flight statuses. A message says what is wrong,
+where, and what to write instead.
 """
 
 
 class FlightLLMError(Exception):
-    """Base of all errors whose message may be shown to a client."""
+    """Base of all errors whose message clients can see."""
 
     limit: str = ""
-    """The configured limit that was hit, where it was one; see `flightllm.common.limits`."""
+    """The configured limit that was exceeded, if any; see `flightllm.common.limits`."""
 
 
 class InvalidInputError(FlightLLMError):
-    """Something the user wrote is wrong: SQL, an option, a value, a configuration key."""
+    """A mistake in the user's input: SQL, an option, a value, a configuration key."""
 
 
 class SqlError(InvalidInputError):
     """The SQL text cannot be planned: syntax, unknown column, wrong types."""
 
     parsed: str | None = None
-    """The text that places in the message count in, where it is known and may be another than the one sent."""
+    """The text that positions in the message refer to, where it is known and differs from the text that was sent."""
 
 
 class AICallError(SqlError):
@@ -32,25 +32,25 @@ class ConfigError(InvalidInputError):
 
 
 class LimitExceededError(InvalidInputError):
-    """A configured limit was hit; the message names the limit and its configuration key."""
+    """A configured limit was exceeded; the message names the limit and its configuration key."""
 
 
 class BudgetExceededError(LimitExceededError):
-    """A query would spend, or has spent, what its session's settings allow; the message has the estimate."""
+    """A query would exceed, or has used up, the budget in its session's settings; the message has the estimate."""
 
     limit = "budget"
 
 
 class StatementTimeoutError(FlightLLMError):
-    """A statement ran longer than it may."""
+    """A statement ran longer than its limit."""
 
 
 class BusyError(FlightLLMError):
-    """The server does as much as it may at once, or guards itself; the same request can succeed later."""
+    """The server is at its limit or protects itself; the same request can succeed later."""
 
 
 class QuarantinedError(InvalidInputError):
-    """The statement was running when the server died, and is refused for a while: sending it again is no use."""
+    """The statement was running when the server died, so it is refused for a while; do not send it again at once."""
 
 
 class NotFoundError(FlightLLMError):
@@ -58,31 +58,31 @@ class NotFoundError(FlightLLMError):
 
 
 class UnknownTableError(SqlError, NotFoundError):
-    """A statement names a table that does not exist, or that its user may not know of."""
+    """A statement names a table that does not exist, or whose existence its user must not learn."""
 
 
 class UnsupportedError(FlightLLMError):
-    """The request is well-formed but this server does not do it."""
+    """The request is well-formed, but this server does not support it."""
 
 
 class UnauthenticatedError(FlightLLMError):
-    """The client did not prove who it is."""
+    """The client did not prove its identity."""
 
 
 class PermissionDeniedError(FlightLLMError):
-    """The client may not do this."""
+    """The client's user lacks a privilege for this."""
 
 
 class CancelledError(FlightLLMError):
-    """The query was cancelled by its client or by an administrator."""
+    """The query's client or an administrator cancelled it."""
 
 
 class BitstreamError(FlightLLMError):
-    """A coded KV cache cannot be read: it is cut short, damaged, or of another codec, model or version."""
+    """A coded KV cache cannot be read: it is cut short, damaged, or belongs to another codec, model or version."""
 
 
 class StoreUnavailableError(FlightLLMError):
-    """The store of KV caches cannot be reached, or refuses; what it holds can be computed again."""
+    """The store of KV caches cannot be reached or refuses requests; its content can be computed again."""
 
 
 class EngineError(FlightLLMError):
@@ -90,13 +90,13 @@ class EngineError(FlightLLMError):
 
 
 class EngineUnavailableError(EngineError):
-    """The inference engine is gone or cannot be reached; answers already received are kept."""
+    """The inference engine is gone or cannot be reached; answers received so far are kept."""
 
 
 class AnswerError(EngineError):
-    """One request to an engine came to nothing, and others can go on.
+    """One request to an engine failed; other requests can continue.
 
-    With `shared` the reason has nothing to do with what was asked: asking for its parts is no use.
+    With `shared` true, the cause is not in the request, so it is no use to send its parts one by one.
     """
 
     def __init__(self, text: str, *, shared: bool = False) -> None:
@@ -112,4 +112,4 @@ class MissingExtraError(FlightLLMError):
 
 
 class InternalError(FlightLLMError):
-    """A defect of the server; details are in its log under the query's id."""
+    """A defect of the server; its log has the details under the query's id."""

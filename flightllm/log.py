@@ -1,4 +1,4 @@
-"""Logging: structlog events with key-values on standard error, for people or as one JSON object a line."""
+"""Logging: structlog events with key-values on standard error, as text for people or as one JSON object a line."""
 
 import logging
 import sys
@@ -9,9 +9,9 @@ from flightllm.config import LogConfig
 
 
 def configure_logging(config: LogConfig) -> None:
-    """Set up structlog for this process; called once, by the command line.
+    """Set up structlog for this process; the command line calls it once.
 
-    Events carry what `structlog.contextvars` binds, `query_id` above all.
+    Events carry the variables that `structlog.contextvars` binds, above all `query_id`.
     """
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
@@ -20,7 +20,7 @@ def configure_logging(config: LogConfig) -> None:
             colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
         )
     )
-    # Neither form shows local variables, which hold texts of rows.
+    # Neither format shows local variables, because these hold texts from rows.
     without = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     traceback = [structlog.processors.ExceptionRenderer(without)] if config.format == "json" else []
     structlog.configure(

@@ -136,7 +136,7 @@ PROMPTS: Final = re.compile(
 )
 """Starts of strings that are not for users: models read them, or they are searched for. Other words change answers."""
 
-PLAIN: Final = ("docs/index.md", "docs/tutorials")
+PLAIN: Final = ("CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/tutorials", "examples")
 """Files and folders in which each finding fails the check. Add those that were rewritten, `"flightllm/sql"` say."""
 
 

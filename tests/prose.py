@@ -75,23 +75,19 @@ def sentences(passage: Passage) -> Iterator[tuple[int, int]]:
 
 
 def _strings(text: str) -> Iterator[Passage]:
-    tree = ast.parse(text)
-    docstrings: set[int] = set()
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(text)))
+    read: set[int] = set()
+    """Strings that are read, or that are parts of those."""
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            docstrings.add(id(node.value))
+            read.add(id(node.value))
             yield _passage(node.lineno, "docstring", _without_examples(node.value.value))
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
+        elif isinstance(node, ast.JoinedStr):
+            read.update(map(id, ast.walk(node)))
             parts = (part.value if isinstance(part, ast.Constant) else "`x`" for part in node.values)
             yield from _message(node.lineno, "".join(map(str, parts)))
-        elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and id(node) not in docstrings
-            and id(node) not in inside
-        ):
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in read:
             yield from _message(node.lineno, node.value)
 
 
@@ -101,6 +97,8 @@ def _message(line: int, text: str) -> Iterator[Passage]:
 
 
 def _comments(text: str) -> Iterator[Passage]:
+    if "#" not in text:
+        return
     block: list[str] = []
     first = column = last = 0
     for token in tokenize.generate_tokens(StringIO(text).readline):

@@ -1,8 +1,13 @@
 """The package's public face."""
 
+import re
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import flightllm
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_public_names_are_the_intended_ones() -> None:
@@ -13,3 +18,13 @@ def test_public_names_are_the_intended_ones() -> None:
 def test_version_is_the_installed_one() -> None:
     """The version in the code and in the package metadata agree."""
     assert flightllm.__version__ == version("flightllm")
+
+
+def test_every_place_has_the_version() -> None:
+    """Package metadata, Helm chart and deployment guide have the code's version, and the changelog describes it."""
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == flightllm.__version__
+    chart = (ROOT / "deploy/helm/flightllm/Chart.yaml").read_text()
+    assert re.findall(r"ersion: (\d\S+)", chart) == [flightllm.__version__] * 2
+    images = (ROOT / "docs/how-to/deploy.md").read_text() + (ROOT / "deploy/helm/flightllm/values.yaml").read_text()
+    assert set(re.findall(r"/flightllm:(\d[\w.]*\d)", images)) == {flightllm.__version__}
+    assert f"## {flightllm.__version__} - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

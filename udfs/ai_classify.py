@@ -23,7 +23,7 @@ from flightllm.functions import (
 
 
 def build(call: Arguments) -> Answer:
-    """Constrain to the labels, and to `other` for what no label fits."""
+    """Constrain the answer to the labels, and to `other` for inputs that no label fits."""
     labels = call.labels("labels")
     meanings = call.meanings("labels")
     other = call.text("other").strip()
@@ -39,9 +39,9 @@ def build(call: Arguments) -> Answer:
 
 
 def _every_label(call: Arguments, labels: Sequence[str], other: str) -> Answer:
-    """Ask for a list, which can be empty: `other` stands for an empty one."""
+    """Ask for a list, which can be empty; `other` replaces an empty list."""
     if call.flag("confidence"):
-        raise AICallError("confidence => true is of one label; leave out multi => true or confidence => true")
+        raise AICallError("confidence => true works for one label only; leave out multi => true or confidence => true")
     meanings = call.meanings("labels")
     items = {"type": "array", "items": {"enum": labels}, "maxItems": len(labels)}
     schema = {"type": "object", "properties": {"labels": items}, "required": ["labels"]}
@@ -75,7 +75,7 @@ def _told(instruction: str, meanings: Mapping[str, str]) -> str:
 
 
 def _task(meanings: Mapping[str, str]) -> str:
-    """Tell the job, and what the labels mean."""
+    """Describe the job, and the meanings of the labels."""
     return f"Classify the record.\n\nThe labels:\n{described(meanings)}" if meanings else "Classify the record."
 
 

@@ -1,4 +1,4 @@
-"""ai_count_tokens: the length of a text in the model's tokens; no call of the model."""
+"""ai_count_tokens: the length of a text in the model's tokens, without a call of the model."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from flightllm.functions import Engine, ScalarFunction
 
 
 def bind(engine: Engine) -> Callable[[pa.Array], pa.Array]:
-    """Count with the engine's tokenizer, once for equal texts."""
+    """Count with the engine's tokenizer, once for each distinct text."""
 
     def count(texts: pa.Array) -> pa.Array:
         encoded = texts.dictionary_encode()

@@ -6,13 +6,13 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Par
 
 
 def build(call: Arguments) -> Answer:
-    """Say what the text is in a search; the embedding model needs no other instruction."""
+    """Use the text's role in a search as the instruction; the embedding model needs no other instruction."""
     return Answer(call.text("role"), pa.list_(pa.float32()), vector_of)
 
 
 FUNCTION = AIFunction(
     name="ai_embed",
-    summary="The vector of a text; texts alike in meaning have vectors near each other.",
+    summary="The vector of a text; texts with similar meanings have vectors near each other.",
     returns="list of float",
     parameters=(Parameter("text", Kind.FIELD),),
     options=(Option("role", str, "document", choices=("document", "query")),),

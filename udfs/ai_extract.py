@@ -1,4 +1,4 @@
-"""ai_extract: facts of a text as the fields of a struct."""
+"""ai_extract: facts from a text as the fields of a struct."""
 
 from flightllm.functions import AICallError, AIFunction, Answer, Arguments, Kind, Parameter, json_answer
 

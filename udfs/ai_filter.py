@@ -1,15 +1,15 @@
-"""ai_filter: whether a statement holds, for WHERE, JOIN … ON and HAVING."""
+"""ai_filter: whether a statement is true, for WHERE, JOIN … ON and HAVING."""
 
 import pyarrow as pa
 
 from flightllm.functions import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
 
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
-"""Of Latin, Chinese and Japanese, Arabic, and Greek script."""
+"""Question marks of Latin, Chinese and Japanese, Arabic, and Greek script."""
 
 
 def build(call: Arguments) -> Answer:
-    """Ask for Yes or No; anything else is an error, so a filter is never true by accident."""
+    """Ask for Yes or No; any other answer is an error, so a filter is never true by accident."""
     instruction = f"{call.prompt}\n\nAnswer Yes if this is so, otherwise No."
     answer = choice_answer(instruction, {"Yes": True, "No": False}, pa.bool_())
     is_question = call.prompt.rstrip().endswith(_QUESTION_MARKS)

@@ -4,7 +4,7 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Par
 
 
 def build(call: Arguments) -> Answer:
-    """Pass the prompt on as it is."""
+    """Use the prompt as the instruction, unchanged."""
     schema = call.schema("response_format")
     if schema is not None:
         return json_answer(call.prompt, schema)

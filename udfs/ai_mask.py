@@ -1,10 +1,10 @@
-"""ai_mask: a text with whatever the labels describe replaced by [MASKED]."""
+"""ai_mask: a text with [MASKED] in place of the content that the labels describe."""
 
 from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, Room, text_answer
 
 
 def build(call: Arguments) -> Answer:
-    """Ask for the text with replacements."""
+    """Ask for the text with the replacements."""
     meanings = call.meanings("labels")
     kinds = (f"{label} ({meanings[label]})" if meanings.get(label) else label for label in call.labels("labels"))
     labels = ", ".join(kinds)

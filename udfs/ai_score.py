@@ -1,4 +1,4 @@
-"""ai_score: a rating of the given fields, from 0 to 10 unless low => and high => say otherwise."""
+"""ai_score: a rating of the given fields, by default from 0 to 10; low => and high => set another range."""
 
 from collections.abc import Mapping
 
@@ -32,17 +32,17 @@ def build(call: Arguments) -> Answer:
 
 
 def _anchors(meanings: Mapping[str, str], low: float, high: float) -> Mapping[str, str]:
-    """Return what numbers mean, in rising order."""
+    """Return the meanings of numbers, in rising order."""
     numbers: dict[float, str] = {}
     for text, meaning in meanings.items():
         try:
             number = float(text)
         except ValueError as error:
-            raise AICallError(f"anchors say what numbers mean, and {text!r} is no number") from error
+            raise AICallError(f"anchors give meanings to numbers, and {text!r} is not a number") from error
         if not low <= number <= high:
             raise AICallError(f"the anchor {text} is not between low => {low:g} and high => {high:g}")
         if number in numbers:
-            raise AICallError(f"two anchors say what {text} means")
+            raise AICallError(f"two anchors give a meaning to {text}")
         numbers[number] = meaning
     return {_shown(number): numbers[number] for number in sorted(numbers)}
 
@@ -53,7 +53,7 @@ def _shown(number: float) -> str:
 
 FUNCTION = AIFunction(
     name="ai_score",
-    summary="Rate the given fields by a prompt, from low (0) to high (10); anchors => say what numbers mean.",
+    summary="Rate the given fields by a prompt, from low (0) to high (10); anchors => give meanings to numbers.",
     returns="double; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,

@@ -4,7 +4,7 @@ from flightllm.functions import CONFIDENCE, AIFunction, Answer, Arguments, Kind,
 
 
 def build(_: Arguments) -> Answer:
-    """Constrain to four moods."""
+    """Constrain the answer to four moods."""
     moods = ("positive", "negative", "neutral", "mixed")
     answer = choice_answer(f"What is the sentiment of what follows? Answer with one of: {', '.join(moods)}", moods)
     reply = f"Answer with one word: {', '.join(moods[:-1])} or {moods[-1]}."

@@ -1,4 +1,4 @@
-"""ai_similarity: how alike two texts are in meaning, by the cosine of their vectors."""
+"""ai_similarity: how similar two texts are in meaning, by the cosine of their vectors."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def _rows(vectors: pa.Array) -> NDArray[np.float64]:
 
 FUNCTION = ScalarFunction(
     name="ai_similarity",
-    summary="How alike two texts are in meaning: the cosine of their vectors, 1 for the same.",
+    summary="How similar two texts are in meaning: the cosine of their vectors, 1 for equal meanings.",
     returns="double",
     arguments=(_VECTOR, _VECTOR),
     output=pa.float64(),

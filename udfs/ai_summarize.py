@@ -1,4 +1,4 @@
-"""ai_summarize: the gist of a text."""
+"""ai_summarize: a summary of a text."""
 
 from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, Room, text_answer
 
@@ -9,7 +9,7 @@ def build(call: Arguments) -> Answer:
     answer = text_answer(
         f"Summarize what follows in at most {words} words. Answer with the summary alone.",
         max_tokens=2 * words + 16,
-        room=Room(8 * words + 64),  # a word of some languages is many tokens
+        room=Room(8 * words + 64),  # in some languages, a word is many tokens
     )
     return answer.in_parts(f"Summarize the text in at most {words} words.", reply="Reply with the summary alone.")
 

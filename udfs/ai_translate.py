@@ -4,7 +4,7 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, 
 
 
 def build(call: Arguments) -> Answer:
-    """Ask for the translation alone; a language code such as 'fr' will do."""
+    """Ask for only the translation; the language can be a code such as 'fr'."""
     instruction = f"Translate what follows into this language: {call.text('lang')}. Answer with the translation alone."
     answer = text_answer(instruction, max_tokens=512, room=Room(64, per_byte=2.0))
     question = f"Translate the text into this language: {call.text('lang')}."

@@ -5,5 +5,5 @@ import pyarrow as pa
 from flightllm.functions.json_values import as_json, json_function
 
 FUNCTION = json_function(
-    "json_extract", "The value at a path of a JSON text, as JSON; NULL where there is none.", pa.string(), as_json
+    "json_extract", "The value at a path of a JSON text, as JSON; NULL where there is no value.", pa.string(), as_json
 )

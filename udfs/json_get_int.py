@@ -5,5 +5,5 @@ import pyarrow as pa
 from flightllm.functions.json_values import as_int, json_function
 
 FUNCTION = json_function(
-    "json_get_int", "The whole number at a path of a JSON text; NULL for all that is none.", pa.int64(), as_int
+    "json_get_int", "The whole number at a path of a JSON text; NULL for other values.", pa.int64(), as_int
 )

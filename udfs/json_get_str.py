@@ -5,5 +5,5 @@ import pyarrow as pa
 from flightllm.functions.json_values import as_string, json_function
 
 FUNCTION = json_function(
-    "json_get_str", "The text at a path of a JSON text; NULL for all that is no text.", pa.string(), as_string
+    "json_get_str", "The text at a path of a JSON text; NULL for other values.", pa.string(), as_string
 )

@@ -6,7 +6,7 @@ from flightllm.functions.json_values import json_function, keys
 
 FUNCTION = json_function(
     "json_keys",
-    "The names in the object in a JSON text; NULL for all that is no object.",
+    "The names in the object in a JSON text; NULL for other values.",
     pa.list_(pa.string()),
     keys,
     by_path=False,

@@ -4,7 +4,7 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Par
 
 
 def build(call: Arguments) -> Answer:
-    """Look for words in the index."""
+    """Search the index for rows with the words."""
     returning = call.text("returning")
     return search_answer(call.index("index"), call.integer("top_k"), "text", call.text("filter"), returning)
 
@@ -12,7 +12,7 @@ def build(call: Arguments) -> Answer:
 FUNCTION = AIFunction(
     name="text_search",
     summary="The rows of a vector index that share words with a text, scored by BM25.",
-    returns="list of struct: the index's columns, and score; of one column's values with returning",
+    returns="list of struct: the index's columns, and score; list of one column's values with returning",
     parameters=(Parameter("index", Kind.INDEX), Parameter("query", Kind.FIELD)),
     options=(Option("top_k", int, 3, low=1, high=10_000), Option("filter", str, ""), Option("returning", str, "")),
     build=build,

@@ -1,10 +1,10 @@
-"""vector_search: the rows of a vector index that fit a text or vector best."""
+"""vector_search: the rows of a vector index that match a text or vector best."""
 
 from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, search_answer
 
 
 def build(call: Arguments) -> Answer:
-    """Look in the index."""
+    """Search the index in the given mode."""
     mode = call.text("mode")
     return search_answer(call.index("index"), call.integer("top_k"), mode, call.text("filter"), call.text("returning"))
 
@@ -12,7 +12,7 @@ def build(call: Arguments) -> Answer:
 FUNCTION = AIFunction(
     name="vector_search",
     summary="The rows of a vector index nearest to a text or vector, by meaning, words or both.",
-    returns="list of struct: the index's columns, and score; of one column's values with returning",
+    returns="list of struct: the index's columns, and score; list of one column's values with returning",
     parameters=(Parameter("index", Kind.INDEX), Parameter("query", Kind.FIELD)),
     options=(
         Option("top_k", int, 3, low=1, high=10_000),

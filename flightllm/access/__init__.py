@@ -1,4 +1,4 @@
-"""Who asks, and what they may see and do.
+"""Users: authentication, roles, rights and budgets.
 
 Imports: common, config, errors, sql.
 """

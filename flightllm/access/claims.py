@@ -1,4 +1,4 @@
-"""JSON Web Tokens, checked against a key set; needs the extra `jwt`."""
+"""JSON Web Tokens, verified with a key set; needs the extra `jwt`."""
 
 import json
 import threading
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 _FETCH_SECONDS = 10
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""Those with a public key; one with a shared secret would let a leaked key set sign."""
+"""Only algorithms with a public key: with a shared secret, a leaked key set could sign tokens."""
 
 
 class JwtClaims:
-    """Reads tokens signed by a key of a JSON Web Key Set, a file or an address; both are read again for a new key."""
+    """Verifies tokens with a JSON Web Key Set from a file or an address; an unknown key makes it read the set again."""
 
     def __init__(self, config: AuthConfig) -> None:
         try:
@@ -72,7 +72,9 @@ class JwtClaims:
         try:
             found = fetched.find(kid)
         except Exception as error:
-            raise UnauthenticatedError("the server cannot fetch the keys that tokens are checked with now") from error
+            raise UnauthenticatedError(
+                "the server cannot fetch the keys that verify tokens; try again later"
+            ) from error
         if found is None:
             raise UnauthenticatedError(f"the token is signed by the key {kid!r}, which the server does not know")
         return found
@@ -81,7 +83,7 @@ class JwtClaims:
         return {key.key_id or str(number): key for number, key in enumerate(keys.keys)}
 
     def _of_file(self, kid: str | None) -> Mapping[str, "PyJWK"]:
-        """Return the file's keys by id, read anew where the file changed."""
+        """Return the file's keys by id; read the file again if it changed."""
         file = self._file or Path()
         with self._lock:
             try:

@@ -1,4 +1,4 @@
-"""Who may do what, for one server: users, their rights now, and the statements that change them."""
+"""Access control of one server: users, their present rights, and the statements that change rights."""
 
 import threading
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from flightllm.sql.statement import Statement
 
 
 def open_access(config: Config) -> "AccessControl":
-    """Open what a server knows of its users.
+    """Open the users and rights of a server.
 
     Raises:
         ConfigError: the server's token or the key set cannot be read.
@@ -28,7 +28,7 @@ def open_access(config: Config) -> "AccessControl":
 
 
 class AccessControl:
-    """The users of a server and what they may. Safe to use from several threads."""
+    """The users of a server and their rights. Safe to use from several threads."""
 
     def __init__(self, store: AccessStore, login: Login) -> None:
         self.store = store
@@ -36,13 +36,13 @@ class AccessControl:
         self._lock = threading.Lock()
         self._ledgers: dict[str, Ledger] = {}
         self._rights: tuple[Snapshot, dict[Principal, Rights]] = (Snapshot(), {})
-        """Those of one snapshot."""
+        """The rights that were computed from one snapshot."""
 
     def rights(self, principal: Principal) -> Rights:
-        """Return what a principal may do now.
+        """Return a principal's present rights.
 
         Raises:
-            UnauthenticatedError: it is no user any more.
+            UnauthenticatedError: the principal is no longer a user.
         """
         snapshot = self.store.snapshot()
         kept, known = self._rights
@@ -55,7 +55,7 @@ class AccessControl:
         return known[current]
 
     def ledger(self, principal: Principal) -> Ledger | None:
-        """Return what a user spends; None for whoever asks a server without users."""
+        """Return a user's ledger of spending; None on a server without users."""
         if principal == LOCAL:
             return None
         with self._lock:
@@ -64,11 +64,11 @@ class AccessControl:
         return ledger
 
     def change(self, statement: Statement) -> int:
-        """Run GRANT, REVOKE, or CREATE or DROP of a row filter or column mask, already checked; return -1.
+        """Run a checked GRANT, REVOKE, or CREATE or DROP of a row filter or column mask; return -1.
 
         Raises:
-            NotFoundError: nobody has this name, or there is nothing to remove.
-            InvalidInputError: there is such a filter or mask, and OR REPLACE was not written.
+            NotFoundError: there is no such grantee, or nothing to remove.
+            InvalidInputError: the filter or mask exists, and OR REPLACE was not written.
         """
         match statement.kind:
             case "grant":
@@ -85,7 +85,9 @@ class AccessControl:
             case "create_policy" if statement.policy is not None:
                 self._check_grantee(statement.policy.grantee)
                 if self._has(statement.policy) and not statement.or_replace:
-                    raise InvalidInputError("there is one for this table and user: write CREATE OR REPLACE")
+                    raise InvalidInputError(
+                        "the filter or mask for this table and user exists: write CREATE OR REPLACE"
+                    )
                 self.store.set_policy(statement.policy)
             case "drop_policy" if statement.policy is not None:
                 if not self.store.drop_policy(statement.policy):
@@ -97,7 +99,7 @@ class AccessControl:
         return any((p.grantee, p.target, p.column) == key for p in self.store.snapshot().policies)
 
     def _check_grantee(self, name: str) -> None:
-        """Check that a name means somebody; groups of users that log in from elsewhere cannot be known here."""
+        """Check that a user, group or role exists; with an identity provider, unknown names can be its groups."""
         snapshot = self.store.snapshot()
         groups = frozenset[str]().union(*(user.groups for user in snapshot.users.values()))
         if name not in {*snapshot.users, *groups, *ROLES} and not self.login.takes_others:
@@ -105,17 +107,17 @@ class AccessControl:
             raise NotFoundError(f"there is no user, group or role {name!r}; there are: {known}")
 
     def _check_useful(self, grants: Sequence[Grant]) -> None:
-        """Refuse to grant a readonly user of this server what its role keeps from it; ALL means what it can have."""
+        """Refuse to grant a readonly user a privilege that its role excludes; ALL grants those that it can have."""
         user = self.store.snapshot().users.get(grants[0].grantee)
         named = [grant.privilege for grant in grants if grant.privilege not in READING]
         if user is not None and user.role == "readonly" and named and len(grants) < len(PRIVILEGES[grants[0].kind]):
             raise InvalidInputError(
-                f"{user.name!r} has the role readonly, which may not {named[0]}: change it by `flightllm user set"
-                f" {user.name} --role user`, or grant {' and '.join(READING)} alone"
+                f"{user.name!r} has the role readonly, which cannot {named[0]}: change the role by `flightllm user set"
+                f" {user.name} --role user`, or grant only {' and '.join(READING)}"
             )
 
     def close(self) -> None:
-        """Write what is spent, and close the file of users. Idempotent."""
+        """Write the spending to disk, and close the file of users. Idempotent."""
         with self._lock:
             ledgers = list(self._ledgers.values())
         for ledger in ledgers:

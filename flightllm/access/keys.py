@@ -1,4 +1,4 @@
-"""The keys that tokens are checked with, fetched from an address."""
+"""The keys that verify tokens, fetched from an address."""
 
 import threading
 import time
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _KEPT_SECONDS = 300.0
-"""After that long the keys are fetched anew, those in use too: one may have been withdrawn."""
+"""After this time known keys are fetched again, because one of them can have been withdrawn."""
 _AGAIN_SECONDS = 10.0
-"""Between two fetches for a key that is not known, which anybody may name, and after one that failed."""
+"""The least time between two fetches for unknown keys, which any client can name, and after a failed fetch."""
 _PATIENCE_SECONDS = 1.0
-"""How long a call whose key is known waits for the keys to be fetched anew."""
+"""How long a call with a known key waits for a fetch."""
 
 
 class FetchedKeys:
-    """The keys last fetched, which stay where an address cannot be reached. Safe to use from several threads.
+    """The latest fetched keys; they stay valid while the address cannot be reached. Safe to use from several threads.
 
-    One thread at a time fetches; whoever has a known key does not wait for an address that was out of reach before.
+    One thread at a time fetches. After a failed fetch, a call with a known key does not wait for the next one.
     """
 
     def __init__(self, fetch: Callable[[], Mapping[str, "PyJWK"]]) -> None:
@@ -35,10 +35,10 @@ class FetchedKeys:
         self._failed: Exception | None = None
 
     def find(self, kid: str | None) -> "PyJWK | None":
-        """Return the key of an id, without one any; None where there is none.
+        """Return the key with this id (without an id: any key), or None.
 
         Raises:
-            Exception: there are no keys at all, because of this.
+            Exception: the error of the last fetch, where no keys were ever fetched.
         """
         found = self._known(kid)
         if fetched := self._due(known=found is not None):
@@ -53,7 +53,7 @@ class FetchedKeys:
         return keys.get(kid or next(iter(keys), ""))
 
     def _due(self, *, known: bool) -> threading.Event | None:
-        """Have the keys fetched, where it is time; return what tells the end of a fetch."""
+        """Start a fetch if it is due; return the event that is set when the running fetch ends, or None."""
         with self._lock:
             if not self._ended.is_set():
                 return self._ended
@@ -68,7 +68,7 @@ class FetchedKeys:
     def _run(self, ended: threading.Event) -> None:
         try:
             self._keys, self._failed = self._fetch(), None
-        except Exception as error:  # noqa: BLE001 - whatever answers there
+        except Exception as error:  # noqa: BLE001 - the address can send any answer
             self._failed = error
             _log.warning("the key set cannot be fetched, the former keys stay", error=str(error))
         finally:

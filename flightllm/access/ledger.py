@@ -1,4 +1,4 @@
-"""What users spend on AI calls in a day, kept to across their queries and restarts."""
+"""Users' daily spending on AI calls, limited across their queries and across restarts."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from flightllm.errors import ConfigError
 
 _log = structlog.get_logger(__name__)
 _WRITE_SECONDS = 1.0
-"""Spending reaches the disk so often, and at the end of each query: a crash forgets no more."""
+"""Spending is written this often, and at the end of each query; a crash loses at most this much."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Sum:
 
 @dataclass(slots=True)
 class _Day:
-    """What a user has spent or may still be spending, and what of it is not on disk yet."""
+    """A user's spending and reservations of a day, and the part that is not on disk yet."""
 
     date: str
     held: _Sum
@@ -39,7 +39,7 @@ class _Day:
 
 
 class Ledger:
-    """One user's spending. Shared by its queries; safe to use from several threads."""
+    """One user's spending, shared by its queries. Safe to use from several threads."""
 
     def __init__(self, store: AccessStore, user: str) -> None:
         self._store = store
@@ -48,23 +48,23 @@ class Ledger:
         self._day: _Day | None = None
         self._written = time.monotonic()
         self.allowance = Allowance()
-        """As `look` found it: requests ask too often to read it each time."""
+        """The user's limits when `look` was last called; reading them at each request would be too slow."""
 
     def look(self) -> None:
-        """Read what the user may spend a day, as of now."""
+        """Read the user's present daily limits."""
         user = self._store.snapshot().users.get(self._user)
         self.allowance = user.allowance if user else Allowance()
 
     @property
     def refusal(self) -> str | None:
-        """Return why nothing more may be spent today, or None while something may."""
+        """Return why the user can spend nothing more today, or None while something is left."""
         allowance = self.allowance
         with self._lock:
             held = self._today().held
         return _above(self._user, (held.calls + 1, held.tokens + 1, held.cost), allowance)
 
     def take(self, calls: int, tokens: int, cost: float) -> str | None:
-        """Hold what a request may take; return why not where that is more than the day has left."""
+        """Reserve the most that a request can cost; return a refusal where the day's budget is too small."""
         allowance = self.allowance
         with self._lock:
             held = self._today().held
@@ -77,9 +77,9 @@ class Ledger:
     def settle(
         self, date: str, tokens: int, cost: float, calls: int = 1, *, held_tokens: int, held_cost: float
     ) -> None:
-        """Count what a request took, on the day that it ends, in place of what was held for it on the day `date`.
+        """Replace a request's reservation of day `date` by its real cost, on the day when it ends.
 
-        `calls` is 0 for one that was never sent.
+        `calls` is 0 for a request that was never sent.
         """
         with self._lock:
             day = self._today()
@@ -92,7 +92,7 @@ class Ledger:
                 self._write(day)
 
     def write(self) -> None:
-        """Bring what was spent to disk."""
+        """Write the spending to disk."""
         with self._lock:
             if self._day is not None:
                 self._write(self._day)
@@ -106,7 +106,7 @@ class Ledger:
         return self._day
 
     def _write(self, day: _Day) -> None:
-        """Bring a day's spending to disk; what cannot be written now is later."""
+        """Write a day's spending to disk; after a failure, the next write includes it."""
         self._written = time.monotonic()
         spent = day.unwritten
         if not spent.calls:
@@ -114,7 +114,7 @@ class Ledger:
         try:
             self._store.add_spent(self._user, day.date, spent.calls, spent.tokens, spent.cost)
         except ConfigError as error:
-            _log.warning("spending not written yet", user=self._user, error=str(error))
+            _log.warning("spending could not be written; the next write includes it", user=self._user, error=str(error))
         else:
             day.unwritten = _Sum()
 
@@ -125,4 +125,6 @@ def _above(user: str, spent: tuple[int, int, float], allowance: Allowance) -> st
     if found is None:
         return None
     name, _, most = found
-    return f"{user!r} may spend {most:,} {name} a day (UTC): an admin raises that by `flightllm user set`"
+    return (
+        f"{user!r} can spend at most {most:,} {name} a day (UTC): an admin can raise the limit by `flightllm user set`"
+    )

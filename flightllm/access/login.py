@@ -1,4 +1,4 @@
-"""Find out who calls: by password, token, signed claims or certificate."""
+"""Authentication of callers: by password, token, signed claims or certificate."""
 
 import base64
 import hashlib
@@ -20,22 +20,22 @@ from flightllm.config.auth import AuthConfig
 from flightllm.errors import ConfigError, UnauthenticatedError
 
 LOGIN_PREFIX = "login."
-"""What the tokens given out for passwords begin with."""
+"""The prefix of the tokens that `by_password` returns."""
 _log = structlog.get_logger(__name__)
 _HOW = "send a bearer token (`authorization: Bearer …`), or user name and password"
 
 
 class Claims(Protocol):
-    """What reads tokens that somebody else signed."""
+    """Verifies tokens that an identity provider signed."""
 
     def read(self, token: str) -> Mapping[str, Any]:
         """Return a token's claims; raises `UnauthenticatedError` where it is not valid."""
 
 
 class Login:
-    """Turns what a client shows into a principal. Safe to use from several threads.
+    """Turns a client's credentials into a principal. Safe to use from several threads.
 
-    A server without users, key set and `secret` is open: whoever calls is `LOCAL`, an admin.
+    A server without users, key set and `secret` is open: each caller is `LOCAL`, an admin.
     """
 
     def __init__(
@@ -46,35 +46,35 @@ class Login:
         self._secret = secret
         self._claims = claims
         self._spare_key = hashlib.sha256((secret or secrets.token_hex()).encode()).digest()
-        """Signs logins while no users are kept."""
+        """Signs login tokens while the server keeps no users."""
 
     @property
     def is_open(self) -> bool:
-        """Tell whether nobody has to show anything."""
+        """Return whether callers need no credentials."""
         return self._is_open(self._store.snapshot())
 
     @property
     def takes_others(self) -> bool:
-        """Tell whether users may call that the server does not keep itself."""
+        """Return whether other users can call than the server keeps, by signed claims or a certificate."""
         return self._claims is not None or self._config.default_role is not None
 
     def anonymous(self) -> Principal:
-        """Return who calls without showing anything.
+        """Return the principal of a caller without credentials.
 
         Raises:
             UnauthenticatedError: the server is not open.
         """
         if not self.is_open:
-            raise UnauthenticatedError(f"this server asks who you are: {_HOW}")
+            raise UnauthenticatedError(f"this server requires a login: {_HOW}")
         return LOCAL
 
     def by_password(self, name: str, password: str) -> tuple[Principal, str]:
-        """Return who has this name and password, and a token for the following calls.
+        """Return the user with this name and password, and a token for the following calls.
 
-        A token is taken as password too, the server's own with any name.
+        A token is valid as password too; the server's own token is valid with any name.
 
         Raises:
-            UnauthenticatedError: nobody has both.
+            UnauthenticatedError: no user has this name and password.
         """
         snapshot = self._store.snapshot()
         if self._is_open(snapshot):
@@ -91,10 +91,10 @@ class Login:
         return user.principal, self._issue(name, user.password or "")
 
     def by_token(self, token: str) -> Principal:
-        """Return whose bearer token this is: one of `by_password`, an API token, the server's own, or signed claims.
+        """Return the user of a bearer token: one of `by_password`, an API token, the server's own, or signed claims.
 
         Raises:
-            UnauthenticatedError: it is not valid, or not any more.
+            UnauthenticatedError: the token is not valid, or no longer valid.
         """
         snapshot = self._store.snapshot()
         if token.startswith(LOGIN_PREFIX):
@@ -110,7 +110,7 @@ class Login:
         raise UnauthenticatedError("the bearer token is not valid here; log in again")
 
     def by_certificate(self, name: str) -> Principal:
-        """Return the user whom a verified client certificate names.
+        """Return the user that a verified client certificate names.
 
         Raises:
             UnauthenticatedError: there is no such user.
@@ -118,10 +118,10 @@ class Login:
         return self._named(name, {}, self._store.snapshot())
 
     def current(self, principal: Principal, snapshot: Snapshot | None = None) -> Principal:
-        """Return a principal as it is now, or by a snapshot: an admin may have changed it since it logged in.
+        """Return the present state of a principal, or its state in a snapshot: an admin can change users after a login.
 
         Raises:
-            UnauthenticatedError: it is no longer a user of this server.
+            UnauthenticatedError: the principal is no longer a user of this server.
         """
         if principal == LOCAL:
             return principal
@@ -132,7 +132,7 @@ class Login:
         if user is not None:
             return user.principal
         if principal.known or not self.takes_others:
-            raise UnauthenticatedError(f"{principal.name!r} is no user of this server any more")
+            raise UnauthenticatedError(f"{principal.name!r} is no longer a user of this server")
         _check_no_departed(principal.name, snapshot)
         return principal
 
@@ -157,23 +157,23 @@ class Login:
 
     @staticmethod
     def _linked(user: User, role: Role) -> Principal:
-        """Return a user kept here whom an identity provider vouches for, under the role that it says.
+        """Return a user of this server, vouched for by an identity provider, with the role that its claims give.
 
         Raises:
-            UnauthenticatedError: no admin has said that it is the same user.
+            UnauthenticatedError: no admin has linked the user to the identity provider's user.
         """
         if not user.linked:
             raise UnauthenticatedError(
-                f"{user.name!r} is a user of this server, and not the identity provider's: log in by its password or"
-                f" API token; or an admin lets both be one by `flightllm user set {user.name} --linked`"
+                f"{user.name!r} is a user of this server, not linked to the identity provider's user: log in by its"
+                f" password or API token, or ask an admin to link them by `flightllm user set {user.name} --linked`"
             )
         return replace(user.principal, role=role, claimed=role)
 
     def _role(self, name: str, claims: Mapping[str, Any], default: str | None) -> Role:
-        """Return the role that claims say.
+        """Return the role that claims give.
 
         Raises:
-            UnauthenticatedError: it is none, or they say none and there is no default.
+            UnauthenticatedError: the role is unknown, or the claims have no role and there is no default.
         """
         role = claims.get(self._config.role_claim, default)
         for one in ROLES:
@@ -181,28 +181,30 @@ class Login:
                 return one
         if self._config.role_claim in claims:
             raise UnauthenticatedError(f"the token's role {role!r} is unknown; there are: {', '.join(ROLES)}")
-        raise UnauthenticatedError(f"{name!r} is no user of this server: an admin adds it by `flightllm user add`")
+        raise UnauthenticatedError(
+            f"{name!r} is not a user of this server: an admin can add it by `flightllm user add`"
+        )
 
     def _named(self, name: str, claims: Mapping[str, Any], snapshot: Snapshot) -> Principal:
-        """Return the user of a name that was proved elsewhere; one not kept here gets what its claims say."""
+        """Return the user with a verified name; role and groups of an unknown user come from claims."""
         if name in snapshot.users:
             return snapshot.users[name].principal
         known_groups = frozenset[str]().union(*(user.groups for user in snapshot.users.values()))
         if not name or name in {LOCAL.name, *ROLES, *known_groups}:
-            raise UnauthenticatedError(f"{name!r} is no name of a user")
+            raise UnauthenticatedError(f"{name!r} cannot be the name of a user")
         _check_no_departed(name, snapshot)
         role = self._role(name, claims, self._config.default_role)
         try:
             self._store.note(name)
-        except ConfigError as error:  # a full disk keeps nobody out
-            _log.warning("a user of elsewhere is not noted", user=name, error=str(error))
+        except ConfigError as error:  # a full disk must not lock users out
+            _log.warning("the name of an identity provider's user could not be stored", user=name, error=str(error))
         groups = claims.get(self._config.groups_claim)
         groups = groups if isinstance(groups, list) else []
         plain = [group for group in groups if isinstance(group, str) and group not in (*ROLES, *snapshot.users)]
         tenant = claims.get(self._config.tenant_claim, "")
         return Principal(name, role, frozenset(plain), tenant if isinstance(tenant, str) else "", known=False)
 
-    # --- login tokens: signed, so that they outlive the process, and void once what they were given for changes
+    # --- login tokens: the signature outlives the process; a token is void once the password or token behind it changes
 
     def _issue(self, name: str, proof: str) -> str:
         payload = json.dumps([name, _digest(proof), int(time.time()), secrets.token_hex(8)])
@@ -216,7 +218,9 @@ class Login:
         if not _same(signature, self._signature(text)):
             raise UnauthenticatedError("the login token is not valid here; log in again")
         name, proof, issued, _ = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        if abs(time.time() - issued) > self._config.login_seconds:  # a clock that was far ahead gives no longer ones
+        if (
+            abs(time.time() - issued) > self._config.login_seconds
+        ):  # abs(): a token from a clock that was far ahead must expire, too
             raise UnauthenticatedError("the login expired; log in again")
         if not name:
             proofs = [self._secret] if self._secret else []
@@ -230,7 +234,7 @@ class Login:
             ]
             proofs = [*tokens, user.password or ""] if user else []
         if proof not in map(_digest, proofs):
-            raise UnauthenticatedError("the login is not valid any more; log in again")
+            raise UnauthenticatedError("the login is no longer valid; log in again")
         return snapshot.users[name].principal if name else LOCAL
 
     def _signature(self, text: str) -> str:
@@ -238,15 +242,15 @@ class Login:
 
 
 def _check_no_departed(name: str, snapshot: Snapshot) -> None:
-    """Check that a name proved elsewhere is not that of a user who was dropped here, whose tables would be its own.
+    """Check that a name verified elsewhere is not the name of a dropped user, whose tables the caller would own.
 
     Raises:
-        UnauthenticatedError: it is.
+        UnauthenticatedError: a user of this name was dropped.
     """
     if name in snapshot.departed:
         raise UnauthenticatedError(
-            f"there was another user {name!r} on this server, whose tables, prompts and queries are there under its"
-            f" name: an admin gives these to you by `flightllm user add {name} --no-password --linked --again`"
+            f"another user {name!r} was dropped from this server; tables, prompts and queries of that user remain:"
+            f" an admin can give them to you by `flightllm user add {name} --no-password --linked --again`"
         )
 
 

@@ -1,4 +1,4 @@
-"""Passwords and tokens as they are kept: as hashes."""
+"""Hashing of passwords and tokens."""
 
 import hashlib
 import secrets
@@ -16,31 +16,31 @@ _hasher = PasswordHasher()
 _AT_ONCE = threading.BoundedSemaphore(2)
 """Each check takes 64 MiB and tens of milliseconds on purpose; more at once would let strangers fill the memory."""
 _ROOM = threading.BoundedSemaphore(2 + 256)
-"""Those that are checked, and those that wait for it: each holds a thread."""
+"""Calls that check a password or wait for a check: each holds a thread."""
 _WAIT_SECONDS = 10.0
-"""How long one may wait; the checks before it take less, unless the machine is overloaded."""
+"""The longest wait for a check; checks take less, unless the machine is overloaded."""
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$GqTmnJGsQ0nfFeDZPKlgcA$k6A1m0Fv0W0LhCwCh/gA1t6cAbUKe5LkmzbvMfdFLVk"
-"""The hash of no password: checked for names nobody has, so that the time taken does not tell who exists."""
+"""A hash that no password has: checked for unknown names, so that the time taken does not tell which users exist."""
 _SHORTEST = 8
 _BUSY = "too many are signing in right now: try again in a moment"
-TOKEN_PREFIX = "flightllm_"  # noqa: S105 - what tokens begin with, for scanners of leaked secrets
+TOKEN_PREFIX = "flightllm_"  # noqa: S105 - the prefix of tokens, by which scanners find leaked secrets
 
 
 def hash_password(password: str) -> str:
     """Return the Argon2id hash of a password.
 
     Raises:
-        InvalidInputError: it has fewer than 8 characters.
+        InvalidInputError: the password has fewer than 8 characters.
     """
     if len(password) < _SHORTEST:
-        raise InvalidInputError(f"a password has at least {_SHORTEST} characters")
+        raise InvalidInputError(f"the password is too short: write at least {_SHORTEST} characters")
     return _hasher.hash(password)
 
 
 class _Known:
-    """The passwords that were right in this process, as hashes under a key of its own. Thread-safe.
+    """Passwords that were verified in this process, as hashes under a random key. Thread-safe.
 
-    Who is known waits for no check, so that strangers who try passwords do not keep those out who work here.
+    A verified password needs no second check. So strangers who try passwords cannot delay users who work here.
     """
 
     def __init__(self, most: int) -> None:
@@ -50,14 +50,14 @@ class _Known:
         self._lock = threading.Lock()
 
     def add(self, password: str, kept: str) -> None:
-        """Remember a password beside the hash that it fits."""
+        """Remember a password with the hash that it matches."""
         with self._lock:
             self._hashes[self._hash(password, kept)] = None
             if len(self._hashes) > self._most:
                 self._hashes.popitem(last=False)
 
     def has(self, password: str, kept: str) -> bool:
-        """Tell whether a password is known to fit a hash."""
+        """Return whether a password was verified for a hash before."""
         hashed = self._hash(password, kept)
         with self._lock:
             return hashed in self._hashes
@@ -70,15 +70,15 @@ _known = _Known(10_000)
 
 
 def is_password(password: str, kept: str | None) -> bool:
-    """Tell whether a password is the one whose hash was kept; takes as long where there is none.
+    """Return whether a password matches a stored hash; a call without a hash takes as long.
 
     Raises:
-        BusyError: too many are checked already.
+        BusyError: too many passwords are being checked.
     """
     if kept and _known.has(password, kept):
         return True
     with _room():
-        if kept and _known.has(password, kept):  # it was checked meanwhile, for who logged in at the same time
+        if kept and _known.has(password, kept):  # a concurrent login has verified it meanwhile
             return True
         try:
             _hasher.verify(kept or _NOBODY, password)
@@ -91,7 +91,7 @@ def is_password(password: str, kept: str | None) -> bool:
 
 @contextmanager
 def _room() -> Iterator[None]:
-    """Wait for one of the places at which passwords are checked."""
+    """Wait for a slot in which to check a password."""
     if not _ROOM.acquire(blocking=False):
         raise BusyError(_BUSY)
     try:
@@ -111,5 +111,5 @@ def new_token() -> str:
 
 
 def hash_token(token: str) -> str:
-    """Return the hash under which a token is kept; being random and long, it needs no slow one."""
+    """Return the hash under which a token is stored; a long random token needs no slow hash."""
     return hashlib.sha256(token.encode()).hexdigest()

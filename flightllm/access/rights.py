@@ -1,4 +1,4 @@
-"""What one principal may do and see, as of one moment."""
+"""One principal's rights at one moment."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ READING: tuple[Privilege, ...] = ("SELECT", "USAGE")
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """A principal's grants and policies. An admin may everything, and no policy holds for it."""
+    """A principal's grants and policies. An admin has all rights, and no policy applies to an admin."""
 
     principal: Principal
     grants: frozenset[tuple[Privilege, ObjectKind, str, str]]
-    """What is granted to it by name, group or role: privilege, kind, schema and name of the object."""
+    """The grants to the principal's name, groups and role: privilege, kind, schema and name of the object."""
     policies: tuple[Policy, ...]
-    """Those that hold for it."""
+    """The policies that apply to the principal."""
 
     @classmethod
     def of(cls, principal: Principal, snapshot: Snapshot) -> "Rights":
-        """Return what a snapshot says of a principal."""
+        """Return a principal's rights in a snapshot."""
         if principal.is_admin:
             return cls(principal, frozenset(), ())
         names = principal.grantees
@@ -33,18 +33,18 @@ class Rights:
 
     @property
     def unlimited(self) -> bool:
-        """Tell whether nothing needs to be checked."""
+        """Return whether no right needs to be checked, because the principal is an admin."""
         return self.principal.is_admin
 
     @property
     def blamed(self) -> str:
-        """Return whose statements its are, should the server die of one; admins', '', are never refused altogether."""
+        """Return the user to blame if a statement kills the server; '' for admins, whom the server never blocks."""
         return "" if self.unlimited else self.principal.name
 
     def hold_in(self, now: "Rights", is_there: Callable[[ObjectKind, str, str], bool]) -> bool:
-        """Tell whether what was begun under these rights may go on under those that its principal has now.
+        """Return whether a statement begun under these rights can continue under the principal's present rights `now`.
 
-        What was dropped with its grants and policies does not count: `is_there` tells of a kind, a schema and a name.
+        Lost rights to dropped objects do not count: `is_there(kind, schema, name)` tells whether an object exists.
         """
         if now.unlimited:
             return True
@@ -57,12 +57,12 @@ class Rights:
         )
 
     def has(self, privilege: Privilege, kind: ObjectKind, schema: str, name: str) -> bool:
-        """Tell whether a privilege is granted, on a table by its schema too."""
+        """Return whether a privilege is granted; for a table, a grant on its schema counts, too."""
         by_schema = kind == "TABLE" and (privilege, "SCHEMA", schema, "") in self.grants
         return by_schema or (privilege, kind, schema, name) in self.grants
 
     def may(self, privilege: Privilege, table: TableName, owner: str | None = None) -> bool:
-        """Tell whether a table may be used so; `owner` is who made it."""
+        """Return whether the principal has a privilege on a table; `owner` is the table's owner."""
         if self.unlimited:
             return True
         if privilege not in READING and self.principal.role == "readonly":
@@ -72,69 +72,71 @@ class Rights:
         return self.has(privilege, "TABLE", table.schema, table.name)
 
     def knows(self, table: TableName, owner: str) -> bool:
-        """Tell whether the principal may do anything with a table, and so may know that there is one."""
+        """Return whether the principal has any right to a table, and so can know that it exists."""
         mine = self.unlimited or owner == self.principal.name
         return mine or any(self.has(privilege, "TABLE", table.schema, table.name) for privilege in PRIVILEGES["TABLE"])
 
     def check(self, privilege: Privilege, table: TableName, owner: str | None = None) -> None:
-        """Raise `PermissionDeniedError` where a table may not be used so.
+        """Raise `PermissionDeniedError` where the principal lacks a privilege on a table.
 
-        Ask it of a missing table too, before that is said: whoever may not read a table is not told that it exists.
+        Call this before reporting a missing table: a user without the privilege must not learn which tables exist.
         """
         if not self.may(privilege, table, owner):
             raise self._denied(privilege, "TABLE", table.display)
 
     def may_create(self, schema: str) -> bool:
-        """Tell whether tables and views may be made in a schema."""
+        """Return whether the principal can create tables and views in a schema."""
         return self.may("CREATE", TableName(schema, ""))
 
     def check_create(self, schema: str) -> None:
-        """Raise `PermissionDeniedError` where no table or view may be made in a schema."""
+        """Raise `PermissionDeniedError` where the principal cannot create tables and views in a schema."""
         if not self.may_create(schema):
             raise self._denied("CREATE", "SCHEMA", schema)
 
     def may_use(self, kind: ObjectKind, name: str, owner: str | None = None) -> bool:
-        """Tell whether a model or prompt may be used."""
+        """Return whether the principal can use a model or prompt."""
         return self.unlimited or owner == self.principal.name or ("USAGE", kind, "", name) in self.grants
 
     def check_usage(self, kind: ObjectKind, name: str, owner: str | None = None) -> None:
-        """Raise `PermissionDeniedError` where a model or prompt may not be used."""
+        """Raise `PermissionDeniedError` where the principal cannot use a model or prompt."""
         if not self.may_use(kind, name, owner):
             raise self._denied("USAGE", kind, name)
 
     def check_change(self, what: str, owner: str | None) -> None:
-        """Raise `PermissionDeniedError` unless an admin or the owner asks for a change of an object."""
+        """Raise `PermissionDeniedError` unless the principal is an admin or the owner of an object."""
         if not self.unlimited and (owner != self.principal.name or self.principal.role == "readonly"):
-            raise PermissionDeniedError(f"{what} can be changed by its owner or an admin, not by {self._who}")
+            raise PermissionDeniedError(f"{what} can only be changed by its owner or an admin, not by {self._who}")
 
     def check_admin(self, what: str) -> None:
-        """Raise `PermissionDeniedError` unless an admin asks; `what` is what only they may do."""
+        """Raise `PermissionDeniedError` unless the principal is an admin; `what` names the refused action."""
         if not self.unlimited:
-            raise PermissionDeniedError(f"{what} is for admins, and {self._who} is none: ask one of them")
+            raise PermissionDeniedError(
+                f"{what} requires the role admin, which {self._who} does not have: ask an admin"
+            )
 
     def check_writer(self, what: str) -> None:
-        """Raise `PermissionDeniedError` where a readonly user asks for a change."""
+        """Raise `PermissionDeniedError` where the principal is readonly; `what` names the refused action."""
         if self.principal.role == "readonly":
-            raise PermissionDeniedError(f"{what} is not for {self._who}")
+            raise PermissionDeniedError(f"{what} requires the role user or admin, not {self._who}")
 
     def row_filters(self, table: TableName) -> list[str]:
-        """Return the conditions that all rows of a table which the principal sees fulfil."""
+        """Return the conditions that a table's rows must fulfil for the principal to see them."""
         return [policy.expression for policy in self.policies if policy.target == table and not policy.column]
 
     def masks(self, table: TableName) -> Mapping[str, str]:
-        """Return what stands for columns of a table; one for the user goes before one for a group, then its role."""
+        """Return the masks of a table by column; a user's mask wins over a group's, and a group's over a role's."""
         ranks = {self.principal.role: 2, self.principal.name: 0}
         found = [policy for policy in self.policies if policy.target == table and policy.column]
         found.sort(key=lambda policy: (ranks.get(policy.grantee, 1), policy.grantee), reverse=True)
         return {policy.column: policy.expression for policy in found}
 
     def is_restricted(self, table: TableName) -> bool:
-        """Tell whether the principal sees less of a table than is in it."""
+        """Return whether some rows or values of a table are hidden from the principal."""
         return any(policy.target == table for policy in self.policies)
 
     @property
     def answers(self) -> str:
-        """Return whose kept answers it may use: its own where a policy holds for it, else those that all share."""
+        """Return the owner of the cached answers to use: the principal where policies apply, else '' (shared)."""
         return self.principal.name if self.policies else ""
 
     @property
@@ -143,15 +145,17 @@ class Rights:
 
     @property
     def _grantee(self) -> str:
-        """Return whom to grant something, so that it holds for the principal."""
+        """Return the name to grant a privilege to, so that the principal gets it."""
         principal = self.principal
         return principal.name if principal.known else min(principal.groups, default=principal.role)
 
     def _denied(self, privilege: str, kind: str, name: str) -> PermissionDeniedError:
         if self.principal.role == "readonly" and privilege not in READING:
-            return PermissionDeniedError(f"{self._who} may not change anything: {privilege} on {kind.lower()} {name!r}")
-        missing = f", or there is none: see SHOW {kind}S;" if privilege in READING else ":"
+            return PermissionDeniedError(
+                f"{self._who} can only read: {privilege} on {kind.lower()} {name!r} is refused"
+            )
+        missing = f", or it does not exist: see SHOW {kind}S;" if privilege in READING else ":"
         return PermissionDeniedError(
-            f"{self._who} has no {privilege} on {kind.lower()} {name!r}{missing} an admin grants it by"
+            f"{self._who} has no {privilege} on {kind.lower()} {name!r}{missing} an admin can grant it by"
             f" GRANT {privilege} ON {kind} {name} TO {self._grantee}"
         )

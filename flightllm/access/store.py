@@ -1,4 +1,4 @@
-"""Users, tokens, grants and policies, kept in SQLite in the data folder: the server reads, the command line writes."""
+"""Users, tokens, grants and policies in SQLite in the data folder: the server reads, the command line writes."""
 
 import json
 import secrets
@@ -46,20 +46,20 @@ INSERT OR IGNORE INTO grants VALUES ('readonly', 'USAGE', 'MODEL', '', 'default'
 _BUSY_SECONDS = 5.0
 _SIGNING_KEY, _CLOSED = "signing key", "closed"
 DEFAULT_MODEL = "default"
-"""What grants call the server's configured model; everybody may use it until that is revoked."""
+"""The name of the server's configured model in grants; everybody can use it until that is revoked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What may be spent on AI calls: by a user in a day (UTC), or by one query. None is no limit."""
+    """The limits of a user's spending on AI calls in a day (UTC), or of one query's. None means no limit."""
 
     calls: int | None = None
     tokens: int | None = None
-    """Of prompts, cached or not, and of answers."""
+    """The tokens of prompts, cached or not, and of answers."""
     cost: float | None = None
 
     def exceeded(self, calls: int, tokens: int, cost: float) -> tuple[str, float, float] | None:
-        """Return the first limit that these figures exceed: its name, the figure and the limit; None where none is."""
+        """Return the first limit that these figures exceed (name, figure, limit), or None."""
         for name, value in (("calls", calls), ("tokens", tokens), ("cost", cost)):
             most = getattr(self, name)
             if most is not None and value > most:
@@ -69,21 +69,21 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user; without a password it logs in by tokens, certificate or, where it is `linked`, JWT alone."""
+    """One user. Without a password it logs in by tokens or certificate, or by JWT if it is `linked`."""
 
     name: str
     role: Role
     groups: frozenset[str] = frozenset()
     tenant: str = ""
     password: str | None = None
-    """Its Argon2 hash."""
+    """The password's Argon2 hash."""
     allowance: Allowance = Allowance()
     linked: bool = False
-    """An identity provider's user of this name is this user: else it is somebody else, and is refused."""
+    """Whether an identity provider's user of this name is this user; if not, a login as that user is refused."""
 
     @property
     def principal(self) -> Principal:
-        """Return the user as sessions know it."""
+        """Return the user's principal, as sessions use it."""
         return Principal(self.name, self.role, self.groups, self.tenant)
 
 
@@ -100,31 +100,31 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that decides who may do what, as of one moment."""
+    """The users, tokens, grants and policies of one moment."""
 
     users: Mapping[str, User] = field(default_factory=lambda: MappingProxyType({}))
     tokens: Mapping[str, Token] = field(default_factory=lambda: MappingProxyType({}))
-    """By hash."""
+    """The tokens by hash."""
     grants: frozenset[Grant] = frozenset()
     policies: tuple[Policy, ...] = ()
     others: frozenset[str] = frozenset()
-    """Names that other users had: dropped ones, and those of an identity provider."""
+    """Names of users that this server does not keep: dropped users, and those of an identity provider."""
     departed: frozenset[str] = frozenset()
-    """Of these, the names of dropped users of this server: what they made is there still."""
+    """The names of dropped users of this server; objects that they created still exist under these names."""
     closed: bool = False
-    """There was a user once: whoever is none is refused from then on, also after the last one is dropped."""
+    """Whether the server ever had a user; from then on it refuses unknown callers, also without any users left."""
 
 
 class AccessStore:
-    """The file `access.sqlite`; made at the first change. Safe for several threads and processes.
+    """The file `access.sqlite`, created at the first change. Safe for several threads and processes.
 
-    `path` None keeps everything in memory, for a server whose folder cannot be written.
+    `path` None keeps everything in memory, for a server whose folder is read-only.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._reading, self._writing = threading.Lock(), threading.RLock()
-        """Whoever reads waits for no disk, and for no other process that writes."""
+        """Two locks, so that readers wait neither for the disk nor for another process that writes."""
         self._closed = False
         self._writer: sqlite3.Connection | None = None if path else _connect(":memory:")
         self._reader: sqlite3.Connection | None = self._writer
@@ -136,7 +136,7 @@ class AccessStore:
     # --- reading
 
     def snapshot(self) -> Snapshot:
-        """Return what holds now; cheap where nothing has changed. After `close` nothing changes any more.
+        """Return the present state; cheap where nothing has changed. After `close` it stays the same.
 
         Raises:
             ConfigError: the file cannot be read.
@@ -150,7 +150,7 @@ class AccessStore:
             return self._snapshot
 
     def signing_key(self) -> bytes | None:
-        """Return the secret that login tokens are signed with, the same for as long as the file lives, if it does."""
+        """Return the secret that signs login tokens, constant for the life of the file; None where there is no file."""
         if self._key is None:
             with self._reading, _usable():
                 database = self._existing()
@@ -162,10 +162,12 @@ class AccessStore:
     # --- users and tokens
 
     def add_user(self, user: User, password: str | None = None, *, again: bool = False) -> None:
-        """Add a user; one of the name of a dropped one, or of an identity provider's, with what it made, only `again`.
+        """Add a user. A name that a user had before, here or at an identity provider, needs `again`.
+
+        The new user then owns what the earlier user created.
 
         Raises:
-            InvalidInputError: the name is taken, by a role or a group too, or the password is too short.
+            InvalidInputError: a user, role or group has the name, or the password is too short.
         """
         with self._writing:
             snapshot = self.snapshot()
@@ -173,13 +175,13 @@ class AccessStore:
             groups = frozenset[str]().union(*(other.groups for other in snapshot.users.values()))
             granted = {*(one.grantee for one in snapshot.grants), *(one.grantee for one in snapshot.policies)}
             if user.name in {*snapshot.users, *groups, *granted}:
-                raise InvalidInputError(f"the name {user.name!r} is taken, by a user or a group: choose another")
+                raise InvalidInputError(f"the name {user.name!r} is taken by a user or a group: choose another")
             hashed = None if password is None else hash_password(password)
             with self._changing() as database:
                 if database.execute("DELETE FROM dropped WHERE name = ?", (user.name,)).rowcount and not again:
                     raise InvalidInputError(
-                        f"there was another user {user.name!r}, whose tables, prompts and queries the new one would"
-                        " have: choose another name, or add --again if that is meant"
+                        f"an earlier user had the name {user.name!r}, and the new user would own their tables, prompts"
+                        " and queries: choose another name, or add --again if you mean this"
                     )
                 database.execute("DELETE FROM departed WHERE name = ?", (user.name,))
                 row = _row(replace(user, password=hashed))
@@ -188,7 +190,7 @@ class AccessStore:
                 database.execute("INSERT OR IGNORE INTO secrets VALUES (?, '')", (_CLOSED,))
 
     def change_user(self, user: User, password: str | None = None) -> None:
-        """Put a user in place of the one of its name, with a new password where one is given.
+        """Replace the user of the same name, with a new password if one is given.
 
         Raises:
             NotFoundError: there is no such user.
@@ -204,7 +206,7 @@ class AccessStore:
         """Return a user.
 
         Raises:
-            NotFoundError: there is no such user; names the ones there are.
+            NotFoundError: there is no such user; the message lists the existing users.
         """
         users = self.snapshot().users
         if name not in users:
@@ -212,7 +214,7 @@ class AccessStore:
         return users[name]
 
     def drop_user(self, name: str) -> None:
-        """Remove a user, its tokens, and what was granted to it by name; what it made is then for admins alone.
+        """Remove a user with its tokens and grants; only admins can then use what it created.
 
         Raises:
             NotFoundError: there is no such user.
@@ -226,12 +228,12 @@ class AccessStore:
                 database.execute(f"INSERT OR IGNORE INTO {table} VALUES (?)", (name,))
 
     def note(self, name: str) -> None:
-        """Keep in mind that a user who is not kept here has this name, and may come to own tables under it."""
+        """Remember the name of a user whom this server does not keep: the user can own tables under it."""
         if name not in self.snapshot().others:
             self._change("INSERT OR IGNORE INTO dropped VALUES (?)", name)
 
     def add_token(self, user: str, label: str = "", expires: datetime | None = None) -> str:
-        """Make an API token for a user and return its text, which is not kept.
+        """Make an API token for a user and return its text, which is not stored.
 
         Raises:
             NotFoundError: there is no such user.
@@ -254,29 +256,29 @@ class AccessStore:
     # --- grants and policies
 
     def grant(self, grants: list[Grant]) -> None:
-        """Add grants, all together; those there already stay."""
+        """Add grants in one transaction; existing grants stay."""
         with self._changing() as database:
             database.executemany("INSERT OR IGNORE INTO grants VALUES (?, ?, ?, ?, ?)", map(astuple, grants))
 
     def revoke(self, grants: list[Grant]) -> int:
-        """Remove grants, all together, and return how many of them there were."""
+        """Remove grants in one transaction, and return how many of them existed."""
         where = 'grantee = ? AND privilege = ? AND kind = ? AND "schema" = ? AND name = ?'
         with self._changing() as database:
             return database.executemany(f"DELETE FROM grants WHERE {where}", map(astuple, grants)).rowcount
 
     def set_policy(self, policy: Policy) -> None:
-        """Keep a row filter or column mask, in place of the one for the same table, column and grantee."""
+        """Store a row filter or column mask, in place of one for the same table, column and grantee."""
         self._change("INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?)", *astuple(policy))
 
     def drop_policy(self, policy: Policy) -> bool:
-        """Remove a row filter or column mask, whatever its expression; return whether there was one."""
+        """Remove a row filter or column mask with any expression; return whether it existed."""
         where = 'grantee = ? AND "schema" = ? AND "table" = ? AND "column" = ?'
         return self._change(f"DELETE FROM policies WHERE {where}", *astuple(policy)[:-1]) > 0
 
     def forget(self, kind: ObjectKind, schema: str, name: str) -> None:
-        """Remove all that was granted on an object: a new one of its name is granted to nobody.
+        """Remove all grants on an object, so that a new object of its name starts without grants.
 
-        A table's filters and masks stay: its owner, who may drop it and make it anew, is not who made them.
+        A table's filters and masks stay. Otherwise its owner could drop and recreate it to escape the admin's policies.
         """
         if any((one.kind, one.schema, one.name) == (kind, schema, name) for one in self.snapshot().grants):
             self._change('DELETE FROM grants WHERE kind = ? AND "schema" = ? AND name = ?', kind, schema, name)
@@ -286,7 +288,7 @@ class AccessStore:
     def spent(self, user: str, day: str) -> tuple[int, int, float]:
         """Return the calls, tokens and cost that a user has spent on a day, written YYYY-MM-DD.
 
-        What was spent on the next day counts too: the clock was there and was set back, which renews no budget.
+        The next day's spending counts, too: it is there if the clock was set back, which must not renew the budget.
         """
         with self._reading, _usable():
             database = self._existing()
@@ -323,7 +325,7 @@ class AccessStore:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection for changes, which are made together or not at all.
+        """Yield the connection for changes, in one transaction.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -335,7 +337,7 @@ class AccessStore:
                 yield database
                 database.execute("COMMIT")
             except BaseException as error:
-                with suppress(sqlite3.Error):  # a failure to write has rolled it back; the first error says why
+                with suppress(sqlite3.Error):  # a failed write has rolled back already; the first error says why
                     database.execute("ROLLBACK")
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
                     self._forget_writer()
@@ -343,16 +345,16 @@ class AccessStore:
             self._own += 1
 
     def _forget_writer(self) -> None:
-        """Open the file anew for the next change: SQLite only reads a file that it once could not open for writing.
+        """Reopen the file at the next change: a connection that once could not write stays read-only.
 
-        After other failures the connection stays. One opened anew would find what a failed COMMIT had written already.
+        After other failures the connection stays. A reopened one would see the rows that a failed COMMIT had written.
         """
         if self._path is not None and self._writer is not None:
             self._writer.close()
             self._writer = None
 
     def _existing(self) -> sqlite3.Connection | None:
-        """Return the connection for reading, None where there is no file yet; the caller holds its lock."""
+        """Return the connection for reading, or None while there is no file. The caller holds the lock."""
         if self._reader is None and not self._closed and self._path is not None and self._path.exists():
             self._reader = _connect(str(self._path))
         return self._reader
@@ -364,14 +366,14 @@ class AccessStore:
             make_private(self._path.parent)
             self._path.touch(mode=0o600)
             self._writer = _connect(str(self._path))
-            self._writer.executescript(_TABLES)  # an older server's file lacks newer tables
+            self._writer.executescript(_TABLES)  # a file from an older server lacks newer tables
         if self._writer is None:
             raise ConfigError("the user database is closed")
         return self._writer
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """Open the file; a new one gets its tables, key and first grants, all together."""
+    """Open the file; a new file gets its tables, key and first grants in one transaction."""
     with _usable():
         database = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS, isolation_level=None)
         database.execute("PRAGMA journal_mode = WAL")
@@ -383,11 +385,13 @@ def _connect(path: str) -> sqlite3.Connection:
 
 @contextmanager
 def _usable() -> Iterator[None]:
-    """Turn SQLite's errors into ours: who may what must be known, so nothing goes on without it."""
+    """Turn SQLite's errors into ours. Without the users' rights the server must not go on."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)  # the rest names a path
+        reason = (
+            error.strerror if isinstance(error, OSError) else str(error)
+        )  # strerror, because the full text names a path
         raise ConfigError(f"the user database access.sqlite in the data folder cannot be used: {reason}") from error
 
 
@@ -414,14 +418,14 @@ def _read(database: sqlite3.Connection) -> Snapshot:
 
 
 def _names(database: sqlite3.Connection, table: str) -> frozenset[str]:
-    """Return the names in a table, which an older server's file may lack."""
+    """Return the names in a table; a file from an older server can lack the table."""
     if database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is None:
         return frozenset()
     return frozenset(name for (name,) in database.execute(f"SELECT name FROM {table}"))
 
 
 def _link(database: sqlite3.Connection, user: User) -> None:
-    """Keep whether an identity provider's user is this one."""
+    """Store whether an identity provider's user is this user."""
     statement = "INSERT OR IGNORE INTO linked VALUES (?)" if user.linked else "DELETE FROM linked WHERE name = ?"
     database.execute(statement, (user.name,))
 
@@ -435,7 +439,9 @@ def _check_user(user: User, snapshot: Snapshot) -> None:
     for name in (user.name, *user.groups):
         if not name or name in (LOCAL.name, *ROLES) or not name.isprintable() or ":" in name:
             taken = ", ".join((LOCAL.name, *ROLES))
-            raise InvalidInputError(f"{name!r} cannot be a name: not empty, no ':', and not {taken}")
+            raise InvalidInputError(
+                f"{name!r} cannot be a name: write printable characters without ':', and not {taken}"
+            )
     if shared := user.groups & {user.name, *snapshot.users}:
         raise InvalidInputError(f"{min(shared)!r} is a user, so it cannot be a group: choose another name")
     if user.role not in ROLES:

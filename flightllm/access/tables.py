@@ -1,4 +1,4 @@
-"""The system tables about users and what they may: `system.users`, `system.grants`, `system.policies`."""
+"""The system tables about users and their rights: `system.users`, `system.grants`, `system.policies`."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,19 +15,19 @@ _USERS = pa.schema(
         *((f"{per}_cost", pa.float64()) for per in ("daily", "spent")),
     ]
 )
-"""What was spent is that of today (UTC)."""
+"""`spent_calls`, `spent_tokens` and `spent_cost` are those of today (UTC)."""
 _GRANTS = pa.schema([(name, pa.string()) for name in ("grantee", "privilege", "kind", "schema", "name")])
 _POLICIES = pa.schema([(name, pa.string()) for name in ("grantee", "schema", "table", "column", "expression")])
-"""A row filter has no column."""
+"""The column is NULL for a row filter."""
 
 
 def today() -> str:
-    """Return the day (UTC) that spending counts for."""
+    """Return the present day (UTC), to which spending is counted."""
     return f"{datetime.now(UTC):%Y-%m-%d}"
 
 
 class AccessTables:
-    """Reads them from the store. Safe to use from several threads."""
+    """Reads these system tables from the store. Safe to use from several threads."""
 
     def __init__(self, store: AccessStore) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class AccessTables:
         return MappingProxyType({"users": _USERS, "grants": _GRANTS, "policies": _POLICIES})
 
     def snapshot(self, name: str) -> pa.Table:
-        """Return the rows of a table as they are now."""
+        """Return the present rows of a table."""
         now = self._store.snapshot()
         if name == "grants":
             rows = [{field: getattr(grant, field) for field in _GRANTS.names} for grant in now.grants]

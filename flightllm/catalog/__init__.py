@@ -1,4 +1,4 @@
-"""The tables of one server: files, uploads, views and system tables in one shared catalog.
+"""The catalog of one server: file tables, stored tables, views and system tables.
 
 Imports: access, common, config, convert, datafusion, errors, plan, sql, storage.
 """

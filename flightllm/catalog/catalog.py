@@ -1,4 +1,4 @@
-"""One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
+"""The catalog: registers tables, answers metadata, and runs the statements that change tables."""
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,9 +36,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Catalog:
-    """All tables of one server, those that clients make on disk.
+    """All tables of one server. Tables that clients create are stored on disk.
 
-    Safe to use from several threads; a query sees a table before or after a change.
+    Safe to use from several threads. A query sees each table either before or after a change.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class Catalog:
         folder: Path | None = None,
         storage: StorageConfig | None = None,
     ) -> None:
-        """Open the tables that `folder` has from earlier runs; without a folder tables go with the catalog.
+        """Open the tables that earlier runs left in `folder`; without `folder`, tables last as long as the catalog.
 
-        `storage` lists the places outside of it.
+        `storage` lists the places outside `folder` that tables can read.
 
         Raises:
             ConfigError: another server uses the folder, or its list of tables is damaged.
         """
         self.owner = LOCAL.name
-        """Whose tables and views are that are made through it."""
+        """The owner of the tables and views that this catalog creates."""
         temporary = folder is None
         self._folder = TablesFolder(folder or Path(mkdtemp(prefix="flightllm-tables-")))
         self._close = weakref.finalize(self, self._folder.close, remove=temporary)
@@ -73,20 +73,20 @@ class Catalog:
 
     @property
     def whole_entries(self) -> Mapping[TableName, Entry]:
-        """Return all tables there are at that moment, without the row filters and masks that hold for a principal."""
+        """Return all tables at this moment, without the row filters and masks of a principal."""
         return self.entries
 
     def close(self) -> None:
-        """Give the folder free. Idempotent."""
+        """Release the data folder. Idempotent."""
         self._close()
 
     def reading(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
-        """Say that tables are read from now on: as long as the reader is open, none is taken from under a query.
+        """Open a reader; while the reader is open, no table's files are removed.
 
-        Files that have changed are read anew first, where a Parquet file stands for them: those of the tables that
-        `text` can name, or all.
+        First re-read each CSV file or sheet that has changed and that a Parquet copy stands for. With `text`, this
+        concerns only the tables that `text` can name.
 
-        Whoever plans and runs queries holds one from before the first look-up on.
+        Open a reader before the first table look-up of a query, and keep it open until the query ends.
 
         Raises:
             CancelledError: `stopped()` turned true while a file was read.
@@ -100,17 +100,17 @@ class Catalog:
         return reader
 
     def check_unrestricted(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` where a table is not seen as a whole; here each one is."""
+        """Raise `PermissionDeniedError` where the principal sees only a part of a table. This class never raises."""
 
     def check_owned(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` where a table is not the principal's own; here each one is."""
+        """Raise `PermissionDeniedError` where the principal does not own a table. This class never raises."""
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
-        """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
+        """Return a fresh context over these tables; a planning context leaves AI calls where the SQL put them.
 
-        One that is not parallel keeps rows in the order of their table.
+        A context that is not parallel keeps rows in the order of their table.
 
-        Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
+        Run clients' text only with `sql_with_options(text, QUERY_ONLY)`.
         """
         return self.store.context(planning=planning, parallel=parallel)
 
@@ -126,7 +126,7 @@ class Catalog:
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def system_rows(self, name: str) -> pa.Table:
-        """Return the rows of a system table as they are now, without a statement that is recorded.
+        """Return the present rows of a system table, without recording a query.
 
         Raises:
             NotFoundError: there is no such system table.
@@ -137,7 +137,7 @@ class Catalog:
         """Return one table, by its exact name or by SQL text such as `movies` or `x."Movies"`.
 
         Raises:
-            NotFoundError: there is no such table; names the ones there are.
+            NotFoundError: there is no such table; the message lists the existing tables.
         """
         with self.reading(name if isinstance(name, str) else name.name):
             entries = self.entries
@@ -158,7 +158,7 @@ class Catalog:
         return list(self.table(name).schema.names)
 
     def revision(self, name: TableName) -> str:
-        """Return a text that changes whenever the rows of a table may have changed.
+        """Return a text that changes whenever the rows of a table can have changed.
 
         Raises:
             NotFoundError: there is no such table.
@@ -166,13 +166,13 @@ class Catalog:
         return self.store.revision(name, self.entries)
 
     def register_opened(self, name: str, path: Path | str, opened: files.FileTable, suffix: str) -> list[str]:
-        """Register what `open_file` returned for a path under a SQL name, which folds as in a query.
+        """Register the table that `open_file` returned for a path, under a SQL name that folds as in a query.
 
-        The path is that of a file or folder, or an address in an object store. Returns notes on what was found, a line
+        The path is that of a file or folder, or an address in an object store. Returns notes about the files, one line
         each.
 
         Raises:
-            ConfigError: the name is taken or no SQL name.
+            ConfigError: the name is taken or is not a SQL name.
         """
         given: dict[str, Any] = {"path": path, "source": opened.source}
         if isinstance(path, str):
@@ -184,8 +184,8 @@ class Catalog:
             taken = self.store.entries.get(table)
             if taken is not None and taken.kind != "file":
                 raise ConfigError(
-                    f"table {name!r}: clients made a {taken.info.type.lower()} {table.display!r} in data_folder; give"
-                    f" {path} another name, or drop theirs while the server runs without yours"
+                    f"table {name!r}: clients created a {taken.info.type.lower()} {table.display!r} in data_folder;"
+                    f" give {path} another name, or start the server without it and drop theirs"
                 )
             if taken is not None or table.schema in RESERVED:
                 raise ConfigError(f"table {name!r}: the name is taken")
@@ -195,23 +195,23 @@ class Catalog:
         notes = list(opened.notes)
         if opened.separator is not None:
             column = opened.schema.names[0]
-            notes.append(f"its one column is {column!r}: perhaps {opened.separator!r} separates the columns")
+            notes.append(f"it was read as one column, {column!r}: perhaps {opened.separator!r} separates the columns")
         for note in notes:
             _log.warning(note, table=table.display)
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
         return notes
 
     def open_file(self, name: str, path: Path | str) -> tuple[files.FileTable, str]:
-        """Return a table of the configuration, and how the names of its files end where it lies at an address.
+        """Return a configured table and, for an address, the ending of its files' names.
 
         Raises:
-            ConfigError: it cannot be read as a table.
+            ConfigError: the path or address cannot be read as a table.
         """
         if isinstance(path, Path):
             return self._open_path(name, path), ""
         stores = self.store.places.stores
         if not stores.has(path):
-            raise ConfigError(f"table {name!r}: {path} is in no object store that [storage.object_stores] lists")
+            raise ConfigError(f"table {name!r}: no object store in [storage.object_stores] has {path}")
         try:
             return files.open_address(path, stores)
         except InvalidInputError as error:
@@ -227,7 +227,7 @@ class Catalog:
         return files.open_file(name, path)
 
     def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
-        """Return the entry of a file, with a cast over it where its columns are not stored as clients see them."""
+        """Return the entry of a file; columns that clients see as another type get a cast."""
         if not opened.needs_cast:
             return entry
         self.store.put(Entry(entry.name, "file", opened.stored, None, stored=opened.table))
@@ -243,7 +243,7 @@ class Catalog:
         batches: Iterable[pa.RecordBatch],
         mode: IngestMode = "create",
     ) -> int:
-        """Store batches in a table, all at once; return the number of rows. A plain text name is exact.
+        """Store all batches in a table in one step; return the number of rows. A plain text name is exact.
 
         Raises:
             InvalidInputError: the table exists (`create`), a column does not fit, or the data is corrupt.
@@ -255,9 +255,9 @@ class Catalog:
         return uploads.ingest(self.store, table, schema, batches, mode, self.owner)
 
     def values(self, statement: Statement) -> DataFrame:
-        """Plan the rows of an INSERT … VALUES without AI calls, with all columns of its table, for `insert` to add.
+        """Plan the rows of an INSERT … VALUES without AI calls, with all columns of its table, for `insert`.
 
-        Each value is cast to its column's type: VALUES by itself refuses a column of a text here and a timestamp there.
+        Each value is cast to its column's type. VALUES without casts refuses a column that mixes texts and timestamps.
 
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
@@ -283,11 +283,11 @@ class Catalog:
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.
 
-        They are added together once `batches` has ended, or, where it raises, not at all.
+        All rows are added together once `batches` has ended. If `batches` raises, no row is added.
 
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
-            SqlError: the rows do not fit the table's columns; known before the first batch is pulled.
+            SqlError: the rows do not fit the table's columns; raised before the first batch is pulled.
         """
         table = statements.target_of(statement)
         return uploads.insert(self.store, table, statement.columns, schema, batches)
@@ -295,8 +295,9 @@ class Catalog:
     def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
         """Run a statement that changes tables and adds no rows; return the rows affected, or -1.
 
-        UPDATE and DELETE first find the rows they change, by way of `collect`. Statements that add rows and whatever
-        holds AI calls are the session's: see `check_create`, `ingest`, `insert`, `create_ai_view`.
+        UPDATE and DELETE first find the rows to change, with `collect`. The session runs statements that add rows or
+        that
+        hold AI calls: see `check_create`, `ingest`, `insert`, `create_ai_view`.
 
         Raises:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
@@ -304,7 +305,7 @@ class Catalog:
         return statements.execute(self.store, statement, collect, self.owner)
 
     def check(self, statement: Statement) -> None:
-        """Raise what `execute` would where planning alone tells of it; nothing is changed.
+        """Raise the errors of `execute` that planning finds; change nothing.
 
         Raises:
             FlightLLMError: the statement is wrong.
@@ -315,31 +316,32 @@ class Catalog:
     def changing(self, statement: Statement) -> Iterator[Entry]:
         """Return the table whose rows a statement changes, as they are in `entries`.
 
-        Changes that are made meanwhile are checked for whether the principal may make them.
+        While the context is open, each change checks the principal's rights to the table again.
 
         Raises:
             NotFoundError: there is no such table.
-            PermissionDeniedError: the table is a file, a view or a system table, or the principal may not change it so.
+            PermissionDeniedError: the table is a file, a view or a system table, or the principal has no right to this
+                change.
         """
         yield self.to_change(statements.target_of(statement))
 
     def to_change(self, name: TableName) -> Entry:
-        """Return a table that clients may change, as it is in `entries`; see `changing`."""
+        """Return a table that clients can change, as it is in `entries`; see `changing`."""
         entry = self.store.writable(name)
         return self.entries.get(name, entry)
 
     def check_create(self, statement: Statement) -> bool:
-        """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.
+        """Return whether CREATE … must do anything: False where the name exists and IF NOT EXISTS was written.
 
         Raises:
-            InvalidInputError: the name exists and OR REPLACE was not written, or it would turn a view into a table.
+            InvalidInputError: the name exists without OR REPLACE, or OR REPLACE would turn a view into a table.
             NotFoundError: the schema does not exist.
             PermissionDeniedError: OR REPLACE would replace a file or a system table.
         """
         return statements.check_create(self.store, statement)
 
     def create_ai_view(self, statement: Statement, schema: pa.Schema) -> None:
-        """Keep a CREATE VIEW statement whose query has AI calls as text; `schema` is what the query returns.
+        """Store a CREATE VIEW statement whose query has AI calls as text; `schema` has the query's columns.
 
         Raises:
             InvalidInputError: the name exists; see `check_create`.
@@ -348,7 +350,7 @@ class Catalog:
         statements.create_ai_view(self.store, statement, schema, self.owner)
 
     def create_external(self, statement: Statement) -> None:
-        """Make a table of files in a place that the configuration lists; for admins alone.
+        """Create a table over files in a place that the configuration lists; only for admins.
 
         Raises:
             InvalidInputError: the name exists; see `check_create`. Or there are no files of the format.
@@ -357,20 +359,20 @@ class Catalog:
         external.create_external(self.store, statement, self.owner)
 
     def inline_views(self, sql: str) -> str:
-        """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is.
+        """Return a query with the AI views it names as WITH queries before it; other text is returned unchanged.
 
         Raises:
-            LimitExceededError: it is too large together with the plain views that it reads.
+            LimitExceededError: the query is too large together with the plain views that it reads.
             SqlError: some views read each other.
         """
         return views.inline_views(sql, self.entries, self.store.limits)
 
 
 def _configured_name(name: str) -> TableName:
-    """Return the name of a table of the configuration.
+    """Return the name of a configured table.
 
     Raises:
-        ConfigError: it is no SQL name.
+        ConfigError: the name is not a SQL name.
     """
     try:
         return parse_name(name)

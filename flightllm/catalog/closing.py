@@ -1,4 +1,4 @@
-"""What a restricted class takes over from the one it stands for: only what it names; all else refuses."""
+"""A decorator for restricted subclasses: they keep only the methods that they list; all other methods refuse."""
 
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
@@ -9,10 +9,10 @@ _C = TypeVar("_C", bound=type)
 
 
 def closed(*, shared: Collection[str]) -> Callable[[_C], _C]:
-    """Return a decorator that closes the public methods of a class's bases which it does not define itself.
+    """Return a decorator that makes inherited public methods refuse, unless the class itself defines them.
 
-    Those in `shared` stay as they are, since they reach nothing but by the class's own methods. So a method that a base
-    gets is refused until somebody has thought about who may call it.
+    Methods in `shared` stay inherited, because they reach data only through the class's own methods. A new method of
+    a base class is therefore refused until somebody decides who can call it.
     """
 
     def close(kind: _C) -> _C:
@@ -27,8 +27,8 @@ def closed(*, shared: Collection[str]) -> Callable[[_C], _C]:
 
 def _refusing(name: str) -> Any:
     def refuse(*_: object, **__: object) -> None:
-        raise PermissionDeniedError(f"this is for admins: ask one of them ({name.replace('_', ' ')})")
+        raise PermissionDeniedError(f"only admins can do this ({name.replace('_', ' ')}): ask an admin")
 
     refuse.__name__ = name
-    refuse.__doc__ = "Refuse: it is for admins."
+    refuse.__doc__ = "Refuse: only admins can call this."
     return refuse

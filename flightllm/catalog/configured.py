@@ -1,4 +1,4 @@
-"""The tables of a configuration: all of them, but for files of a folder that cannot be read."""
+"""Registers the tables of the configuration; in a folder, files that cannot be read are left out."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,16 +13,16 @@ _log = structlog.get_logger(__name__)
 
 
 def register_tables(catalog: Catalog, tables: Mapping[str, TablePlace]) -> list[str]:
-    """Register tables by name; return what somebody may want to know of their files, a line each.
+    """Register tables by name; return notes about their files for the administrator, one line each.
 
-    A file that nobody named is left out if it cannot be read, unless no file of its folder can be read.
+    A file of a folder is left out if it cannot be read. An unreadable file that the configuration names is an error.
 
     Raises:
-        ConfigError: a name is taken or no SQL name, or a table cannot be read.
+        ConfigError: a name is taken or is not a SQL name, a named table cannot be read, or no file of a folder can be.
     """
     notes = list[str]()
     problems = dict[Path, str]()
-    """The first one of each folder."""
+    """The first problem of each folder."""
     read = set[Path]()
     for name, place in tables.items():
         path = place.path if isinstance(place, FolderFile) else place

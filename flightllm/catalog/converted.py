@@ -1,4 +1,4 @@
-"""CSV files, folders of these, sheets and JSON arrays as tables: a Parquet file of the server's own stands for each."""
+"""CSV files, folders of CSV files, sheets and JSON arrays as tables: the server reads each through its Parquet copy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,11 +24,11 @@ CSV_ENDINGS = (".csv", ".tsv")
 _NAME = "rows.parquet"
 _Found = TypeVar("_Found", bound=FileTable)
 _TRIES = 3
-"""A file that changes while it is read is read anew, this often at most."""
+"""How often to read a file that changes while it is read."""
 
 
 def sheet_of(path: Path) -> tuple[Path, str]:
-    """Return a path as that of a file, and the sheet that it names after a `#`."""
+    """Return the path of a file, and the sheet that the path names after a `#`."""
     file, mark, sheet = path.name.rpartition("#")
     if not mark or path.exists() or not file.lower().endswith(ENDINGS):
         return path, ""
@@ -36,44 +36,44 @@ def sheet_of(path: Path) -> tuple[Path, str]:
 
 
 def is_converted(path: Path) -> bool:
-    """Tell whether a Parquet file is to stand for a file or folder."""
+    """Return whether a file or folder is read through a Parquet copy."""
     if path.is_dir():
         return {ending(file) in CSV_ENDINGS for file in data_files(path)} == {True}
     return ending(path) in CSV_ENDINGS or path.name.lower().endswith(ENDINGS) or is_json_array(path)
 
 
 def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder) -> ConvertedTable:
-    """Return the table of a CSV file, of a folder of these, of a sheet or of a JSON array; reads all of it.
+    """Return the table of a CSV file, of a folder of CSV files, of a sheet or of a JSON array; reads all rows.
 
     Raises:
-        InvalidInputError: it is not there, or cannot be read; says where.
+        InvalidInputError: the file does not exist or cannot be read; the message says where.
     """
     for _ in range(_TRIES):
         revision = files_revision(path)
         if not revision:
-            raise InvalidInputError("there is no file of this name, or none in the folder")
+            raise InvalidInputError("there is no file of this name, or the folder has no file")
         with kept_if_taken(_converted(path, csv, sheet, folder, revision), folder) as copy:
             if files_revision(path) == revision:
                 return copy.take()
-    raise InvalidInputError("it changes all the time while it is read: put a finished file in its place")
+    raise InvalidInputError("it changes while it is read: put a finished file in its place")
 
 
 class Copy(Generic[_Found]):
-    """A table that was just read, until somebody takes it."""
+    """A converted table that its user can take; otherwise its Parquet copy is removed."""
 
     def __init__(self, table: _Found) -> None:
         self.table = table
         self.taken = False
 
     def take(self) -> _Found:
-        """Return the table, which stays."""
+        """Return the table, and keep its Parquet copy."""
         self.taken = True
         return self.table
 
 
 @contextmanager
 def kept_if_taken(table: _Found, folder: TablesFolder) -> Iterator[Copy[_Found]]:
-    """Remove the Parquet file that stands for a table, if it has one, unless somebody takes the table inside."""
+    """Remove a converted table's Parquet copy at the end, unless the body of the `with` block takes the table."""
     copy = Copy(table)
     try:
         yield copy

@@ -1,4 +1,4 @@
-"""What the catalog knows of each table, and the providers through which DataFusion looks tables up."""
+"""The catalog's record of each table, and the schema providers in which DataFusion looks tables up."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
 EntryKind = Literal["file", "managed", "external", "view", "ai_view", "system"]
-"""A `file` is named by the configuration, an `external` table by an administrator's statement."""
+"""The configuration names a `file`; an administrator's statement creates an `external` table."""
 _TYPES: dict[EntryKind, str] = {
     "file": "BASE TABLE",
     "managed": "BASE TABLE",
@@ -33,18 +33,18 @@ _TYPES: dict[EntryKind, str] = {
 
 
 class SystemTables(Protocol):
-    """Tables that the server itself, or a part of it, fills; each look-up takes a snapshot. Thread-safe."""
+    """Tables that the server or a part of it fills; each look-up takes a snapshot. Thread-safe."""
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """Return the schema of every table by name."""
 
     def snapshot(self, name: str) -> pa.Table:
-        """Return the rows of the table `name` as they are now."""
+        """Return the present rows of the table `name`."""
 
 
 def system_rows(system: SystemTables | None, name: str) -> pa.Table:
-    """Return the rows of a system table as they are now.
+    """Return the present rows of a system table.
 
     Raises:
         NotFoundError: there is no such system table.
@@ -66,26 +66,26 @@ class TableInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """The rows of a table that clients make and change, in order.
+    """The rows of a table that clients create and change, in order.
 
-    `identity` stays the same until a table is made anew under the name; `revision` is another one after each change.
+    `identity` changes when a new table is created under the name; `revision` changes with each change.
     """
 
     files: tuple[StoredFile, ...]
     identity: str
     revision: str
     definition: str = ""
-    """CREATE TABLE's column list as written: it has the columns' defaults."""
+    """CREATE TABLE's column list as written, with the columns' defaults."""
     folder: Path | None = None
-    """Has the links through which the files are read; None where there are no files."""
+    """The folder of links through which the files are read; None where there are no files."""
 
     def path(self, index: int) -> Path:
-        """Return where a file is read."""
+        """Return the path through which a file is read."""
         return (self.folder or Path()) / link_name(index, Path(self.files[index].name).suffix)
 
     @property
     def complete(self) -> bool:
-        """Tell whether all files are there, as long as they were written."""
+        """Return whether all files exist with the sizes that were written."""
         try:
             return all(self.path(index).stat().st_size == file.bytes for index, file in enumerate(self.files))
         except OSError:
@@ -94,14 +94,14 @@ class StoredRows:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The Parquet file that stands for the rows of a CSV file, of a folder of these, or of a sheet."""
+    """The Parquet copy of a CSV file, of a folder of CSV files, or of a sheet."""
 
     location: str = ""
-    """Of the Parquet file; empty before the first time."""
+    """The path of the Parquet copy; empty before the first conversion."""
     revision: str = "unread"
-    """Of the source when it was read."""
+    """The source's revision when it was converted."""
     problem: str = ""
-    """Why the present content of the source cannot be read."""
+    """Why the source's present content cannot be read."""
     sheet: str = ""
 
 
@@ -109,8 +109,8 @@ class Source:
 class Entry:
     """One registered table. `query` is a view's text.
 
-    A plain view has a provider, and the schema that its tables give it, only where it was planned. `stored` is the
-    table below a file whose columns have to be cast on reading.
+    A plain view has a provider and a schema only after it was planned. `stored` is the table as stored, below a file
+    whose columns need a cast on reading.
     """
 
     name: TableName
@@ -121,45 +121,46 @@ class Entry:
     columns: tuple[str, ...] = ()
     stored: Table | None = None
     path: Path | None = None
-    """Where a file's or folder's rows are; clients never see it."""
+    """The path of a file's or folder's rows; clients never see it."""
     owner: str = LOCAL.name
-    """Who made it."""
+    """The principal that created the table."""
     rows: StoredRows | None = None
-    """Of a managed table."""
+    """The stored rows of a managed table."""
     location: str = ""
-    """Path or address of an external table, address of one of the configuration; clients never see it."""
+    """Path or address of an external table, or address of a configured table; clients never see it."""
     format: str = ""
-    """How the names of the files of an external table, or of one at an address, end."""
+    """The ending of the file names of an external table, or of a table at an address."""
     restricted: str = ""
-    """The query through which a principal reads it, where row filters or masks hold; it names the hidden table."""
+    """The query that applies a principal's row filters and masks to the table; it names the hidden table."""
     keys: Keys = NO_KEYS
-    """Of a managed table, as declared: nothing enforces them."""
+    """The declared keys of a managed table; nothing enforces them."""
     csv: CsvOptions = NOTHING_SAID
-    """How the files of a CSV table are written, as far as somebody said it."""
+    """How the files of a CSV table are written, as far as options say."""
     source: Source | None = None
-    """Of a table whose files are read by way of a Parquet file."""
+    """The Parquet copy of a table that is read through one."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
-    """Of a view."""
+    """The cached plan of a view."""
 
     @property
     def whole(self) -> Table | None:
-        """Return what is found under the hidden name: the rows as they are stored, for views of them."""
+        """Return the table under the hidden name: the rows as stored, which restricted queries read."""
         return self.stored or self.provider
 
     @property
     def info(self) -> TableInfo:
-        """Return what clients may know of the table."""
+        """Return the part of the entry that clients can see."""
         return TableInfo(self.name, _TYPES[self.kind], self.schema, self.keys)
 
 
 Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
-"""Returns an entry as it is found among others, planned where it is a view; raises a `FlightLLMError`."""
+"""Returns an entry with its plan if it is a view; the mapping has the other entries. Raises a `FlightLLMError`."""
 
 
 class SchemaTables:
-    """One schema as DataFusion sees it: looks up live, lists names, registers nothing by itself.
+    """One schema as DataFusion sees it: reads the present entries at each look-up, and registers nothing itself.
 
-    DataFusion reads `table_names` as an attribute, unlike its abstract class says, hence no inheritance.
+    DataFusion reads `table_names` as an attribute, not as the method of its abstract class, so this class inherits
+    nothing.
     """
 
     def __init__(self, schema: str, entries: Callable[[], Mapping[TableName, Entry]], planned: Planned) -> None:
@@ -173,7 +174,7 @@ class SchemaTables:
 
     @property
     def table_names(self) -> list[str]:
-        """Return the names of the schema's tables that can be read; a list of tables looks each of them up."""
+        """Return the names of the schema's readable tables; a client's table list looks each of them up."""
         entries = self._entries()
         mine = {name.name: entry for name, entry in entries.items() if name.schema == self._schema}
         return sorted(name for name, entry in mine.items() if self._can_be_read(entry, entries))
@@ -189,9 +190,9 @@ class SchemaTables:
         """Return a table's provider, or None where there is no such table.
 
         Raises:
-            NotFoundError: its file is gone; DataFusion would find no rows.
-            InternalError: a file of it is damaged.
-            FlightLLMError: it is a view that cannot be planned.
+            NotFoundError: the table's file is gone; without this check DataFusion would find no rows.
+            InternalError: a file of the table is damaged.
+            FlightLLMError: the table is a view that cannot be planned.
         """
         entries = self._entries()
         if entry := entries.get(TableName(self._schema, name)):
@@ -201,23 +202,23 @@ class SchemaTables:
         return stored.whole if stored and name.endswith(STORED_SUFFIX) else None
 
     def table_exist(self, name: str) -> bool:
-        """Tell whether the schema has the table."""
+        """Return whether the schema has the table."""
         return self.table(name) is not None
 
 
 def check_files(entry: Entry) -> None:
-    """Check that what an entry reads is there.
+    """Check that the files of an entry exist and can be read.
 
     Raises:
         NotFoundError: the file of a table is gone.
-        PermissionDeniedError: an external table lies in a folder that the configuration no longer lists.
+        PermissionDeniedError: the configuration no longer lists the place of an external table.
         InvalidInputError: the file of a table cannot be reached, or its content cannot be read.
-        InternalError: a file of a table that clients made is gone or cut short.
+        InternalError: a file of a stored table is gone or cut short.
     """
     if entry.kind == "external" and entry.provider is None:
         raise PermissionDeniedError(
-            f"the external table {entry.name.display!r} lies in no place that [storage] in the server's configuration"
-            " lists any more"
+            f"no place in [storage] of the server's configuration has the external table {entry.name.display!r} any"
+            " more: ask an admin to list its place again"
         )
     try:
         gone = entry.path is not None and not entry.path.exists()
@@ -237,12 +238,12 @@ def check_files(entry: Entry) -> None:
 
 
 class SystemSchema:
-    """The schema `system`: every look-up returns a fresh snapshot, so one query sees one state per mention."""
+    """The schema `system`: every look-up returns a fresh snapshot, so each mention in a query sees one state."""
 
     def __init__(self, tables: SystemTables) -> None:
         self._tables = tables
         self._empty = {name: _empty_table(schema) for name, schema in tables.schemas.items()}
-        """Of a data set without rows DataFusion makes no partition, which it cannot sort."""
+        """Tables without rows. DataFusion makes no partition of a data set without rows, and then cannot sort it."""
 
     @property
     def owner_name(self) -> None:
@@ -257,12 +258,12 @@ class SystemSchema:
         """Return a snapshot of a system table, or None where there is no such table."""
         if not self.table_exist(name):
             return None
-        # A data set, not a table made through a context: DataFusion may ask from inside its own runtime.
+        # A data set, not a table made through a context: DataFusion can ask from inside its own runtime.
         rows = self._tables.snapshot(name)
         return Table(dataset.dataset(rows)) if rows.num_rows else self._empty[name]
 
     def table_exist(self, name: str) -> bool:
-        """Tell whether there is such a system table."""
+        """Return whether there is such a system table."""
         return name in self._tables.schemas
 
 

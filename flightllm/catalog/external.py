@@ -1,4 +1,4 @@
-"""External tables: files where the configuration allows them, which only their administrator's statement names."""
+"""External tables: an admin's statement names files in a place that the configuration allows."""
 
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,14 @@ from flightllm.sql.statement import Statement
 
 
 def create_external(store: TableStore, statement: Statement, owner: str) -> None:
-    """Make an external table. See `Catalog.create_external`."""
+    """Create an external table. See `Catalog.create_external`."""
     name, wanted = target_of(statement), statement.options["format"]
     if not check_create(store, statement):
         return
     place = store.places.checked(statement.options["location"])
     written = {name.removeprefix(OPTION): text for name, text in statement.options.items() if name.startswith(OPTION)}
     if written and wanted != "csv":
-        raise InvalidInputError(f"OPTIONS is for CSV files; of {wanted} files there is nothing to say: leave it out")
+        raise InvalidInputError(f"OPTIONS is only for CSV files; {wanted} files take no options: leave OPTIONS out")
     csv = CsvOptions.of(written)
     found, suffix = _found(store, place, wanted, csv)
     with kept_if_taken(found, store.folder) as copy:
@@ -40,7 +40,7 @@ def _entry(
     """Return the entry of an external table.
 
     Raises:
-        InvalidInputError: its columns cannot be read as they are.
+        InvalidInputError: the columns need a cast, or a CSV file seems to have another delimiter.
     """
     given: dict[str, Any] = {"provider": None, "csv": csv}
     if isinstance(place, Path) and wanted == "csv":
@@ -54,7 +54,7 @@ def _entry(
 
 
 def _found(store: TableStore, place: Path | str, wanted: str, csv: CsvOptions) -> tuple[FileTable, str]:
-    """Return the table at a place, and how its files' names end, if they are of the format wanted."""
+    """Return the table at a place, and the ending of its file names, if the files have the wanted format."""
     endings = [suffix for suffix, kind in FORMATS.items() if kind == wanted]
     if isinstance(place, str):
         return open_address(place, store.places.stores, endings, csv)
@@ -62,5 +62,7 @@ def _found(store: TableStore, place: Path | str, wanted: str, csv: CsvOptions) -
         return converted_table(place, csv, "", store.folder), ".csv"
     suffix = file_suffix(place)
     if suffix.lower() not in endings:
-        raise InvalidInputError(f"the names of {wanted.upper()} files end in {', '.join(endings)}; this is {suffix}")
+        raise InvalidInputError(
+            f"the names of {wanted.upper()} files end in {', '.join(endings)}; these end in {suffix}"
+        )
     return opened_file(place, suffix), suffix

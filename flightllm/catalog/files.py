@@ -1,4 +1,4 @@
-"""Files and folders as tables; only the administrator names their paths."""
+"""Files and folders as tables; only admins name their paths."""
 
 import re
 from collections.abc import Sequence
@@ -40,49 +40,49 @@ _NO_FILES = "Cannot infer schema from an empty location"
 
 @dataclass(frozen=True, slots=True)
 class FileTable:
-    """A table over files, its columns as stored, and the plain columns clients see."""
+    """A table over files, with its columns as stored and the plain columns that clients see."""
 
     table: Table
     stored: pa.Schema
     schema: pa.Schema
     source: Source | None = None
-    """Of files that are read by way of a Parquet file."""
+    """The Parquet copy of files that are read through one."""
     notes: tuple[str, ...] = ()
-    """What somebody may want to know of the files, in a line each."""
+    """Notes about the files for the administrator, one line each."""
 
     @property
     def needs_cast(self) -> bool:
-        """Tell whether columns must be cast while they are read."""
+        """Return whether columns must be cast while they are read."""
         return bool(self.stored.types != self.schema.types)
 
     @property
     def separator(self) -> str | None:
-        """Return what seems to separate columns that are read as one, if these are CSV files; None as a rule."""
+        """Return the character that seems to separate columns of CSV files that were read as one column, or None."""
         only = self.stored.names[0] if len(self.stored) == 1 else ""
         return next((mark for mark in _SEPARATORS if mark in only), None)
 
     def check_separator(self, csv: CsvOptions) -> None:
-        """Refuse CSV files that are read as one column, unless `csv` says what separates the columns.
+        """Refuse CSV files that were read as one column, unless `csv` names the delimiter.
 
         Raises:
-            InvalidInputError: something seems to separate the columns.
+            InvalidInputError: the name of the only column has a likely delimiter.
         """
         if csv.delimiter is None and self.separator is not None:
             raise InvalidInputError(
-                f"its one column is {self.schema.names[0]!r}: {self.separator!r} seems to separate the columns; name"
-                " the delimiter by the option delimiter"
+                f"it was read as one column, {self.schema.names[0]!r}, but {self.separator!r} seems to separate the"
+                " columns; name the delimiter by the option delimiter"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedTable(FileTable):
-    """A table whose files are read by way of a Parquet file."""
+    """A table whose files are read through a Parquet copy."""
 
     source: Source
 
     @property
     def copy(self) -> Path:
-        """Return the Parquet file, alone in a folder."""
+        """Return the path of the Parquet copy, the only file of its folder."""
         return Path(self.source.location)
 
 
@@ -90,7 +90,7 @@ def open_file(name: str, path: Path) -> FileTable:
     """Open a Parquet, CSV, TSV, JSON lines or Arrow file, or a folder of files of one of these kinds.
 
     Raises:
-        ConfigError: the path does not exist, its format is unknown, a folder is empty or mixed, or it cannot be read.
+        ConfigError: the path does not exist or cannot be read, its format is unknown, or a folder is empty or mixed.
     """
     try:
         return opened_file(path, file_suffix(path))
@@ -102,14 +102,14 @@ def opened_file(path: Path, suffix: str) -> FileTable:
     """Open a file or folder of files whose names end in `suffix`.
 
     Raises:
-        InvalidInputError: it cannot be read.
+        InvalidInputError: the file or folder cannot be read.
     """
     location = f"{path.absolute()}/" if path.is_dir() else str(path.absolute())
     try:
         return _opened(scratch_context(), location, suffix)
     except UnsupportedError as error:
         raise InvalidInputError(f"{path}: {error}") from error
-    except Exception as error:  # DataFusion raises bare exceptions; whatever it was, the file cannot be read
+    except Exception as error:  # DataFusion raises bare exceptions; in each case the file cannot be read
         hint = _json_hint(path) if _format(suffix) == "json" else ""
         raise InvalidInputError(f"cannot read {path} as {_format(suffix)}: {plain_text(error)}{hint}") from error
     except BaseException as error:
@@ -121,10 +121,10 @@ def opened_file(path: Path, suffix: str) -> FileTable:
 def open_address(
     address: str, stores: ObjectStores, suffixes: Sequence[str] = tuple(FORMATS), csv: CsvOptions | None = None
 ) -> tuple[FileTable, str]:
-    """Open an object of a store, or all below an address that ends in `/`; return how their names end, too.
+    """Open one object, or all objects below an address that ends in `/`; also return the ending of their names.
 
     Raises:
-        InvalidInputError: there is none whose name ends in one of `suffixes`, or it cannot be read.
+        InvalidInputError: no object's name ends in one of `suffixes`, or the objects cannot be read.
     """
     ending = PurePosixPath(address).suffix
     if not address.endswith("/"):
@@ -135,7 +135,7 @@ def open_address(
             found = _opened(stores.register(scratch_context()), address, suffix, csv)
         except UnsupportedError:  # no object has this ending
             continue
-        except Exception as error:  # DataFusion raises bare exceptions; whatever it was, it cannot be read
+        except Exception as error:  # DataFusion raises bare exceptions; in each case the object cannot be read
             if _NO_FILES in str(error):
                 continue
             raise InvalidInputError(f"cannot read {address} as {FORMATS[suffix]}: {plain_text(error)}") from error
@@ -153,17 +153,17 @@ def open_address(
 def known_table(
     location: str, suffix: str, schema: pa.Schema, stores: ObjectStores, csv: CsvOptions | None = None
 ) -> Table:
-    """Return a table over files whose columns are known; reads nothing."""
+    """Return a table over files with known columns; reads nothing."""
     context = stores.register(scratch_context())
     _register(context, "t", location, suffix, schema, csv)
     return context.catalog().schema("public").table("t")
 
 
 def files_revision(path: Path) -> str:
-    """Return a text that changes whenever a file, or a data file of a folder, is written anew; empty where it is gone.
+    """Return a text that changes whenever a file, or a data file of a folder, is rewritten; empty where it is gone.
 
     Raises:
-        InvalidInputError: the server cannot reach it.
+        InvalidInputError: the server cannot reach the path.
     """
     digest, found = blake2b(digest_size=16), False
     try:
@@ -179,15 +179,15 @@ def files_revision(path: Path) -> str:
 
 
 def unreachable(error: OSError) -> InvalidInputError:
-    """Return the error that the server cannot reach a file; it does not name the path, which is the server's own."""
+    """Return the error that the server cannot reach a file; the message hides the path from clients."""
     return InvalidInputError(f"the server cannot reach it: {error.strerror or type(error).__name__}")
 
 
 def file_suffix(path: Path) -> str:
-    """Return how the name of a file, or of all files of a folder, ends.
+    """Return the ending of the name of a file, or of the names of all files of a folder.
 
     Raises:
-        InvalidInputError: there is none, the format is unknown, or a folder mixes several.
+        InvalidInputError: the path or folder has no file, the format is unknown, or a folder mixes several.
     """
     if not path.exists():
         raise InvalidInputError(f"there is no file or folder {path}")
@@ -205,20 +205,20 @@ def file_suffix(path: Path) -> str:
 
 
 def data_files(folder: Path) -> list[Path]:
-    """Return the files of a folder and its subfolders that can be tables, sorted by path, without hidden ones."""
+    """Return the data files of a folder and its subfolders, sorted by path, without hidden files."""
     found = [file for file in sorted(folder.rglob("*")) if file.is_file() and readable(file)]
     return [file for file in found if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
 
 
 def readable(file: Path) -> bool:
-    """Tell whether the name of a file ends like that of a table; CSV and JSON lines can be compressed."""
+    """Return whether the name of a file ends like a table's; only CSV and JSON lines can be compressed."""
     compressed = file.suffix.lower() in COMPRESSIONS
     kind = FORMATS.get(ending(file))
     return kind in ({"csv", "json"} if compressed else {*FORMATS.values()}) or file.name.lower().endswith(SHEETS)
 
 
 def _format(suffix: str) -> str:
-    """Return the format of files whose names end so, `.jsonl.gz` for one."""
+    """Return the format of files with this ending, such as `.jsonl.gz`."""
     return FORMATS[ending(Path(f"file{suffix}"))]
 
 
@@ -231,7 +231,7 @@ def _opened(context: SessionContext, location: str, suffix: str, csv: CsvOptions
     table = context.catalog().schema("public").table("t")
     stored = table.schema
     if not stored.names:
-        raise UnsupportedError("it holds no columns")
+        raise UnsupportedError("it has no columns")
     schema = plain_schema(stored)
     if _format(suffix) != "parquet" or schema.types == stored.types:
         return FileTable(table, stored, schema)
@@ -260,17 +260,21 @@ def _register(
 
 
 def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvReadOptions:
-    """Return how DataFusion reads CSV files by itself, those in an object store.
+    """Return the options with which DataFusion itself reads CSV files, those in an object store.
 
     Raises:
-        UnsupportedError: it cannot.
+        UnsupportedError: DataFusion cannot read files with these options.
     """
     if csv.encoding not in {None, "utf-8", "utf-8-sig"}:
-        raise UnsupportedError("CSV files in an object store are read as UTF-8: copy the files, or write them anew")
+        raise UnsupportedError(
+            "CSV files in an object store are read as UTF-8: copy the files to a folder, or write them as UTF-8"
+        )
     if csv.quote == "":
-        raise UnsupportedError("CSV files in an object store are read with quotes: name a character, or copy the files")
+        raise UnsupportedError(
+            "CSV files in an object store are read with quotes: name the quote character, or copy the files to a folder"
+        )
     if csv.decimal == ",":
-        raise UnsupportedError("CSV files in an object store are read with decimal points: copy the files")
+        raise UnsupportedError("CSV files in an object store are read with decimal points: copy the files to a folder")
     return CsvReadOptions(
         has_header=csv.header is not False,
         delimiter=csv.delimiter or ("\t" if suffix.lower() == ".tsv" else ","),
@@ -284,8 +288,8 @@ def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvR
 
 
 def _damaged(place: str, kind: str) -> InvalidInputError:
-    """Return the error for a file at which DataFusion panics: one with a wrong length in it, say."""
-    return InvalidInputError(f"cannot read {place} as {kind}: it is damaged; write the file anew")
+    """Return the error for a file at which DataFusion panics, for example because of a wrong length in it."""
+    return InvalidInputError(f"cannot read {place} as {kind}: it is damaged; write the file again")
 
 
 def _json_hint(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The catalog at one moment: what a statement is planned against, it runs on too, whatever is changed meanwhile."""
+"""A snapshot of the catalog: a statement runs on the same tables for which it was planned."""
 
 from collections.abc import Mapping
 
@@ -10,10 +10,10 @@ from flightllm.common.names import TableName
 
 
 class FrozenCatalog(Catalog):
-    """A catalog for one statement: it reads the tables as they were when this was made, and changes those there are."""
+    """A catalog for one statement: it reads the tables of one moment, and changes the present tables."""
 
     def __init__(self, catalog: Catalog, own: str = "") -> None:
-        """Freeze what there is now, temporary tables of the schema `own` among it."""
+        """Take a snapshot of the tables, with the temporary tables of the schema `own`."""
         self.store = catalog.store
         self.owner = catalog.owner
         self._own = own
@@ -22,13 +22,13 @@ class FrozenCatalog(Catalog):
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:
-        """Return the tables that there were."""
+        """Return the tables of the snapshot."""
         return self._entries
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
-        """Return a fresh context over the tables that there were; see `Catalog.context`."""
+        """Return a fresh context over the tables of the snapshot; see `Catalog.context`."""
         return self.store.context_over(self._frozen, planning=planning, parallel=parallel)
 
     def schemas(self) -> list[str]:
-        """Return the names of all schemas, that of temporary tables among them; `system` last."""
+        """Return the names of all schemas: the temporary schema first, `system` last."""
         return [*([self._own] if self._own else []), *super().schemas()]

@@ -1,4 +1,4 @@
-"""The rows that an INSERT adds: DataFusion casts them to the table's columns and fills in the defaults of others."""
+"""The rows that an INSERT adds: DataFusion casts them to the table's columns and fills in other columns' defaults."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,17 +14,17 @@ from flightllm.datafusion.errors import mapped_error
 from flightllm.storage.rows import gathered
 
 _PLACE = "inserted"
-"""A catalog, a schema and a table in it that stand for the table to insert into."""
+"""The name of a catalog, a schema and a table that stand for the INSERT's target."""
 
 
 class Insertion:
     """Turns rows for some columns, in any order and of any type, into rows for all columns of a table."""
 
     def __init__(self, entry: Entry, columns: Sequence[str], schema: pa.Schema) -> None:
-        """Plan it for rows of `schema`.
+        """Check that rows of `schema` can be inserted.
 
         Raises:
-            SqlError: such rows cannot go into these columns.
+            SqlError: rows of `schema` cannot go into these columns.
         """
         self._entry = entry
         self._columns = columns
@@ -32,7 +32,7 @@ class Insertion:
         self._planned([])
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with all columns of the table, some at a time.
+        """Yield the rows with all columns of the table, in groups.
 
         Raises:
             SqlError: a value cannot be cast.
@@ -52,10 +52,10 @@ class Insertion:
 
 
 def planned_rows(context: SessionContext, entry: Entry, columns: Sequence[str], query: str) -> DataFrame:
-    """Plan a query whose rows are to go into columns (none: all) of a table; the plan has all its columns.
+    """Plan the rows of `query` for insertion into `columns` (empty: all) of a table; the plan has all its columns.
 
     Raises:
-        SqlError: the query is wrong, or its rows cannot go there.
+        SqlError: the query is wrong, or its rows do not fit the columns.
     """
     catalog, schema = Catalog.memory_catalog(), Schema.memory_schema()
     schema.register_table(_PLACE, _empty(entry))
@@ -71,7 +71,7 @@ def planned_rows(context: SessionContext, entry: Entry, columns: Sequence[str], 
 
 
 def _empty(entry: Entry) -> Table:
-    """Return a table without rows that has the columns of an entry, and their defaults."""
+    """Return a table without rows that has the columns and defaults of an entry."""
     if entry.rows is None or not entry.rows.definition:
         return memory_table([], entry.schema)
     context = scratch_context()

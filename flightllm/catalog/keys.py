@@ -4,5 +4,5 @@ from flightllm.catalog.entries import Entry
 
 
 def keys_of(entry: Entry) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of each key of a table, those of its primary key first."""
+    """Return the columns of each key of a table; the primary key comes first."""
     return tuple(tuple(key.columns) for key in entry.keys.candidates)

@@ -1,4 +1,4 @@
-"""Tables that clients make and change: each change writes new files and then a new list of them."""
+"""Tables that clients create and change: each change writes new data files and then a new file list."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -17,18 +17,18 @@ from flightllm.storage.rows import StoredFile, read_rows, write_rows
 def new_table(
     name: TableName, schema: pa.Schema, files: Sequence[StoredFile], owner: str, definition: str = ""
 ) -> Entry:
-    """Return the entry of a table made anew, whose files are on disk."""
+    """Return the entry of a new table with these data files."""
     rows = StoredRows(tuple(files), uuid4().hex, uuid4().hex, definition)
     return Entry(name, "managed", schema, None, owner=owner, rows=rows)
 
 
 def add_rows(store: TableStore, entry: Entry, batches: Iterable[pa.RecordBatch]) -> int:
-    """Add rows of just the table's schema at its end, all together; return their number.
+    """Add rows with the table's schema at its end in one step; return their number.
 
-    Small files at the end become one with them.
+    Small files at the end are merged with the new rows into one file.
 
     Raises:
-        InvalidInputError: the table was dropped or made anew meanwhile.
+        InvalidInputError: the table was dropped or replaced meanwhile.
         InternalError: a file of the table is damaged.
         LimitExceededError: the disk is full.
     """
@@ -49,7 +49,10 @@ def add_rows(store: TableStore, entry: Entry, batches: Iterable[pa.RecordBatch])
 def merge_small(
     store: TableStore, entry: Entry, files: Sequence[StoredFile], written: list[StoredFile]
 ) -> list[StoredFile]:
-    """Return a table's files with small ones at the end as one, for whoever holds its lock; it joins `written`."""
+    """Merge the small files at a table's end; return the table's files, and append a new file to `written`.
+
+    The caller holds the table's lock.
+    """
     kept = list(files)
     merged = files_to_merge([file.bytes for file in kept])
     if merged > 1:
@@ -61,10 +64,10 @@ def merge_small(
 
 
 def put_files(store: TableStore, entry: Entry, files: Sequence[StoredFile]) -> None:
-    """Put other files in place of a table's, for whoever holds its lock.
+    """Replace the files of a table. The caller holds the table's lock.
 
     Raises:
-        InvalidInputError: the table was dropped or made anew meanwhile.
+        InvalidInputError: the table was dropped or replaced meanwhile.
         LimitExceededError: the disk is full.
     """
     before = rows_of(entry)
@@ -76,21 +79,22 @@ def put_files(store: TableStore, entry: Entry, files: Sequence[StoredFile]) -> N
 
 
 def same_table(store: TableStore, entry: Entry) -> Entry:
-    """Return an entry as it is now.
+    """Return the present entry of a table.
 
     Raises:
-        InvalidInputError: the table was dropped or made anew.
+        InvalidInputError: the table was dropped or replaced.
     """
     now = store.entries.get(entry.name)
     if now is None or now.rows is None or now.rows.identity != rows_of(entry).identity:
         raise InvalidInputError(
-            f"the table {entry.name.display!r} was dropped or made anew meanwhile; nothing was added"
+            f"the table {entry.name.display!r} was dropped or replaced meanwhile; nothing was added: run the"
+            " statement again"
         )
     return now
 
 
 def rows_of(entry: Entry) -> StoredRows:
-    """Return the rows of a managed table; another one has none."""
+    """Return the stored rows of a managed table; other tables have no rows of their own."""
     if entry.rows is None:
-        raise InvalidInputError(f"{entry.name.display!r} has no rows of its own")
+        raise InvalidInputError(f"{entry.name.display!r} is not a stored table, so its rows cannot be changed")
     return entry.rows

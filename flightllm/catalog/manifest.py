@@ -1,4 +1,4 @@
-"""What of the catalog outlives the server, as one JSON document: schemas, tables, views and whose they are."""
+"""The part of the catalog that outlives the server: schemas, tables, views and their owners, in one JSON document."""
 
 import base64
 import json
@@ -23,34 +23,36 @@ KEPT = ("managed", "external", "view", "ai_view")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Schemas and entries without providers. `revision` is another one after each change to any of them."""
+    """Schemas and entries without providers. `revision` changes with each change."""
 
     schemas: tuple[str, ...]
     entries: tuple[Entry, ...]
     revision: str
 
     def as_json(self, written: Sequence[str]) -> str:
-        """Return the document; `written` has each entry as `entry_json` writes it."""
+        """Return the document; `written` has each entry as `entry_json` returns it."""
         head = json.dumps({"version": VERSION, "revision": self.revision, "schemas": self.schemas})
         entries = ",\n".join(written)
         return f'{head[:-1]}, "entries": [\n{entries}\n]}}\n'
 
     @classmethod
     def of_json(cls, text: str) -> "Manifest":
-        """Read what `as_json` wrote.
+        """Read a document that `as_json` returned.
 
         Raises:
-            InvalidInputError: it is no such document, or one of another version.
+            InvalidInputError: the text is not a manifest, or has another version.
         """
         try:
             document = json.loads(text)
             if document["version"] != VERSION:
-                raise InvalidInputError(f"it is of version {document['version']}, this server reads {VERSION}")
+                raise InvalidInputError(
+                    f"its version is {document['version']}, but this server reads version {VERSION}"
+                )
             schemas = tuple(map(str, document["schemas"]))
             entries = tuple(_read(entry) for entry in document["entries"])
             return cls(schemas, entries, str(document["revision"]))
         except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
-            raise InvalidInputError("it is cut short, or not what the server wrote") from error
+            raise InvalidInputError("it is cut short, or the server did not write it") from error
 
     @property
     def files(self) -> set[str]:
@@ -59,7 +61,7 @@ class Manifest:
 
 
 def entry_json(entry: Entry) -> str:
-    """Return an entry of the document as JSON, in a line."""
+    """Return an entry of the document as one line of JSON."""
     written: dict[str, object] = {
         "kind": entry.kind,
         "schema": entry.name.schema,
@@ -68,7 +70,7 @@ def entry_json(entry: Entry) -> str:
     }
     if entry.kind in {"view", "ai_view"}:
         written |= {"query": entry.query, "column_names": entry.columns}
-    if entry.kind != "view":  # whose columns follow from its tables
+    if entry.kind != "view":  # a view's columns follow from its tables
         written["columns"] = base64.b64encode(entry.schema.serialize().to_pybytes()).decode()
     if entry.rows is not None:
         rows = entry.rows
@@ -91,7 +93,7 @@ def _read(written: Mapping[str, Any]) -> Entry:
     if written["kind"] == "managed":
         files = tuple(StoredFile(str(f["name"]), int(f["bytes"]), int(f["rows"])) for f in written["files"])
         if any(Path(file.name).name != file.name for file in files):
-            raise InvalidInputError("a file in it lies elsewhere")
+            raise InvalidInputError("it names a file outside its folder")
         rows = StoredRows(files, str(written["identity"]), str(written["revision"]), str(written["definition"]))
     elif written["kind"] not in KEPT:
         raise InvalidInputError(f"it has an entry of an unknown kind, {written['kind']!r}")

@@ -1,4 +1,4 @@
-"""Tables in memory: what an upload may hold, and how its columns are made to fit."""
+"""Tables in memory, and the checks of uploads: size, validity, and columns that fit the table."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,11 +22,11 @@ def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema a table gets: see `with_plain_types`.
+    """Return a table's schema for an upload's schema: see `with_plain_types`.
 
     Raises:
         UnsupportedError: a column's type cannot be stored; names the column.
-        InvalidInputError: so too, or two columns have the same name.
+        InvalidInputError: a column's type is invalid, or two columns have the same name.
     """
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
@@ -39,7 +39,7 @@ def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: in
 
     Raises:
         InvalidInputError: a batch is corrupt, lacks a column, or has a value that does not fit; names the column.
-        LimitExceededError: the rows come to more than `most_bytes`.
+        LimitExceededError: the rows have more than `most_bytes` bytes.
     """
     total = 0
     for batch in batches:
@@ -56,7 +56,7 @@ def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: in
 
 def _check_size(total: int, most_bytes: int) -> None:
     if total > most_bytes:
-        raise over_limit("upload_bytes", most_bytes, f"the rows come to {total:,} bytes", "store fewer at once")
+        raise over_limit("upload_bytes", most_bytes, f"the rows have {total:,} bytes", "store fewer at once")
 
 
 def _fitted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -73,10 +73,10 @@ def _fitted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch, whose columns are of the schema's types already, with its names.
+    """Return a batch with the names of a schema; the batch has the schema's types already.
 
     Raises:
-        SqlError: a column that must not be NULL is.
+        SqlError: a column that must not be NULL has NULL values.
     """
     for field, column in zip(schema, batch.columns, strict=True):
         if column.null_count and not field.nullable:
@@ -85,10 +85,10 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def check_columns(uploaded: pa.Schema, table: pa.Schema) -> None:
-    """Check that an upload has the columns of the table it is appended to; one that can be NULL may be missing.
+    """Check that an upload has the columns of the table it is appended to; it can leave out nullable columns.
 
     Raises:
-        InvalidInputError: a column is missing that must not be NULL, or one is unknown; names it and the others.
+        InvalidInputError: a required column is missing, or a column is unknown; names it and the table's columns.
     """
     plain_schema(uploaded)
     known = ", ".join(table.names)

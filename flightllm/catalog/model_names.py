@@ -1,4 +1,4 @@
-"""What the names of models and prompts in calls mean, and who may use them."""
+"""Resolves the names of models and prompts in calls, and checks the rights to use them."""
 
 from flightllm.access.rights import Rights
 from flightllm.access.store import DEFAULT_MODEL
@@ -7,15 +7,15 @@ from flightllm.errors import AICallError, NotFoundError
 
 
 class CallNames:
-    """The meaning of names within one SQL text: each is looked up once, so that it means the same all through it.
+    """The names within one SQL text: each is looked up once, so that it means the same throughout the text.
 
-    The one place where rights to models and prompts are checked: for each that a text's calls use, those in views it
-    reads too, while they are bound and so before anything is planned, described or explained. The server's own model is
-    `DEFAULT_MODEL` there, whatever the configuration calls it.
+    All rights to models and prompts are checked here, and only here. The checks run while calls are bound, before a
+    text is planned, described or explained. They include the calls in views that the text reads. `DEFAULT_MODEL` is
+    the server's own model, under any configured name.
     """
 
     def __init__(self, objects: Objects, configured: str, rights: Rights) -> None:
-        """Take what SQL made, what the configuration calls the server's own model, and the rights of whoever asks."""
+        """Take created models and prompts, the configured name of the server's model, and the user's rights."""
         self._objects = objects
         self._own = (DEFAULT_MODEL, configured)
         self._rights = rights
@@ -23,11 +23,11 @@ class CallNames:
         self._prompts: dict[str, str] = {}
 
     def model(self, name: str | None) -> str | None:
-        """Return the model that a call names, None where that is the server's own.
+        """Return the model that a call names, or None for the server's own model.
 
         Raises:
             AICallError: there is no such model.
-            PermissionDeniedError: it is not for whoever asks.
+            PermissionDeniedError: the user has no right to the model.
         """
         if name not in self._models:
             self._models[name] = self._checked_model(name)
@@ -39,7 +39,7 @@ class CallNames:
             self._rights.check_usage("MODEL", created.name, created.owner)
             return created.name
         if name is not None and name not in self._own:
-            self._rights.check_usage("MODEL", name)  # in the words for one that is there and not for them
+            self._rights.check_usage("MODEL", name)  # same message as for a model that the user cannot see
             models = self._objects.models()
             usable = [model.name for model in models if self._rights.may_use("MODEL", model.name, model.owner)]
             raise AICallError(f"there is no model {name!r}; {suggestion(name, [*self._own, *usable])}")
@@ -47,11 +47,11 @@ class CallNames:
         return None
 
     def prompt(self, reference: str) -> str | None:
-        """Return the text of the prompt that `name` or `name@version` means, None where the text is no name.
+        """Return the text of the prompt that `name` or `name@version` means, or None where the text is not a name.
 
         Raises:
             AICallError: there is no such prompt.
-            PermissionDeniedError: it is not for whoever asks.
+            PermissionDeniedError: the user has no right to the prompt.
         """
         if not is_reference(reference):
             return None
@@ -62,13 +62,13 @@ class CallNames:
     def _checked_prompt(self, reference: str, name: str) -> str:
         owner = self._objects.owner_of_prompt(name)
         if owner is None:
-            self._rights.check_usage("PROMPT", name)  # in the words for one that is there and not for them
+            self._rights.check_usage("PROMPT", name)  # same message as for a prompt that the user cannot see
             prompts = {prompt.name: prompt.owner for prompt in self._objects.prompts()}
             instead = suggestion(name, [one for one in prompts if self._rights.may_use("PROMPT", one, prompts[one])])
             stop = "" if instead.endswith("?") else "."
             raise AICallError(
-                f"there is no prompt {name!r}; {instead}{stop} After prompt => one word is a prompt's name: a text goes"
-                " first, without prompt =>"
+                f"there is no prompt {name!r}; {instead}{stop} A single word after prompt => is a prompt's name: write"
+                " a text as the first argument, without prompt =>"
             )
         self._rights.check_usage("PROMPT", name, owner)
         try:

@@ -1,4 +1,4 @@
-"""Models and prompts that SQL made: kept in one file of the data folder, whole after any crash."""
+"""Models and prompts that SQL statements create, in one file of the data folder that is valid after any crash."""
 
 import json
 import re
@@ -19,13 +19,13 @@ FILE = "objects.json"
 _T = TypeVar("_T")
 _FORMAT = 1
 _MOST_BYTES = 16 << 20
-"""The file is written anew at every change."""
+"""A bound on the file's size, because every change rewrites the file."""
 _LONGEST_NAME = 60
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _REFERENCE = re.compile(r"([^\W\d][\w.-]*)(?:@(\d{1,9}))?")
 
 Options: TypeAlias = Mapping[str, str | int | float | bool]
-"""As CREATE MODEL has them; secrets are references."""
+"""The options of CREATE MODEL; secrets are references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class CreatedPrompt:
 
 
 def engine_config(options: Options) -> EngineConfig:
-    """Return the engine that the options of a model describe: `engine` is its kind.
+    """Return the engine configuration for a model's options; the option `engine` is the kind.
 
     Raises:
-        ConfigError: there is no such kind of engine, or a value that every engine takes is wrong.
+        ConfigError: there is no such kind of engine, or an option that every engine takes has a wrong value.
     """
     own = read_engine_keys({name: value for name, value in options.items() if name != "kind"})
     rest = {name: value for name, value in options.items() if name not in {"engine", *own}}
@@ -65,7 +65,7 @@ def engine_config(options: Options) -> EngineConfig:
 
 
 def is_reference(text: str) -> bool:
-    """Tell whether a text can be the name of a prompt, as `name` or `name@2`, and so is no prompt itself."""
+    """Return whether a text can be the name of a prompt, `name` or `name@2`, and so is not the prompt itself."""
     return _REFERENCE.fullmatch(text) is not None
 
 
@@ -73,20 +73,20 @@ def check_name(kind: str, name: str) -> None:
     """Check the name of a new object; raises `InvalidInputError`."""
     if _NAME.fullmatch(name) is None or len(name) > _LONGEST_NAME:
         raise InvalidInputError(
-            f"{name[:_LONGEST_NAME]!r} cannot be the name of a {kind}: letters, digits, '_', '-' and '.', up to"
-            f" {_LONGEST_NAME}, beginning with a letter or '_'"
+            f"{name[:_LONGEST_NAME]!r} cannot be the name of a {kind}: write at most {_LONGEST_NAME} letters, digits,"
+            " '_', '-' and '.', and begin with a letter or '_'"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """All objects at one time."""
+    """All models and prompts at one time."""
 
     models: Mapping[str, CreatedModel] = field(default_factory=lambda: MappingProxyType({}))
     prompts: Mapping[str, tuple[CreatedPrompt, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """Versions of each, the newest last."""
+    """The versions of each prompt, the newest last."""
     numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """The last version of each prompt there ever was: a number never means another text."""
+    """The last version of each prompt, dropped prompts included: a version number never means another text."""
 
 
 class Objects:
@@ -102,7 +102,7 @@ class Objects:
 
     @property
     def revision(self) -> object:
-        """Return what is another object after each change."""
+        """Return an object that is a different one after each change."""
         return self._state
 
     def models(self) -> list[CreatedModel]:
@@ -110,11 +110,11 @@ class Objects:
         return [model for _, model in sorted(self._state.models.items())]
 
     def model(self, name: str) -> CreatedModel | None:
-        """Return a model, None where there is none of this name."""
+        """Return the model of this name, or None."""
         return self._state.models.get(name)
 
     def engine(self, name: str) -> EngineConfig | None:
-        """Return the engine of a model, None where there is none of this name."""
+        """Return the engine of the model of this name, or None."""
         model = self._state.models.get(name)
         return None if model is None else model.config
 
@@ -123,10 +123,10 @@ class Objects:
         return [version for _, versions in sorted(self._state.prompts.items()) for version in versions]
 
     def prompt(self, reference: str) -> CreatedPrompt:
-        """Return the newest version of the prompt that `name` refers to, or the one of `name@2`.
+        """Return the newest version of the prompt that `name` refers to, or the version of `name@2`.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such prompt or version.
         """
         match = _REFERENCE.fullmatch(reference)
         name, number = match.groups() if match else (reference, None)
@@ -143,12 +143,12 @@ class Objects:
         )
 
     def owner_of_prompt(self, name: str) -> str | None:
-        """Return whose prompt this is, None where there is none of this name."""
+        """Return the owner of the prompt of this name, or None where no such prompt exists."""
         versions = self._state.prompts.get(name)
         return versions[0].owner if versions else None
 
     def put_model(self, name: str, options: Options, owner: str) -> CreatedModel:
-        """Keep a model under a name, in place of the one before."""
+        """Store a model under a name, in place of an earlier model."""
         model = CreatedModel(name, MappingProxyType(dict(options)), owner, _now())
         with self._lock:
             state = self._state
@@ -159,14 +159,14 @@ class Objects:
         """Forget a model.
 
         Raises:
-            NotFoundError: there is none of this name.
+            NotFoundError: there is no model of this name.
         """
         with self._lock:
             state = self._state
             self._write(replace(state, models=_without("model", name, state.models)))
 
     def put_prompt(self, name: str, text: str, owner: str) -> CreatedPrompt:
-        """Keep a prompt's first version, or its next one, which stays its owner's."""
+        """Store a prompt's first or next version; later versions keep the first owner."""
         with self._lock:
             state = self._state
             before = state.prompts.get(name, ())
@@ -177,27 +177,31 @@ class Objects:
         return prompt
 
     def drop_prompt(self, name: str) -> None:
-        """Forget all versions of a prompt; a new one of its name goes on counting.
+        """Forget all versions of a prompt; a later prompt of this name continues their numbers.
 
         Raises:
-            NotFoundError: there is none of this name.
+            NotFoundError: there is no prompt of this name.
         """
         with self._lock:
             state = self._state
             self._write(replace(state, prompts=_without("prompt", name, state.prompts)))
 
     def _write(self, state: _State) -> None:
-        """Bring a state to disk, then make it the current one. The caller holds the lock."""
+        """Write a state to disk, then make it the current state. The caller holds the lock."""
         content = json.dumps(_document(state), indent=1).encode()
         if len(content) > _MOST_BYTES:
-            raise LimitExceededError(f"models and prompts may take {_MOST_BYTES >> 20} MiB in all: drop some first")
+            raise LimitExceededError(
+                f"models and prompts can take at most {_MOST_BYTES >> 20} MiB together: drop some first"
+            )
         try:
             make_private(self._path.parent)
-            for left in self._path.parent.glob(f".{FILE}-*"):  # by a server that was killed while it wrote
+            for left in self._path.parent.glob(f".{FILE}-*"):  # left by a server that was killed while it wrote
                 left.unlink()
             write_atomically(self._path, content)
         except OSError as error:
-            raise InternalError(f"nothing has changed: it could not be written to disk: {error.strerror}") from error
+            raise InternalError(
+                f"the change could not be written to disk, and nothing has changed: {error.strerror}"
+            ) from error
         self._state = state
 
 
@@ -214,10 +218,10 @@ def _document(state: _State) -> dict[str, Any]:
 
 
 def _read(path: Path) -> _State:
-    """Read the file; none is as good as an empty one.
+    """Read the file; a missing file is read as an empty one.
 
     Raises:
-        ConfigError: it cannot be read, or is damaged.
+        ConfigError: the file cannot be read, or is damaged.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -227,8 +231,8 @@ def _read(path: Path) -> _State:
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ConfigError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         raise ConfigError(
-            f"{path}: models and prompts cannot be read ({reason}): put a backup of the file in its place, or move it"
-            " away to begin without any"
+            f"{path}: models and prompts cannot be read ({reason}): restore the file from a backup, or move it away to"
+            " begin without models and prompts"
         ) from error
 
 
@@ -253,20 +257,20 @@ def _options(options: Any) -> Options:
 
 
 def missing(kind: str, name: str) -> NotFoundError:
-    """Return the error that there is no object of a name, or none that whoever asks may use."""
+    """Return the error for an object that does not exist, or that the user has no right to use."""
     return NotFoundError(f"there is no {kind} {name!r}: see SHOW {kind.upper()}S")
 
 
 def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
-    """Return objects by name less one; raises `NotFoundError` where there is none of this name."""
+    """Return the objects by name without the object `name`; raises `NotFoundError` where it is missing."""
     if name not in known:
         raise missing(kind, name)
     return {other: kept for other, kept in known.items() if other != name}
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """Return what to write instead of an unknown name."""
-    close = get_close_matches(name[:200], known, n=1)  # of long texts it takes minutes
+    """Return a suggestion for an unknown name: a similar name, or the known names."""
+    close = get_close_matches(name[:200], known, n=1)  # for long texts this takes minutes
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(known)[:20]) or 'none yet'}"
 
 

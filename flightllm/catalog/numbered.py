@@ -1,4 +1,4 @@
-"""A table of a query's own whose rows have numbers, by which they are found again in its files."""
+"""A table for one query with a column of row numbers, by which the query finds rows in the table's files."""
 
 from dataclasses import dataclass
 
@@ -11,31 +11,31 @@ from flightllm.catalog.memory import memory_table
 from flightllm.common.names import quoted
 
 ROW = " row"
-"""The column of numbers: from 0, in the order of the rows."""
+"""The column of row numbers: from 0, in the order of the rows."""
 _BELOW = " as stored"
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedTable:
-    """A table with the column `ROW`, which no star stands for.
+    """A table with the column `ROW`, which `*` does not include.
 
-    Only a context that is not parallel numbers the rows right; any context reads numbers that are `stored`. Those of a
-    table that is `due` are stored when the query runs. Until then a context knows its columns, and sees no rows.
+    Only a context that is not parallel numbers rows correctly; any context can read `stored` numbers. A table that is
+    `due` gets stored numbers when the query runs. Until then, a context sees its columns but no rows.
     """
 
     schema: pa.Schema
-    """The columns that a star stands for."""
+    """The columns that `*` includes."""
     provider: Table
-    """The rows; where they have no column `ROW`, it is added in their order."""
+    """The rows; without a column `ROW`, the numbers are added in the order of the rows."""
     due: bool = False
 
     @property
     def stored(self) -> bool:
-        """Tell whether the rows have their numbers already."""
+        """Return whether the rows already have their numbers."""
         return ROW in self.provider.schema.names
 
     def register(self, context: SessionContext, name: str) -> None:
-        """Make the table known to a context, and for Substrait plans the rows below it, as `catalog.schema.name`."""
+        """Register the table as `catalog.schema.name`, and for Substrait plans also the rows below it."""
         catalog, schema, table = name.split(".")
         tables = context.catalog(catalog).schema(schema)
         if self.stored:
@@ -50,5 +50,5 @@ class NumberedTable:
 
 
 def numbered(entry: Entry) -> NumberedTable:
-    """Return a table of the catalog with its rows numbered."""
+    """Return a table of the catalog with numbered rows."""
     return NumberedTable(entry.schema, entry.provider or memory_table([], entry.schema))

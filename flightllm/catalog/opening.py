@@ -1,4 +1,4 @@
-"""Entries of the catalog with what DataFusion reads them through."""
+"""Opens catalog entries: gives each the DataFusion provider that reads it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 def opened(entry: Entry, folder: TablesFolder, places: Places) -> Entry:
-    """Return an entry as it can be read; reads no file. Plain views are planned elsewhere, and stay as they are.
+    """Return an entry with its provider; reads no file. Plain views are planned elsewhere and are returned unchanged.
 
     Raises:
         LimitExceededError: the disk is full.
@@ -40,13 +40,13 @@ def opened(entry: Entry, folder: TablesFolder, places: Places) -> Entry:
 
 
 def _opened_external(entry: Entry, places: Places) -> Entry:
-    """Return an external table as it can be read; one in a place that is listed no more stays as it is."""
+    """Return an external table with its provider; a table whose place is no longer listed is returned unchanged."""
     try:
         place = places.checked(entry.location)
     except PermissionDeniedError as error:
         _log.warning("an external table cannot be read", table=entry.name.display, error=str(error))
         return entry
-    if isinstance(place, Path) and FORMATS[entry.format.lower()] == "csv":  # read before the first query
+    if isinstance(place, Path) and FORMATS[entry.format.lower()] == "csv":  # converted before the first query
         return replace(entry, provider=memory_table([], entry.schema), path=place, source=Source())
     table = known_table(entry.location, entry.format, entry.schema, places.stores, entry.csv)
     return replace(entry, provider=table, path=place if isinstance(place, Path) else None)

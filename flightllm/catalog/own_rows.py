@@ -1,4 +1,4 @@
-"""The system tables for somebody who is no admin: the rows about what is theirs, without what is kept from them."""
+"""The system tables for a user who is not an admin: only their own rows, without values that are hidden from them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,11 +13,11 @@ from flightllm.common.names import TableName
 
 Row = Mapping[str, Any]
 _OF_TABLES = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")
-"""Whose rows name a table."""
+"""System tables whose rows name a table."""
 
 
 class OwnRows:
-    """System tables of which a principal sees its own queries and sessions, and objects that it may use."""
+    """System tables with only the principal's queries, sessions and usable objects."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class OwnRows:
         readable: Callable[[str], bool],
         whole: Callable[[str], bool],
     ) -> None:
-        """`readable` and `whole` tell of a table's name whether the principal reads it, and all of its rows."""
+        """Take two tests for a table's name: `readable` (some rows can be read) and `whole` (all rows can be read)."""
         self._system = system
         self._rights = rights
         self._readable = readable
@@ -38,22 +38,22 @@ class OwnRows:
         return self._system.schemas
 
     def snapshot(self, name: str) -> pa.Table:
-        """Return the principal's rows of a table as they are now."""
+        """Return the present rows of a table that the principal can see."""
         table = self._system.snapshot(name)
         shown, part = self._shown(name), self._part(name)
         return pa.Table.from_pylist([part(row) for row in table.to_pylist() if shown(row)], schema=table.schema)
 
     def _part(self, name: str) -> Callable[[Row], Row]:
-        """Return what a row becomes without the values that the principal may not know."""
+        """Return a function that removes the values of a row that the principal must not know."""
         parts: dict[str, Callable[[Row], Row]] = {"vector_indexes": self._index, "models": self._model}
         return parts.get(name, lambda row: row)
 
     def _index(self, row: Row) -> Row:
-        """Leave out what tells of rows that a filter hides."""
+        """Remove the counts of an index over a table with hidden rows."""
         return row if self._whole(row["table"]) else {**row, **dict.fromkeys(("rows", "nulls", "bytes"))}
 
     def _model(self, row: Row) -> Row:
-        """Leave out paths and addresses of the server's from a model of somebody else's."""
+        """Remove the server's paths and addresses from another user's model."""
         if row["owner"] is not None and row["owner"] == self._rights.principal.name:
             return row
         options = json.loads(row["options"] or "{}")
@@ -63,7 +63,7 @@ class OwnRows:
             **row,
             "model": path.name if path.is_absolute() or "~" in path.parts or ".." in path.parts else row["model"],
             "options": json.dumps(harmless),
-            "error": row["error"] and "it does not run: an admin sees why in system.models",
+            "error": row["error"] and "the model does not run: an admin can see why in system.models",
         }
 
     def _is_readable(self, row: Row) -> bool:

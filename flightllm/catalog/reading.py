@@ -1,4 +1,4 @@
-"""What views read: in which order they can be planned, what they weigh, and which of them a change concerns."""
+"""The tables that views read: the order to plan views in, their complexity, and the views that a change affects."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -10,22 +10,23 @@ from flightllm.common.limits import over_limit
 from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError, SqlError
+from flightllm.sql.complexity import measure
 from flightllm.sql.expanding import expanded
-from flightllm.sql.guard import NESTED_QUERIES, weigh
+from flightllm.sql.guard import NESTED_QUERIES
 from flightllm.sql.tokens import tokenize
 
 _VIEW_DEPTH = 8
-"""Terms that a view adds to the depth of a query, as a WITH query does."""
+"""Terms that a view adds to the depth of a query, as many as a WITH query adds."""
 _PART_TERMS = 16
-"""A part of a plan is a query, or as many terms of it."""
+"""A part of a plan is a query, or this many terms."""
 _WORD = re.compile(r"\w+")
-_INSTEAD = "keep what one of the views returns in a table with CREATE TABLE … AS"
+_INSTEAD = "store the rows of one of the views in a table with CREATE TABLE … AS"
 
 Entries = Mapping[TableName, Entry]
 
 
 def read_by(view: Entry) -> Reads:
-    """Return what a view's text reads."""
+    """Return the tables that a view's text reads."""
     if view.plan.reads is None:
         view.plan.reads = _read(view.query)
     return view.plan.reads
@@ -33,16 +34,16 @@ def read_by(view: Entry) -> Reads:
 
 def _read(query: str) -> Reads:
     tokens = tokenize(query)
-    weight, found = weigh(tokens), expanded(tokens)
-    parts = found.parts + weight.total // _PART_TERMS
-    return Reads(Weight(weight.deepest, parts, found.nested), found.tables, found.levels)
+    complexity, found = measure(tokens), expanded(tokens)
+    parts = found.parts + complexity.total // _PART_TERMS
+    return Reads(Weight(complexity.deepest, parts, found.nested), found.tables, found.levels)
 
 
 def ordered(view: Entry, below: Callable[[Entry], Iterable[Entry]]) -> list[Entry]:
-    """Return the views that a view reads by itself or through others, each after those it reads, and the view last.
+    """Return a view and the views that it reads, directly or indirectly; each follows those it reads.
 
     Raises:
-        SqlError: some read each other.
+        SqlError: some views read each other.
     """
     order: dict[TableName, Entry] = {}
     path: dict[TableName, tuple[Entry, Iterator[Entry]]] = {view.name: (view, iter(below(view)))}
@@ -68,7 +69,7 @@ def _circular(entry: Entry, other: Entry) -> SqlError:
 
 
 def views_below(entry: Entry, entries: Entries) -> list[Entry]:
-    """Return the plain views that a view which is not planned yet names."""
+    """Return the plain views that a view names, or [] where the view is planned already."""
     return [] if entry.plan.planned is not None else _views(read_by(entry), entries)
 
 
@@ -78,11 +79,11 @@ def _views(reads: Reads, entries: Entries) -> list[Entry]:
 
 
 def to_plan(view: Entry, entries: Entries, limits: LimitsConfig) -> list[Entry]:
-    """Return the views to plan for a view, in order, the view last.
+    """Return the views to plan for a view, in order; the view itself comes last.
 
     Raises:
         LimitExceededError: the view is too large together with those that it reads.
-        SqlError: some read each other.
+        SqlError: some views read each other.
     """
     order = ordered(view, partial(views_below, entries=entries))
     _check(_weighed(order, entries), f"the view {view.name.display!r}", limits, _VIEW_DEPTH)
@@ -93,7 +94,7 @@ def check_query(sql: str, entries: Entries, limits: LimitsConfig) -> None:
     """Check that a query is not too large together with the plain views that it reads.
 
     Raises:
-        LimitExceededError: it is.
+        LimitExceededError: the query and its views are too large.
         SqlError: some views read each other.
     """
     words = _words(sql)
@@ -109,11 +110,11 @@ def check_query(sql: str, entries: Entries, limits: LimitsConfig) -> None:
 
 
 def _check(weight: Weight, what: str, limits: LimitsConfig, room: int = 0) -> None:
-    """Refuse what is too large together with the views it reads; `room` is to be left for the query of a view."""
+    """Refuse a query or view that is too large with the views it reads; `room` is reserved for the reading query."""
     if weight.nested > NESTED_QUERIES:
         raise LimitExceededError(
-            f"{what} and the views it reads nest queries in expressions {weight.nested:,} levels deep, {NESTED_QUERIES}"
-            f" are the most: {_INSTEAD}"
+            f"{what} and the views it reads nest queries in expressions {weight.nested:,} levels deep, but at most"
+            f" {NESTED_QUERIES} levels are allowed: {_INSTEAD}"
         )
     if weight.depth + room > limits.sql_terms or weight.parts > limits.sql_terms:
         found = f"{what} and the views it reads are {weight.depth:,} terms deep and have {weight.parts:,} parts"
@@ -121,7 +122,7 @@ def _check(weight: Weight, what: str, limits: LimitsConfig, room: int = 0) -> No
 
 
 def _weighed(order: list[Entry], entries: Entries) -> Weight:
-    """Weigh views, each after those it reads; return what the last one weighs."""
+    """Compute the complexity of views, each after those it reads; return that of the last view."""
     for view in order:
         if view.plan.weight is None:
             view.plan.weight = _sum(read_by(view), entries)
@@ -129,7 +130,7 @@ def _weighed(order: list[Entry], entries: Entries) -> Weight:
 
 
 def _sum(reads: Reads, entries: Entries) -> Weight:
-    """Return what a query weighs with the views it reads, which are weighed."""
+    """Return the complexity of a query with the views it reads, whose own complexity is known."""
     depth, parts, nested = 0, reads.own.parts, reads.own.nested
     for name, times in reads.tables.items():
         weight = entries[name].plan.weight if name in entries else None
@@ -141,9 +142,9 @@ def _sum(reads: Reads, entries: Entries) -> Weight:
 
 
 def readers_of(tables: Collection[TableName], entries: Entries) -> set[TableName]:
-    """Return the plain views among `tables` and those that may read them, by themselves or through other views.
+    """Return the plain views among `tables`, and the views that can read them directly or indirectly.
 
-    Any mention of a name in a view's text counts, so these may be too many.
+    Any mention of a name in a view's text counts, so the set can have too many views.
     """
     views = [entry for entry in entries.values() if entry.kind == "view"]
     asked = {_longest_word(name) for name in {*tables, *(view.name for view in views)}}
@@ -168,14 +169,14 @@ def _words(query: str) -> frozenset[str]:
 
 
 def _longest_word(name: TableName) -> str:
-    """Return the longest word of a name; of one without words the empty one, which every text has."""
+    """Return the longest word of a name, or "" (which every text contains) for a name without words."""
     return max(_WORD.findall(name.name.lower()), key=len, default="")
 
 
 def named_in(text: str, entries: Entries) -> list[Entry]:
-    """Return the tables whose names a query's text may have, and those that the views among them read in turn.
+    """Return the tables whose names a query's text can contain, and those that the views among them read in turn.
 
-    Any mention of a name counts, so these may be too many.
+    Any mention of a name counts, so the list can have too many tables.
     """
     found = dict[TableName, Entry]()
     waiting = [_words(text)]

@@ -1,4 +1,4 @@
-"""Tables that another process shipped, as DataFusion looks them up here."""
+"""The tables that a server process shipped to this sandbox process, for DataFusion's look-ups here."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ Entries = Mapping[TableName, Entry]
 
 
 class ReceivedTables:
-    """What one query reads, for contexts of its own."""
+    """The tables that one query reads, and contexts over them."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class ReceivedTables:
         stores: ObjectStores,
         functions: Callable[[SessionContext], None] = lambda _: None,
     ) -> None:
-        """Open the tables; `functions` registers those that the query and its views call.
+        """Open the tables; `functions` registers the functions that the query and its views call.
 
-        Raises whatever DataFusion raises where a row filter or mask does not fit its table.
+        DataFusion's own exceptions pass through where a row filter or mask does not fit its table.
         """
         self._shipped = shipped
         self._limits = limits
@@ -53,7 +53,7 @@ class ReceivedTables:
                 self._entries[table.name] = replace(entry, provider=Table(frame), stored=below[table.name].whole)
 
     def context(self) -> SessionContext:
-        """Return a fresh context over what the query sees."""
+        """Return a fresh context over the tables of the query."""
         return self._context(self._entries, self._plans.looked_up)
 
     def _context(self, entries: Entries, planned: Planned) -> SessionContext:
@@ -85,7 +85,7 @@ class ReceivedTables:
 
 
 class _Tables(SchemaTables):
-    """One schema, with hidden names as the process that sent it writes them."""
+    """One schema; hidden names have the suffix that the sending process uses."""
 
     def __init__(self, schema: str, entries: Entries, planned: Planned, suffix: str) -> None:
         super().__init__(schema, lambda: entries, planned)
@@ -101,14 +101,14 @@ class _Tables(SchemaTables):
 
 
 class _SentRows:
-    """System tables as they were when the query was sent."""
+    """The system tables at the time when the query was sent."""
 
     def __init__(self, schemas: Mapping[str, pa.Schema], rows: Mapping[str, bytes]) -> None:
         self.schemas = schemas
         self._rows = rows
 
     def snapshot(self, name: str) -> pa.Table:
-        """Return the rows of a table; one that the query does not name has none."""
+        """Return the rows of a table; a table that the query does not name is empty."""
         if name not in self._rows:
             return self.schemas[name].empty_table()
         with pa.ipc.open_stream(self._rows[name]) as reader:

@@ -1,4 +1,4 @@
-"""UPDATE and DELETE: the files that have rows to change are written anew, the others stay."""
+"""UPDATE and DELETE: files with rows to change are rewritten, the other files stay."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -19,17 +19,18 @@ from flightllm.plan.bounds import unbounded
 from flightllm.storage.rows import StoredFile, gathered, read_rows, write_rows
 
 Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
-"""Runs a query to its end; a caller's own can be cancelled, and then raises."""
+"""Runs a query to its end; the caller can pass a function that raises when the query is cancelled."""
 _NAMING_RULES = ("common_sub_expression_eliminate", "extract_leaf_expressions", "push_down_leaf_projections")
-"""Rules that name parts of expressions, which DataFusion's DML loses."""
+"""Optimizer rules that give names to parts of expressions. DataFusion's DML loses these names, so they are off."""
 
 
 def run_change(store: TableStore, name: TableName, text: str, counting: str, collect: Collect) -> int:
-    """Run an UPDATE or DELETE of `name` already checked; return the number of rows changed.
+    """Run an UPDATE or DELETE of `name` that is already checked; return the number of rows changed.
 
-    `counting` counts the rows to change, by way of `collect`. A file that has none is not touched: DataFusion takes a
-    condition that it folds to false, such as `a = 1 AND a = 2`, for no condition at all and changes every row. No row's
-    change depends on another row, so they are changed some at a time, in memory.
+    `counting` is a query that counts the rows to change; `collect` runs it for each file. A file with a count of 0 is
+    not touched. This check is necessary: DataFusion folds a condition such as `a = 1 AND a = 2` to false, then drops
+    it and changes every row. The change of one row does not depend on other rows, so rows are changed in groups, in
+    memory.
     """
     with store.folder.readers.open():
         entry = check_change(store, name, text, counting)
@@ -42,21 +43,21 @@ def check_change(store: TableStore, name: TableName, text: str, counting: str) -
     """Plan an UPDATE or DELETE without running it; return the table that it changes.
 
     Raises:
-        FlightLLMError: the statement is wrong, or the table is not one that can be changed.
+        FlightLLMError: the statement is wrong, or the table cannot be changed.
     """
     entry = store.writable(name)
     counted, context = store.context(), _context(name, memory_table([], entry.schema))
     for planned_in, frame in ((counted, _sql(counted, counting)), (context, _sql(context, text, ROWS_ONLY))):
         if reason := unbounded(planned_in, frame, store.limits):
             raise UnsupportedError(
-                f"UPDATE and DELETE cannot compute what has no bound ({reason}): write CREATE OR REPLACE TABLE"
+                f"UPDATE and DELETE need an expression with a bound ({reason}): write CREATE OR REPLACE TABLE"
                 f" {name.sql} AS SELECT …"
             )
     return entry
 
 
 class _Change:
-    """One UPDATE or DELETE, for whoever holds the table's lock."""
+    """One UPDATE or DELETE. The caller holds the table's lock."""
 
     def __init__(self, store: TableStore, entry: Entry, text: str, counting: str, collect: Collect) -> None:
         self._store = store
@@ -97,7 +98,7 @@ class _Change:
             raise mapped_error(error) from error
 
     def _rewritten(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as they are after the change."""
+        """Yield the rows after the change."""
         schema = self._entry.schema
         for group in gathered(batches):
             context = _context(self._entry.name, memory_table(group, schema))
@@ -110,10 +111,10 @@ class _Change:
 
 
 def _context(name: TableName, table: Table) -> SessionContext:
-    """Return a context in which the table's name means other rows, and no other table is known."""
+    """Return a context that knows only one table: `table`, under the name `name`."""
     config = plain_config().with_create_default_catalog_and_schema(enabled=False)
     config = config.with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
-    config = config.with_target_partitions(1)  # rows keep their order
+    config = config.with_target_partitions(1)  # one partition, so that rows keep their order
     catalog, schema = Catalog.memory_catalog(), Schema.memory_schema()
     schema.register_table(name.name, table)
     catalog.register_schema(name.schema, schema)

@@ -1,4 +1,4 @@
-"""The tables as one principal sees them: those it may read, without the rows and values kept from it."""
+"""One principal's view of the tables: only readable tables, with row filters and masks applied."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -33,20 +33,23 @@ from flightllm.sql.tokens import tokenize
 
 _log = structlog.get_logger(__name__)
 _BARRIER = f" LIMIT {10**15}"
-"""Keeps conditions of the query behind the row filter: they would run on hidden rows too, and fail telling a value."""
+"""Keeps the query's conditions above the row filter. Below it, a condition that fails on a hidden row tells its value.
+
+The limit has no other effect: no table has this many rows.
+"""
 
 
 class Scope:
-    """What one principal sees of the tables there are at one moment.
+    """A principal's view of the tables of one moment.
 
-    A table with a row filter or masks is a view over the whole table, which has a hidden name, planned beforehand; a
-    view is planned anew over what the principal sees of its tables, when it is first looked up.
+    A table with a row filter or masks becomes a view over the whole table, which gets a hidden name; this view is
+    planned in the constructor. A view of a client is planned again at its first look-up, over the principal's tables.
     """
 
     def __init__(self, store: TableStore, rights: Rights, own: str = "") -> None:
-        """Make it with the temporary tables of the schema `own`, and none of others."""
+        """Take the temporary tables of the schema `own`, and no other temporary tables."""
         self.base = store.entries
-        """The tables that this was made from: others ask for another scope."""
+        """The entries that this scope was made from; when the store has other entries, it needs another scope."""
         self._store = store
         self._own = own
         self._rights = rights
@@ -63,34 +66,34 @@ class Scope:
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:
-        """Return the tables that the principal may read."""
+        """Return the tables that the principal can read."""
         return self._entries
 
     @property
     def refusals(self) -> Mapping[TableName, FlightLLMError]:
-        """Return why the other tables cannot be read."""
+        """Return the reason why each other table cannot be read, as an error."""
         return self._refusals
 
     def check(self, name: TableName) -> None:
-        """Raise why a table cannot be read, if that is so.
+        """Raise the reason why a table cannot be read, if there is a reason.
 
         Raises:
-            UnknownTableError: the principal may not know that there is one.
-            PermissionDeniedError: it may do something else with it, or its policies do not fit any more.
+            UnknownTableError: the principal must not learn that the table exists.
+            PermissionDeniedError: the principal has other rights to the table, or its policies no longer fit the table.
         """
         if refusal := self._refusals.get(name):
-            raise type(refusal)(*refusal.args)  # what is raised gets a context, and more text, of its own
+            raise type(refusal)(*refusal.args)  # a copy, because raising adds a traceback and text to the error
 
     def planned(self, entry: Entry) -> Entry:
-        """Return one of the tables with what it has for the principal.
+        """Return one of the tables as the principal sees it, planned if it is a view.
 
         Raises:
-            FlightLLMError: it is a view that cannot be planned, over tables that may not be read for instance.
+            FlightLLMError: it is a view that cannot be planned, for example over tables that the principal cannot read.
         """
         return self._plans.planned(entry, self._entries)
 
     def seen(self, entry: Entry) -> Entry | None:
-        """Return one of the tables as `planned` does, or None where it cannot be read."""
+        """Return one of the tables like `planned`, or None where it cannot be read."""
         try:
             return self.planned(entry)
         except FlightLLMError:
@@ -121,7 +124,7 @@ class Scope:
         return any(name == entry.display for entry in self._entries)
 
     def _reads_all(self, name: str) -> bool:
-        """Tell whether no row or value of a table is kept from the principal; those that a view reads may be."""
+        """Return whether the principal sees all rows and values of a table; views can read restricted tables."""
         for entry in self._entries.values():
             if entry.name.display == name:
                 through = entry.kind in {"view", "ai_view"} and bool(self._rights.policies)
@@ -140,7 +143,7 @@ class Scope:
         return True
 
     def _restrict(self, entry: Entry, rights: Rights) -> None:
-        """Keep a table as the principal sees it; where its policies do not fit any more, not at all."""
+        """Store a table as the principal sees it, or a refusal where its policies no longer fit the table."""
         try:
             self._entries[entry.name] = restricted(self._store, entry, rights)
         except FlightLLMError as error:
@@ -149,29 +152,29 @@ class Scope:
 
 
 def unknown(name: TableName) -> UnknownTableError:
-    """Return the error of a table that does not exist, in the words of DataFusion."""
+    """Return DataFusion's error for a table that does not exist."""
     return UnknownTableError(f"table '{CATALOG}.{name.schema}.{name.name}' not found")
 
 
 def _unfit(entry: Entry) -> PermissionDeniedError:
     return PermissionDeniedError(
-        f"a row filter or column mask does not fit the table {entry.name.display!r} any more, so that it cannot be"
-        " read: an admin sees them in system.policies"
+        f"the table {entry.name.display!r} cannot be read, because one of its row filters or column masks no longer"
+        " fits it: ask an admin to look into system.policies"
     )
 
 
 class _ScopedTables(SchemaTables):
-    """One schema of a scope as DataFusion sees it."""
+    """One schema of a scope, as DataFusion sees it."""
 
     def __init__(self, schema: str, scope: Scope, entries: Mapping[TableName, Entry], planned: Planned) -> None:
         super().__init__(schema, lambda: entries, planned)
         self._scope = scope
 
     def table(self, name: str) -> Table | None:
-        """Return a table's provider, None where there is no such table.
+        """Return a table's provider, or None where there is no such table.
 
         Raises:
-            FlightLLMError: the principal may not read it.
+            FlightLLMError: the principal cannot read the table.
         """
         self._scope.check(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
         whole = self._scope.base.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
@@ -182,10 +185,10 @@ class _ScopedTables(SchemaTables):
 
 
 def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
-    """Return a table as a view with the row filters and masks that hold for a principal, or as it is.
+    """Return a table as a view with a principal's row filters and masks, or unchanged where it has no policies.
 
     Raises:
-        SqlError: an expression cannot be planned, or a mask's values may not fit its column.
+        SqlError: an expression cannot be planned, or a mask's type does not fit its column.
     """
     if entry.kind == "view":
         return replace(entry, plan=entry.plan.renewed())
@@ -215,13 +218,13 @@ def _check_masks(masks: Collection[str], masked: pa.Schema, table: pa.Schema) ->
     for found, column in zip(masked, table, strict=True):
         if column.name in masks and not _fits(found.type, column.type):
             raise SqlError(
-                f"the mask of the column {column.name!r} is of type {found.type}, the column {column.type}: write"
-                " CAST(… AS …), NULL, or a value of the column's type"
+                f"the mask of the column {column.name!r} has the type {found.type}, but the column has {column.type}:"
+                " write CAST(… AS …), NULL, or a value of the column's type"
             )
 
 
 def _fits(kind: pa.DataType, column: pa.DataType) -> bool:
-    """Tell whether values of a type can be those of a column: numbers for numbers, times for times, all as text."""
+    """Return whether a mask's type fits a column: numbers fit numbers, times fit times, all types fit text."""
     kind, column = with_plain_types(pa.schema([("m", kind), ("c", column)]), unions=True).types
     both = (kind, column)
     return (
@@ -237,13 +240,15 @@ def check_policy(store: TableStore, policy: Policy) -> None:
 
     Raises:
         NotFoundError: there is no such table or column.
-        SqlError: its expression cannot be planned, or a mask's values may not fit its column.
+        SqlError: its expression cannot be planned, or the type of a mask does not fit its column.
     """
     entry = store.entries.get(policy.target)
     if entry is None:
         raise store.missing(policy.target, store.entries)
     if entry.kind in {"view", "ai_view"}:
-        raise UnsupportedError(f"{policy.target.display!r} is a view: put the filter or mask on the tables it reads")
+        raise UnsupportedError(
+            f"{policy.target.display!r} is a view: put the filter or mask on the tables that the view reads"
+        )
     if policy.column and policy.column not in entry.schema.names:
         known = ", ".join(entry.schema.names)
         raise NotFoundError(f"the table has no column {policy.column!r}; its columns are {known}")
@@ -252,7 +257,7 @@ def check_policy(store: TableStore, policy: Policy) -> None:
 
 
 def _bound(expression: str, user: str) -> str:
-    """Return an expression with the name of whoever asks in place of `current_user`."""
+    """Return an expression in which the user's name replaces `current_user`."""
     literal = "'" + user.replace("'", "''") + "'"
     for token in reversed(tokenize(expression)):
         if token.is_word("current_user"):

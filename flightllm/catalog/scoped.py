@@ -1,4 +1,4 @@
-"""The catalog in the hands of one principal: the same calls, what is not granted refused."""
+"""The catalog for one principal: the methods of `Catalog`, with a check of rights in each."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,12 +25,12 @@ from flightllm.sql.grants import Privilege
 from flightllm.sql.statement import Statement
 
 SHARED = frozenset({"reading", "columns_of", "inline_views"})
-"""Methods of `Catalog` that are the same for everybody: they see what `entries` and `table` let them see."""
+"""Methods of `Catalog` that need no check here: they reach data only through `entries` and `table`."""
 _MOST_SCOPES = 64
 
 
 class Scopes:
-    """Gives each principal its catalog; what was planned for it is kept while tables and rights stay the same."""
+    """Makes each principal's catalog; its plans are cached while tables and rights stay the same."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -39,13 +39,13 @@ class Scopes:
         self._making = Lock()
 
     def of(self, rights: Rights, own: str = "") -> Catalog:
-        """Return the catalog in the hands of a principal, for one statement; `own` has its session's tables."""
+        """Return a principal's catalog for one statement; `own` is the schema of its session's temporary tables."""
         if rights.unlimited:
             return FrozenCatalog(self._catalog, own)
         key = (rights, own)
         scope = self._kept.get(key)
         if scope is None or scope.base is not self._store.entries:
-            with self._making:  # what one statement plans, those beside it need not plan too
+            with self._making:  # one thread plans, and concurrent statements reuse its plans
                 scope = self._kept.get(key)
                 if scope is None or scope.base is not self._store.entries:
                     scope = self._kept[key] = Scope(self._store, rights, own)
@@ -56,7 +56,7 @@ class Scopes:
 
 @closed(shared=SHARED)
 class ScopedCatalog(Catalog):
-    """A catalog for one statement of a principal who is no admin; what it does not define is refused."""
+    """A catalog for one statement of a principal who is not an admin; methods without a check here refuse."""
 
     def __init__(self, store: TableStore, scope: Scope, rights: Rights) -> None:
         self.store = store
@@ -68,40 +68,40 @@ class ScopedCatalog(Catalog):
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:
-        """Return the tables that the principal may read."""
+        """Return the tables that the principal can read."""
         return self._scope.entries
 
     @property
     def whole_entries(self) -> Mapping[TableName, Entry]:
-        """Return all tables there are, which row filters and masks may read."""
+        """Return all present tables, which row filters and masks can read."""
         return self._scope.base
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
-        """Return a fresh context over what the principal sees."""
+        """Return a fresh context over the principal's tables."""
         return self._scope.context(planning=planning, parallel=parallel)
 
     def schemas(self) -> list[str]:
-        """Return the schemas that have something for the principal, `system` last."""
+        """Return the schemas in which the principal can read or create a table, `system` last."""
         mine = {name.schema for name in self._scope.entries} | {DEFAULT_SCHEMA, *RESERVED}
         temporary = sorted(filter(is_temporary, mine))
         listed = [schema for schema in self.store.schemas() if schema in mine or self._rights.may_create(schema)]
         return [*temporary, *listed]
 
     def tables(self) -> list[TableInfo]:
-        """Return the tables that the principal may read."""
+        """Return the tables that the principal can read."""
         listed = [found.info for entry in self._scope.entries.values() if (found := self._scope.seen(entry))]
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def system_rows(self, name: str) -> pa.Table:
-        """Return the principal's rows of a system table as they are now."""
+        """Return the principal's present rows of a system table."""
         return self._scope.system_rows(name)
 
     def table(self, name: TableName | str) -> TableInfo:
         """Return one table; see `Catalog.table`.
 
         Raises:
-            NotFoundError: there is no such table, or the principal may not know of it.
-            PermissionDeniedError: the principal may not read it.
+            NotFoundError: there is no such table, or the principal must not learn of it.
+            PermissionDeniedError: the principal has no right to read the table.
         """
         wanted = self.store.named(name, self._scope.base)
         self._scope.check(wanted)
@@ -110,25 +110,25 @@ class ScopedCatalog(Catalog):
         return super().table(wanted)
 
     def revision(self, name: TableName) -> str:
-        """Return a text that changes with a table's rows, also where the principal may not read it."""
+        """Return a text that changes with a table's rows, also for a table that the principal cannot read."""
         return self.store.revision(name, self._scope.base)
 
     def check_unrestricted(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` where the principal may not read every row and value of a table."""
+        """Raise `PermissionDeniedError` where some rows or values of a table are hidden from the principal."""
         self.table(name)
         entry = self.store.entries.get(name)
         through = entry is not None and entry.kind in {"view", "ai_view"} and self._rights.policies
-        if through or self._rights.is_restricted(name):  # a view may read what a policy is about
+        if through or self._rights.is_restricted(name):  # a view can read a table that has a policy
             raise PermissionDeniedError(
-                f"you see a part of {name.display!r} only: use it in FROM, not where the whole table is needed"
+                f"you can see only a part of {name.display!r}: use it in FROM, not where the whole table is needed"
             )
 
     def check_owned(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` unless the principal made a table, and sees it as a whole."""
+        """Raise `PermissionDeniedError` unless the principal owns a table and sees all of it."""
         self._check_known(name)
         entry = self.store.entries.get(name)
         if entry is not None and entry.kind in {"view", "ai_view"}:
-            self._rights.check_admin("an index over a view, which has the rows that its maker sees,")
+            self._rights.check_admin("an index over a view (it holds the rows that its creator sees)")
         self._rights.check_change(repr(name.display), entry.owner if entry else None)
         self.check_unrestricted(name)
 
@@ -137,7 +137,7 @@ class ScopedCatalog(Catalog):
     def ingest(
         self, name: TableName | str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], mode: IngestMode = "create"
     ) -> int:
-        """Store batches in a table that the principal may make, replace or add to; see `Catalog.ingest`."""
+        """Store batches in a table that the principal can create, replace or add to; see `Catalog.ingest`."""
         table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
 
         def check(entry: Entry | None) -> None:
@@ -160,7 +160,7 @@ class ScopedCatalog(Catalog):
     def filled(
         self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows for all columns of a table that the principal may add to; see `Catalog.filled`."""
+        """Yield rows for all columns of a table to which the principal can add rows; see `Catalog.filled`."""
         name = statements.target_of(statement)
         with self._allowed(name, lambda entry: self._check("INSERT", name, entry)):
             yield from super().filled(statement, schema, batches)
@@ -172,7 +172,7 @@ class ScopedCatalog(Catalog):
             return super().insert(statement, schema, batches)
 
     def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
-        """Run a statement that the principal may; see `Catalog.execute`."""
+        """Run a statement that the principal has a right to; see `Catalog.execute`."""
         name = statements.target_of(statement)
         if self._nothing_to_drop(statement, name):
             return -1
@@ -194,14 +194,14 @@ class ScopedCatalog(Catalog):
         return self._scope.base.get(name, entry)
 
     def check(self, statement: Statement) -> None:
-        """Raise what `execute` would; see `Catalog.check`."""
+        """Raise the errors of `execute` that planning finds; see `Catalog.check`."""
         name = statements.target_of(statement)
         if not self._nothing_to_drop(statement, name):
             self._check_change(statement, name, self.store.entries.get(name))
             super().check(statement)
 
     def _nothing_to_drop(self, statement: Statement, name: TableName) -> bool:
-        """Tell whether DROP … IF EXISTS is about a table that the principal may not know of, as if there was none."""
+        """Return whether DROP … IF EXISTS names a missing table; an unknown table counts as missing."""
         drops = statement.kind in ("drop_table", "drop_view") and statement.exists_ok
         return drops and self._rights.principal.role != "readonly" and not self._knows(name)
 
@@ -210,9 +210,9 @@ class ScopedCatalog(Catalog):
         return entry is not None and self._rights.knows(name, entry.owner)
 
     def _check_known(self, name: TableName) -> None:
-        """Raise `NotFoundError` where there is no table to change, or the principal may not know of it.
+        """Raise `NotFoundError` where the table is missing, or where the principal must not learn of it.
 
-        Names of the server's own are no secret.
+        The names of system tables are not secret.
         """
         self._rights.check_writer(f"a change of {name.display!r}")
         if name.schema not in RESERVED and not self._knows(name):
@@ -234,20 +234,20 @@ class ScopedCatalog(Catalog):
                 self._rights.check_admin(statement.kind.replace("_", " ").upper())
 
     def check_create(self, statement: Statement) -> bool:
-        """Tell whether CREATE … has anything to do; see `Catalog.check_create`."""
+        """Return whether CREATE … must do anything; see `Catalog.check_create`."""
         name = statements.target_of(statement)
         self._check_making(name, self.store.entries.get(name))
         return super().check_create(statement)
 
     def create_ai_view(self, statement: Statement, schema: pa.Schema) -> None:
-        """Keep a view with AI calls; see `Catalog.create_ai_view`."""
+        """Store a view with AI calls; see `Catalog.create_ai_view`."""
         name = statements.target_of(statement)
         with self._allowed(name, lambda entry: self._check_making(name, entry)):
             super().create_ai_view(statement, schema)
 
     @contextmanager
     def _allowed(self, name: TableName, check: Callable[[Entry | None], None]) -> Iterator[None]:
-        """Check a change now, and once more as it is made: by then the table may be another one, of somebody else."""
+        """Check a change now, and again when it is made: by then another user's table can have the name."""
         check(self.store.entries.get(name))
         with self.store.checking(check):
             yield
@@ -257,7 +257,7 @@ class ScopedCatalog(Catalog):
         self._rights.check(privilege, name, entry.owner if entry else None)
 
     def _check_making(self, name: TableName, entry: Entry | None) -> None:
-        """Check that a table or view may be made under a name, in place of `entry`."""
+        """Check the right to create a table or view under a name, in place of `entry`."""
         if is_temporary(name.schema):
             self._rights.check_writer(f"CREATE TEMP TABLE {name.name!r}")
         else:
@@ -273,7 +273,7 @@ class ScopedCatalog(Catalog):
 
 
 def _privileges(statement: Statement) -> list[Privilege]:
-    """Return what a statement that changes rows needs on its table, besides SELECT."""
+    """Return the privileges besides SELECT that a statement needs on the table that it changes."""
     own: dict[str, Privilege] = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
     change = statement.change
     kinds = [] if change is None else [action.kind for action in change.actions]

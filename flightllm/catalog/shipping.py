@@ -1,4 +1,4 @@
-"""The tables that a query reads, as another process can read them: by their files, or as queries over others."""
+"""Ships the tables of a query to a sandbox process: as files, or as queries over other tables."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,46 +15,46 @@ from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import FlightLLMError, InvalidInputError
 
 _ALL = "information_schema"
-"""A query over it may list every table."""
+"""A query that reads this schema can list every table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShippedTable:
-    """A table: files, or a view's text, or no rows where it has neither."""
+    """A table in files, or a view's text; a table with neither has no rows."""
 
     name: TableName
     schema: pa.Schema
     location: str = ""
     suffix: str = ""
-    """How the names of its files end."""
+    """The ending of the file names."""
     stored: pa.Schema | None = None
-    """The columns of its files, where they have to be cast."""
+    """The columns as stored, where columns need a cast."""
     query: str = ""
     columns: tuple[str, ...] = ()
     csv: CsvOptions = NOTHING_SAID
     restricted: str = ""
-    """The query through which somebody reads it who does not see all of its rows and values."""
+    """The query that applies row filters and masks for the principal; empty for a table without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """Tables as one principal sees them, and those that only row filters and masks read."""
+    """The principal's tables (`seen`), and the tables that only row filters and masks read (`below`)."""
 
     schemas: tuple[str, ...] = ()
     seen: tuple[ShippedTable, ...] = ()
     below: tuple[ShippedTable, ...] = ()
     system: Mapping[str, pa.Schema] = field(default_factory=dict)
     rows: Mapping[str, bytes] = field(default_factory=dict)
-    """Those of the system tables that are read, as Arrow streams."""
+    """The rows of the system tables that the query reads, as Arrow streams."""
     suffix: str = STORED_SUFFIX
-    """Ends hidden names."""
+    """The ending of hidden names."""
 
 
 def shipped(catalog: Catalog, text: str) -> Shipped:
-    """Return the tables that a query may read: those whose names its text has, and what these read in turn.
+    """Return the tables that a query can read: those that its text names, and those that they read in turn.
 
     Raises:
-        FlightLLMError: the files of one are gone.
+        FlightLLMError: the files of a table are gone.
     """
     store, entries = catalog.store, catalog.entries
     text = text.replace(STORED_SUFFIX, " ")
@@ -78,7 +78,7 @@ def shipped(catalog: Catalog, text: str) -> Shipped:
 
 
 def _readable(entries: Iterable[Entry]) -> Iterable[ShippedTable]:
-    """Yield the tables that can be read; what cannot be is not asked for, as planning would have said so."""
+    """Yield the readable tables; the query does not read the others, because planning would have failed."""
     for entry in entries:
         try:
             yield _shipped(entry)
@@ -101,7 +101,7 @@ def _shipped(entry: Entry) -> ShippedTable:
             return _files(plain, f"{path}/" if path.is_dir() else str(path), file_suffix(path))
         case "file" | "external":
             if not entry.location or not entry.format:
-                raise InvalidInputError(f"the table {entry.name.display!r} lies in no known place")
+                raise InvalidInputError(f"the table {entry.name.display!r} has no files and no address")
             return replace(_files(plain, entry.location, entry.format), csv=entry.csv)
     return plain
 

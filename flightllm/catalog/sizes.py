@@ -1,4 +1,4 @@
-"""How large the tables of the catalog are, as far as their files say it without being read."""
+"""The sizes of the catalog's tables, from the metadata of their files only."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from flightllm.datafusion.table_size import TableSize, size_of_files
 
 
 def table_size(entry: Entry) -> TableSize | None:
-    """Return how large a table is, None where its files do not say."""
+    """Return the size of a table, or None where its files' metadata does not have it."""
     if entry.rows is not None:
         paths = [entry.rows.path(index) for index in range(len(entry.rows.files))]
         return size_of_files(paths) or TableSize(sum(file.rows for file in entry.rows.files))

@@ -1,4 +1,4 @@
-"""The statements that change what tables, views and schemas there are."""
+"""The statements that create, change and drop tables, views and schemas."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ def execute(store: TableStore, statement: Statement, collect: Collect, owner: st
 
 
 def check(store: TableStore, statement: Statement) -> None:
-    """Raise what `execute` would, as far as planning tells. See `Catalog.check`."""
+    """Raise the errors of `execute` that planning finds. See `Catalog.check`."""
     name = target_of(statement)
     match statement.kind:
         case "create_table":
@@ -60,10 +60,10 @@ def check(store: TableStore, statement: Statement) -> None:
 
 
 def target_of(statement: Statement) -> TableName:
-    """Return the name a statement is about.
+    """Return the name of the table, view or schema that a statement changes.
 
     Raises:
-        UnsupportedError: it is about none.
+        UnsupportedError: the statement changes no table, view or schema.
     """
     if statement.target is None:
         raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
@@ -71,7 +71,7 @@ def target_of(statement: Statement) -> TableName:
 
 
 def check_create(store: TableStore, statement: Statement) -> bool:
-    """Tell whether a CREATE statement has anything to do. See `Catalog.check_create`."""
+    """Return whether a CREATE statement must do anything. See `Catalog.check_create`."""
     name = target_of(statement)
     store.check_schema(name.schema)
     entry = store.entries.get(name)
@@ -88,13 +88,13 @@ def check_create(store: TableStore, statement: Statement) -> bool:
     if (entry.kind in _VIEWS) != (statement.kind == "create_view"):
         raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: drop it first, or choose another name")
     if (entry.kind == "external") != (statement.kind == "create_external"):
-        kind = "an external table" if entry.kind == "external" else "a table with rows of its own"
+        kind = "an external table" if entry.kind == "external" else "a table that the server stores"
         raise InvalidInputError(f"{name.display!r} is {kind}: drop it first, or choose another name")
     return True
 
 
 def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, owner: str) -> None:
-    """Keep a view whose query has AI calls. See `Catalog.create_ai_view`."""
+    """Store a view whose query has AI calls. See `Catalog.create_ai_view`."""
     name = target_of(statement)
     query = statement.query or ""
     if name.schema != DEFAULT_SCHEMA:
@@ -120,7 +120,7 @@ def _create_table(store: TableStore, statement: Statement, name: TableName, owne
 
 
 def _schema_of(store: TableStore, statement: Statement) -> pa.Schema:
-    """Return the columns of a table that is defined by a list of them."""
+    """Return the schema of a table that CREATE TABLE defines by a column list."""
     scratch = scratch_context()
     try:
         scratch.sql(f"CREATE TABLE t {statement.tail}")
@@ -134,11 +134,11 @@ def _schema_of(store: TableStore, statement: Statement) -> pa.Schema:
 
 
 def _checked_keys(store: TableStore, keys: Keys, name: TableName, columns: Sequence[str]) -> Keys:
-    """Return the keys of a table with the columns that foreign ones refer to.
+    """Return the keys of a table; each foreign key gets the columns that it refers to.
 
     Raises:
-        NotFoundError: a column of a key is none of the table's, or a foreign key refers to what is not there.
-        SqlError: a foreign key refers to a primary key of other columns, or to none.
+        NotFoundError: a key names an unknown column, or a foreign key refers to an unknown table or column.
+        SqlError: a foreign key without columns refers to a table whose primary key has another number of columns.
     """
     declared: tuple[Key | ForeignKey, ...] = (*keys.candidates, *keys.foreign)
     for key in declared:
@@ -167,17 +167,17 @@ def _checked_foreign(
 
 
 def check_columns(key: Key | ForeignKey, table: TableName, named: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise `NotFoundError` where a key names a column that a table has not."""
+    """Raise `NotFoundError` where a key names a column that its table does not have."""
     for one in named:
         if one not in columns:
             raise NotFoundError(
-                f"the key {key.name!r} names a column {one!r}, which {table.display!r} has not; its columns are"
-                f" {', '.join(columns)}"
+                f"the key {key.name!r} names the column {one!r}, but {table.display!r} has no such column; its columns"
+                f" are {', '.join(columns)}"
             )
 
 
 def _check_defaults(scratch: SessionContext, definition: str, schema: pa.Schema, limits: LimitsConfig) -> None:
-    """Raise `UnsupportedError` where the default of a column has no bound: it is computed by whoever adds rows."""
+    """Raise `UnsupportedError` where a column's default has no bound: each INSERT computes the defaults."""
     before, close, after = definition.rpartition(")")
     given = next(name for name in (f"given{number}" for number in count()) if name not in schema.names)
     scratch.sql(f"CREATE TABLE defaults {before}, {quoted(given)} INT{close}{after}")
@@ -187,7 +187,9 @@ def _check_defaults(scratch: SessionContext, definition: str, schema: pa.Schema,
     except Exception as error:
         raise mapped_error(error) from error
     if reason := unbounded(scratch, scratch.create_dataframe_from_logical_plan(rows), limits):
-        raise UnsupportedError(f"a DEFAULT has no bound ({reason}): write a constant, or give the value in INSERT")
+        raise UnsupportedError(
+            f"the cost of a DEFAULT has no bound ({reason}): write a constant, or give the value in INSERT"
+        )
 
 
 def _create_view(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
@@ -198,16 +200,16 @@ def _create_view(store: TableStore, statement: Statement, name: TableName, owner
     planned = store.plans.planned(entry, {**store.entries, name: entry})
     with store.lock:
         if check_create(store, statement):
-            views.check_not_circular(entry, store.entries)  # others may have been made since
+            views.check_not_circular(entry, store.entries)  # other statements can have created views meanwhile
             store.put(replace(entry, schema=planned.schema))
 
 
 def _create_schema(store: TableStore, statement: Statement, schema: str) -> None:
     if schema in RESERVED or is_temporary(schema):
-        raise PermissionDeniedError(f"the schema {schema!r} is the server's own")
+        raise PermissionDeniedError(f"the schema {schema!r} belongs to the server: choose another name")
     with store.lock:
         if schema in store.schemas() and not statement.exists_ok:
-            raise InvalidInputError(f"the schema {schema!r} exists")
+            raise InvalidInputError(f"the schema {schema!r} exists: choose another name, or write IF NOT EXISTS")
         store.add_schema(schema)
 
 
@@ -230,7 +232,7 @@ def _drop(store: TableStore, statement: Statement, name: TableName) -> None:
 
 
 def _to_drop(store: TableStore, statement: Statement, name: TableName) -> bool:
-    """Tell whether DROP has anything to do."""
+    """Return whether DROP must do anything."""
     entry = store.entries.get(name)
     if entry is None and statement.exists_ok:
         return False

@@ -1,4 +1,4 @@
-"""The mapping of names to tables that all contexts of a server look up."""
+"""The shared mapping of names to tables, in which all contexts of a server look tables up."""
 
 import re
 from collections import defaultdict
@@ -54,7 +54,7 @@ from flightllm.storage.places import Places
 _log = structlog.get_logger(__name__)
 _WORD = re.compile(r"\w+")
 _LISTING = frozenset({"information_schema", "show", "index"})
-"""Words of statements that are about tables which their text does not name."""
+"""Words of statements that concern tables which the text does not name."""
 _POLL_SECONDS = 0.1
 _WHAT = {
     "file": "registered by the server's configuration",
@@ -65,16 +65,16 @@ _WHAT = {
 
 
 class TableStore:
-    """All entries, in one mapping that every change replaces as a whole, so look-ups take no lock.
+    """All entries in one mapping. Every change replaces the whole mapping, so look-ups take no lock.
 
-    Whoever changes several things at once holds `lock`.
+    A caller that changes several things at once must hold `lock`.
     """
 
     def __init__(self, limits: LimitsConfig, system: SystemTables | None, folder: TablesFolder, places: Places) -> None:
-        """Read what `folder` has of an earlier run.
+        """Load the tables that an earlier run left in `folder`.
 
         Raises:
-            ConfigError: its manifest is damaged.
+            ConfigError: the folder's manifest is damaged.
         """
         self.limits = limits
         self.folder = folder
@@ -82,12 +82,12 @@ class TableStore:
         self._memory = Memory(limits)
         self.lock = RLock()
         self._starting = Lock()
-        """Held by whoever begins or ends to read a source."""
+        """Held while a thread starts or ends the reading of a source."""
         self._readings: dict[TableName, Future[None]] = {}
-        """The tables whose sources are being read, each in a thread of its own."""
+        """The running readings of sources, each in its own thread."""
         self._asked = local()
         self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
-        """Told what is about to be dropped: a schema, or a table or view in one."""
+        """Called before a schema, or a table or view, is dropped: (kind, schema, name)."""
         self.functions: Callable[[SessionContext], None] = lambda _: None
         """Registers the server's own functions in a context, for views and row filters that call them."""
         self.system = system
@@ -100,15 +100,15 @@ class TableStore:
         if system is not None:
             self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(system)))
         self._temporary: set[str] = set()
-        """The schemas that sessions have for themselves: not listed, and not on disk."""
+        """The schemas of sessions' temporary tables; they are not listed and not stored."""
         self._run = uuid4().hex
-        """Stands for the objects of a store: they are taken not to change while the server runs."""
+        """The revision of all tables in object stores: their objects count as constant while the server runs."""
         self._kept = Manifest((), (), uuid4().hex)
-        """What is on disk."""
+        """The manifest on disk."""
         self._former: set[str] = set()
-        """The data files of the manifest before, which is to be put back should the present one be damaged."""
+        """The data files of the previous manifest, which replaces the present one if that is damaged."""
         self._refused: set[str] = set()
-        """The data files of manifests that were refused, and may be on disk all the same."""
+        """The data files of manifests whose write failed; such a manifest can be on disk all the same."""
         text = folder.load()
         if text is not None:
             self._load(text)
@@ -116,12 +116,12 @@ class TableStore:
                 self._former = Manifest.of_json(folder.load_previous()).files
         self._texts = [entry_json(entry) for entry in self._kept.entries]
         self._written: dict[TableName, tuple[Entry, str]] = {}
-        """Entries as they are written, so that a change writes only what it changes anew."""
+        """Entries with their JSON, so that a change encodes only the entries that it changes."""
         self.folder.clear(self._named)
 
     @property
     def _named(self) -> set[str]:
-        """Return the data files that the manifest names, or named, and those of temporary tables."""
+        """Return the data files of the present, previous and failed manifests, and of temporary tables."""
         return self._kept.files | self._former | self._refused | _temporary_files(self._entries)
 
     def _load(self, text: str) -> None:
@@ -139,11 +139,11 @@ class TableStore:
         self._entries = {entry.name: entry for entry in found}
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
-        """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
+        """Return a fresh context over these tables; a planning context leaves AI calls where the SQL put them.
 
-        One that is not parallel keeps rows in the order of their table.
+        A context that is not parallel keeps rows in the order of their table.
 
-        Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
+        Run clients' text only with `sql_with_options(text, QUERY_ONLY)`.
         """
         return self.context_over(self._shared, planning=planning, parallel=parallel)
 
@@ -160,7 +160,7 @@ class TableStore:
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:
-        """Return all entries as they are now."""
+        """Return all present entries."""
         return self._entries
 
     def system_tables(self) -> list[TableInfo]:
@@ -173,7 +173,7 @@ class TableStore:
         return [*self._schemas, *([SYSTEM_SCHEMA] if self.system else [])]
 
     def named(self, name: TableName | str, entries: Mapping[TableName, Entry]) -> TableName:
-        """Return the table that an exact or dotted name of one of `entries`, or else SQL text, means."""
+        """Return the table that a name means: an exact or dotted name of one of `entries`, or else SQL text."""
         if isinstance(name, TableName):
             return name
         parts = name.split(".")
@@ -183,22 +183,22 @@ class TableStore:
         return parse_name(name)
 
     def missing(self, name: TableName, seen: Iterable[TableName] | None = None) -> NotFoundError:
-        """Return the error that a table does not exist; it names those there are, where these are `seen`."""
+        """Return the error that a table does not exist; with `seen`, it lists the names that the user can see."""
         if seen is None:
             return NotFoundError(f"there is no table {name.display!r}: see SHOW TABLES")
         known = ", ".join(sorted(entry.display for entry in seen)[:20]) or "none yet"
         return NotFoundError(f"there is no table {name.display!r}; the tables are: {known}")
 
     def writable(self, name: TableName) -> Entry:
-        """Return a table that clients may change.
+        """Return a table that clients can change.
 
         Raises:
             NotFoundError: there is no such table.
-            PermissionDeniedError: it is a file, a view or a system table.
+            PermissionDeniedError: the table is a file, an external table, a view or a system table.
         """
         entry = self._entries.get(name)
         if name.schema in RESERVED:
-            raise PermissionDeniedError(f"{name.display!r} is the server's own and can only be read")
+            raise PermissionDeniedError(f"{name.display!r} belongs to the server and can only be read")
         if entry is None:
             raise self.missing(name)
         if entry.kind != "managed":
@@ -206,19 +206,19 @@ class TableStore:
         return entry
 
     def check_schema(self, schema: str) -> None:
-        """Check that clients may make tables in a schema.
+        """Check that clients can create tables in a schema.
 
         Raises:
             NotFoundError: there is no such schema.
-            PermissionDeniedError: it is the server's own.
+            PermissionDeniedError: the schema belongs to the server.
         """
         if schema in RESERVED:
-            raise PermissionDeniedError(f"the schema {schema!r} is the server's own")
+            raise PermissionDeniedError(f"the schema {schema!r} belongs to the server: choose another schema")
         if schema not in self._schemas and schema not in self._temporary:
             raise NotFoundError(f"there is no schema {schema!r}: write CREATE SCHEMA {quoted(schema)} first")
 
     def add_schema(self, schema: str) -> None:
-        """Add a schema, if it is not there."""
+        """Add a schema, if it does not exist."""
         with self.lock:
             if schema not in self._schemas:
                 self._commit(self._entries, (*self._schemas, schema))
@@ -240,7 +240,7 @@ class TableStore:
             self._schemas = others
 
     def open_temporary(self, schema: str) -> None:
-        """Add a schema for the temporary tables of a session, if it is not there."""
+        """Add a schema for a session's temporary tables, if it does not exist."""
         with self.lock:
             if schema not in self._temporary:
                 self._temporary.add(schema)
@@ -248,7 +248,7 @@ class TableStore:
                 self._shared.register_schema(schema, cast("SchemaProvider", provider))
 
     def drop_temporary(self, schema: str) -> None:
-        """Remove a session's schema with all that is in it, if it is there; queries that read it go on."""
+        """Remove a session's schema with its tables, if it exists; running queries can still read them."""
         with self.lock:
             if schema not in self._temporary:
                 return
@@ -257,14 +257,14 @@ class TableStore:
             self._shared.deregister_schema(schema)
 
     def visible(self, own: str = "") -> Mapping[TableName, Entry]:
-        """Return the entries without the temporary ones of all sessions but the one that has the schema `own`."""
+        """Return the entries without temporary tables, except those of the schema `own`."""
         entries = self._entries
         if not self._temporary:
             return entries
         return {n: entry for n, entry in entries.items() if n.schema == own or not is_temporary(n.schema)}
 
     def revision(self, name: TableName, entries: Mapping[TableName, Entry]) -> str:
-        """Return a text that changes whenever the rows of one of `entries` may have changed.
+        """Return a text that changes whenever the rows of one of `entries` can have changed.
 
         Raises:
             NotFoundError: there is no such table.
@@ -282,13 +282,13 @@ class TableStore:
         return " ".join([self._kept.revision, *files])
 
     def refresh(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Read the sources anew that have changed since: those of the tables that a text can name, or all.
+        """Read each changed source again: the sources of the tables that a text can name, or of all tables.
 
-        If another statement names a table whose source is being read, it waits for the same reading. If a source cannot
-        be read, its table is an error until the source changes again.
+        Statements that need the same source wait for one reading. If a source cannot be read, look-ups of its table
+        raise an error until the source changes again.
 
         Raises:
-            CancelledError: `stopped()` turned true; a source that is being read then becomes a table all the same.
+            CancelledError: `stopped()` turned true; the reading goes on, and its table is still replaced.
         """
         entries = self._entries
         if all(entry.source is None for entry in entries.values()):
@@ -299,7 +299,7 @@ class TableStore:
                 self._read_anew(entry.name, stopped)
 
     def _read_anew(self, name: TableName, stopped: Callable[[], bool]) -> None:
-        """Wait until a source has been read, by a reading that began after this call."""
+        """Wait until a source was read, by a reading that began after this call."""
         mine = False
         while not mine:
             with self._starting:
@@ -308,7 +308,7 @@ class TableStore:
                 if reading is None:
                     reading = Future()
                     Thread(target=self._read, args=(name, reading), name="flightllm-files", daemon=True).start()
-                    self._readings[name] = reading  # which the thread takes out under the same lock
+                    self._readings[name] = reading  # the thread removes it under the same lock
             while not await_futures([reading], _POLL_SECONDS).done:
                 if stopped():
                     raise CancelledError("the statement was cancelled while a file was read")
@@ -319,7 +319,7 @@ class TableStore:
         error: BaseException | None = None
         try:
             self._read_source(name)
-        except BaseException as raised:  # noqa: BLE001 - whatever it is, the waiting thread raises it
+        except BaseException as raised:  # noqa: BLE001 - the waiting thread raises it
             error = raised
         with self._starting:
             del self._readings[name]
@@ -329,7 +329,7 @@ class TableStore:
             reading.set_exception(error)
 
     def _read_source(self, name: TableName) -> None:
-        """Put an entry in place whose rows are those of its source now, or that says why these cannot be read."""
+        """Replace an entry by its source's present rows, or by the reason why the source cannot be read."""
         entry = self._entries.get(name)
         if entry is None or entry.path is None or entry.source is None:
             return
@@ -342,7 +342,7 @@ class TableStore:
                 self.places.checked(entry.location)
             if not problem:
                 found = converted_table(entry.path, entry.csv, entry.source.sheet, self.folder)
-        except Exception as error:  # noqa: BLE001 - whatever reading one file raises, other tables can still be read
+        except Exception as error:  # noqa: BLE001 - other tables can still be read
             problem = _problem(error)
             _log.warning("a file has changed and cannot be read", table=name.display, error=repr(error))
         if found is None:
@@ -355,7 +355,7 @@ class TableStore:
                 copy.take()
 
     def _exchange(self, entry: Entry, fresh: Entry) -> bool:
-        """Put another entry in the place of one; False where that is not there any more."""
+        """Replace an entry; return False where the store no longer has this entry."""
         with self.lock:
             if self._entries.get(entry.name) is not entry:
                 return False
@@ -363,13 +363,13 @@ class TableStore:
         return True
 
     def rewriting(self, rows: StoredRows) -> Lock:
-        """Return the lock to hold while some of a table's files are replaced by others."""
+        """Return the lock to hold while a table's files are replaced."""
         with self.lock:
             return self._rewriting[rows.identity]
 
     @contextmanager
     def checking(self, check: Callable[[Entry | None], None]) -> Iterator[None]:
-        """Let `check` refuse the changes of this thread; it is given the entry that each one finds, if there is one."""
+        """Call `check` with the present entry, or None, before each change of this thread; it refuses by raising."""
         former = getattr(self._asked, "check", None)
         self._asked.check = check
         try:
@@ -378,28 +378,28 @@ class TableStore:
             self._asked.check = former
 
     def _check(self, name: TableName) -> None:
-        """Ask whether an entry may be changed; the caller holds the lock."""
+        """Run this thread's check of a change to an entry. The caller holds the lock."""
         if check := getattr(self._asked, "check", None):
             check(self._entries.get(name))
 
     def put(self, entry: Entry) -> None:
-        """Add an entry, or put it in place of the one of its name; the views that read it are planned anew.
+        """Add or replace an entry; the views that read it are planned again.
 
-        Its new data files must be on disk. Once this returns, the change is there for good.
+        The entry's new data files must be on disk. When this returns, the change survives a crash.
 
         Raises:
             LimitExceededError: the disk is full; nothing was changed.
-            PermissionDeniedError: the name is one of the server's own.
+            PermissionDeniedError: the name is reserved.
         """
         if STORED_SUFFIX in entry.name.name:
-            raise PermissionDeniedError(f"{entry.name.name!r} is a name of the server's own: choose another")
+            raise PermissionDeniedError(f"{entry.name.name!r} is a reserved name: choose another")
         with self.lock:
             self._check(entry.name)
             others = {name: kept for name, kept in self._entries.items() if name != entry.name}
             self._change({**others, entry.name: opened(entry, self.folder, self.places)})
 
     def remove(self, name: TableName) -> None:
-        """Remove an entry; the views that read it are planned anew.
+        """Remove an entry; the views that read it are planned again.
 
         Raises:
             LimitExceededError: the disk is full; nothing was changed.
@@ -410,12 +410,12 @@ class TableStore:
             self._change({other: kept for other, kept in self._entries.items() if other != name})
 
     def discard(self, names: Iterable[str]) -> None:
-        """Remove data files that no table came to have."""
+        """Remove those of the data files that no table uses."""
         with self.lock:
             self.folder.remove(set(names) - self._named)
 
     def _change(self, entries: Mapping[TableName, Entry]) -> None:
-        """Take new entries, on disk first; the caller holds the lock."""
+        """Make new entries the present ones, on disk first. The caller holds the lock."""
         before = self._entries
         try:
             entries = _with_stale_views(entries, before)
@@ -451,7 +451,7 @@ class TableStore:
         return known if known is not None and known[0] is entry else (entry, entry_json(entry))
 
     def _retire(self, before: Mapping[TableName, Entry], after: Mapping[TableName, Entry]) -> None:
-        """Remove the links through which only former entries are read, once nobody reads them any more."""
+        """Remove the link folders that only former entries use, once no reader uses them any more."""
         kept = {_folder_of(entry) for entry in after.values()}
         for entry in before.values():
             folder = _folder_of(entry)
@@ -459,11 +459,11 @@ class TableStore:
                 self.folder.readers.retire(folder)
 
     def _planning_context(self, entries: Mapping[TableName, Entry], planned: Planned) -> SessionContext:
-        """Return a context that sees other entries than the store's, to plan views in."""
+        """Return a context over other entries than the store's, for planning views."""
         return self.context_over(self.catalog_of(entries, planned), planning=False, parallel=True)
 
     def catalog_of(self, entries: Mapping[TableName, Entry], planned: Planned | None = None) -> SharedCatalog:
-        """Return entries, which may be others than the store's now, as DataFusion looks them up."""
+        """Return a DataFusion catalog over entries, which can differ from the store's present entries."""
         catalog = SharedCatalog.memory_catalog()
         temporary = sorted({name.schema for name in entries if is_temporary(name.schema)}) if self._temporary else []
         for schema in (*self._schemas, *temporary):
@@ -476,16 +476,17 @@ class TableStore:
 
 
 def _folder_of(entry: Entry) -> Path | None:
-    """Return the folder of files that go once nobody reads the entry any more."""
+    """Return the folder to remove once no reader uses the entry any more."""
     if entry.source is not None and entry.source.location:
         return Path(entry.source.location).parent
     return entry.rows.folder if entry.rows else None
 
 
 def _seen(entry: Entry) -> tuple[str, str]:
-    """Return the revision of the files of an entry now, and why the server cannot reach them, if that is so.
+    """Return the present revision of an entry's files, and why the server cannot reach them (or "").
 
-    A folder without files is another one. A path that is gone keeps its revision: looking the table up tells of it.
+    A folder without files has a revision, too. A path that is gone keeps its last revision, because the look-up
+    of the table reports it.
     """
     if entry.path is None:
         return "", ""
@@ -501,12 +502,12 @@ def _seen(entry: Entry) -> tuple[str, str]:
 
 
 def _problem(error: Exception) -> str:
-    """Return what clients can know of why a file cannot be read: no path of the server's."""
+    """Return the reason why a file cannot be read, in words that clients can see: without paths."""
     if isinstance(error, FlightLLMError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return str(unreachable(error))
-    return f"it is damaged ({type(error).__name__}); the server's log says more"
+    return f"it is damaged ({type(error).__name__}); see the server's log for details"
 
 
 def _temporary_files(entries: Mapping[TableName, Entry]) -> set[str]:
@@ -517,7 +518,7 @@ def _temporary_files(entries: Mapping[TableName, Entry]) -> set[str]:
 def _with_stale_views(
     entries: Mapping[TableName, Entry], before: Mapping[TableName, Entry]
 ) -> Mapping[TableName, Entry]:
-    """Return entries where no view that reads others than before is planned: a plan holds on to its tables."""
+    """Return entries in which the views that read changed entries lose their plans: a plan keeps its tables alive."""
     changed = {name for name in {*before, *entries} if before.get(name) is not entries.get(name)}
     stale = readers_of(changed, entries)
     return {name: replace(e, plan=e.plan.renewed()) if name in stale else e for name, e in entries.items()}

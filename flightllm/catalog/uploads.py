@@ -1,4 +1,4 @@
-"""Rows that clients send, or that queries computed, added to tables."""
+"""Adds rows to tables: rows that clients send, or that queries compute."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
@@ -26,7 +26,7 @@ def ingest(
     mode: IngestMode,
     owner: str,
 ) -> int:
-    """Store batches in a table, all at once; return the number of rows. See `Catalog.ingest`."""
+    """Store all batches in a table in one step; return the number of rows. See `Catalog.ingest`."""
     if mode not in get_args(IngestMode):
         raise InvalidInputError(f"unknown mode {mode!r}: use one of {', '.join(get_args(IngestMode))}")
     if _exists(store, table, mode) and mode in {"append", "create_append"}:
@@ -53,13 +53,13 @@ def insert(
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
 ) -> int:
-    """Add rows to the given columns (none: all) of a table, matched by position; return their number.
+    """Add rows to the given columns (empty: all) of a table, matched by position; return their number.
 
-    They are added together once `batches` has ended, or, where it raises, not at all.
+    All rows are added together once `batches` has ended. If `batches` raises, no row is added.
 
     Raises:
         PermissionDeniedError: the table is a file, a view or a system table.
-        SqlError: the rows do not fit the columns; known before the first batch is pulled.
+        SqlError: the rows do not fit the columns; raised before the first batch is pulled.
     """
     entry = store.writable(table)
     return add_rows(store, entry, fitted(store, entry, columns, schema, batches))
@@ -68,15 +68,17 @@ def insert(
 def fitted(
     store: TableStore, entry: Entry, columns: Sequence[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Return rows for the given columns (none: all) of a table as rows with all its columns, made as they are pulled.
+    """Return an iterator that turns rows of the given columns (empty: all) into rows of all columns, as it is pulled.
 
     Raises:
-        SqlError: the rows do not fit the columns; known before the first batch is pulled.
+        SqlError: the rows do not fit the columns; raised before the first batch is pulled.
     """
     target: pa.Schema = entry.schema
     names = columns or target.names
     if len(names) != len(schema):
-        raise SqlError(f"INSERT INTO {entry.name.display} names {len(names)} columns but gets {len(schema)}")
+        raise SqlError(
+            f"INSERT INTO {entry.name.display} names {len(names)} columns, but each row has {len(schema)} values"
+        )
     plain = memory.plain_schema(pa.schema([pa.field(f"c{index}", field.type) for index, field in enumerate(schema)]))
     renamed = (pa.RecordBatch.from_arrays(batch.columns, names=plain.names) for batch in batches)
     rows: Iterator[pa.RecordBatch] = memory.checked(renamed, plain, store.limits.upload_bytes)
@@ -90,14 +92,14 @@ def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iter
     memory.check_columns(schema, entry.schema)
     given = pa.schema([field for field in entry.schema if field.name in schema.names])
     rows: Iterator[pa.RecordBatch] = memory.checked(batches, given, store.limits.upload_bytes)
-    if len(given) < len(entry.schema):  # others get their default, or NULL
+    if len(given) < len(entry.schema):  # the missing columns get their default, or NULL
         filled = Insertion(entry, given.names, given).rows(rows)
         rows = (memory.with_schema(batch, entry.schema) for batch in filled)
     return add_rows(store, entry, rows)
 
 
 def _exists(store: TableStore, name: TableName, mode: IngestMode) -> Entry | None:
-    """Return the table, or None where there is none; raise where `mode` may not touch it."""
+    """Return the table, or None where it does not exist; raise where `mode` cannot be applied to it."""
     if name.schema not in RESERVED:
         store.check_schema(name.schema)
         if name not in store.entries and mode != "append":

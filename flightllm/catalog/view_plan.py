@@ -1,4 +1,4 @@
-"""What is found out about a view and kept: what its text reads, what it weighs, its plan."""
+"""The cached facts about a view: the tables that its text reads, its complexity, and its plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Terms along the deepest path of a query's plan, the parts that it has, and how deep queries are nested in it.
+    """A query's complexity: the terms on its plan's deepest path, its parts, and its depth of nested queries.
 
-    Only queries in expressions count for that, as in IN (SELECT …): each level of them doubles the time to plan.
+    Only queries in expressions count as nested, as in IN (SELECT …): each level doubles the time to plan.
     """
 
     depth: int
@@ -25,34 +25,34 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a query weighs by itself, and how often it reads each table."""
+    """The complexity of a query's own text, and how often the query reads each table."""
 
     own: Weight
     tables: Mapping[TableName, int]
     levels: Mapping[TableName, int]
-    """How deep it reads a table in queries nested in expressions."""
+    """How deep each table is inside queries that are nested in expressions."""
 
     @property
     def changing(self) -> bool:
-        """Tell whether it reads tables of the server's own, whose rows change all the time."""
+        """Return whether the query reads system tables, whose rows change all the time."""
         return any(name.schema in RESERVED for name in self.tables)
 
 
 class ViewPlan:
-    """What is found out about a view; once something changes that the view reads, it gets another one by `renewed`."""
+    """The cached facts about a view. A change of a table that the view reads replaces them by `renewed()`."""
 
     __slots__ = ("lock", "planned", "reads", "weight", "words")
 
     def __init__(self, reads: Reads | None = None, words: frozenset[str] | None = None) -> None:
         self.lock = Lock()
-        """Whoever plans it holds this, and no other view's."""
+        """Held by the thread that plans this view; a thread holds the lock of one view at a time."""
         self.reads = reads
         self.words = words
-        """The words of its text."""
+        """The words of the view's text."""
         self.weight: Weight | None = None
-        """Together with the views it reads."""
+        """The complexity together with the views that this view reads."""
         self.planned: Entry | None = None
 
     def renewed(self) -> "ViewPlan":
-        """Return what still holds: what follows from the text alone."""
+        """Return the facts that stay valid: those that follow only from the text."""
         return ViewPlan(self.reads, self.words)

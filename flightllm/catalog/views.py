@@ -1,4 +1,4 @@
-"""Views with AI calls, whose plans cannot be stored: they go as text into queries."""
+"""Views with AI calls: their plans cannot be stored, so queries include their text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -13,14 +13,14 @@ from flightllm.sql.tokens import Token, tokenize
 
 
 def inline_views(sql: str, entries: Mapping[TableName, Entry], limits: LimitsConfig) -> str:
-    """Return the query with every AI view it names, directly or through another, put before it as a WITH query.
+    """Return the query with a WITH query before it for each AI view that it names, directly or indirectly.
 
-    Text that names none is returned as it is. A WITH query of the same name in `sql` itself hides the view.
+    Text that names no AI view is returned unchanged. A WITH query of the same name in `sql` itself hides the view.
 
     Raises:
         LimitExceededError: the text is too large together with the plain views that it reads.
         SqlError: some views read each other.
-        UnsupportedError: a WITH query inside the text or inside a view is named like a view that is needed.
+        UnsupportedError: an inner WITH query, in the text or in a view, has the name of a view that the query needs.
     """
     views = {name: entry for name, entry in entries.items() if entry.kind == "ai_view"}
     text = _inlined(sql, views) if views else sql
@@ -43,7 +43,7 @@ def _inlined(sql: str, views: Mapping[TableName, Entry]) -> str:
 
 
 def mentioned(entry: Entry, views: Mapping[TableName, Entry]) -> list[Entry]:
-    """Return the AI views that one mentions."""
+    """Return the other AI views that a view mentions."""
     return [views[name] for name in _mentioned(tokenize(entry.query), views) if name != entry.name]
 
 
@@ -53,7 +53,7 @@ def _mentioned(tokens: Sequence[Token], views: Mapping[TableName, Entry]) -> Ite
 
 
 def _names(tokens: Sequence[Token], views: Mapping[TableName, Entry]) -> Iterator[tuple[int, int]]:
-    """Yield the token range of every name that may mean a view: `v`, `public.v` or `flightllm.public.v`."""
+    """Yield the token range of every name that can mean a view: `v`, `public.v` or `flightllm.public.v`."""
     for index, token in enumerate(tokens):
         name = identifier(token)
         if name is None or TableName(DEFAULT_SCHEMA, name) not in views:
@@ -93,7 +93,7 @@ def _with(sql: str, definitions: str) -> str:
 
 
 def _with_names(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
-    """Yield depth and name of every WITH query the text defines."""
+    """Yield the depth and name of every WITH query in the text."""
     depth = 0
     for index, token in enumerate(tokens):
         if token.is_symbol("("):
@@ -116,10 +116,10 @@ def _check_names(tokens: Sequence[Token], needed: set[str]) -> None:
 
 
 def check_not_circular(view: Entry, entries: Mapping[TableName, Entry]) -> None:
-    """Check that a view to be made does not read itself, through others neither; one with AI calls may not mention it.
+    """Check that a new view does not read itself directly or indirectly; a view with AI calls must not mention itself.
 
     Raises:
-        SqlError: it does.
+        SqlError: the view reads or mentions itself.
     """
     after = {**entries, view.name: view}
     kept = {name: entry for name, entry in after.items() if entry.kind == "ai_view"}

@@ -1,4 +1,4 @@
-"""The `flightllm` command: start a server, ask it, look inside it.
+"""The `flightllm` command: start a server, query it, inspect it.
 
 Imports: access, catalog, client, common, config, convert, demo, errors, flight, flightllm, functions, kvcache, llm,
 log, model, router, server, session, sql, storage.
@@ -57,9 +57,9 @@ def main(context: click.Context) -> None:
     flightllm demo                                   see it work on sample tables
     flightllm init                                   choose a model
     flightllm serve movies.parquet                   start a server
-    flightllm query "SELECT count(*) FROM movies"    ask it
-    flightllm                                        ask it from a prompt
-    flightllm tickets.csv                            ask a file from a prompt
+    flightllm query "SELECT count(*) FROM movies"    query it
+    flightllm                                        query it from a prompt
+    flightllm tickets.csv                            query a file from a prompt
     flightllm doctor                                 find out what is missing
     """
     if context.invoked_subcommand is not None:
@@ -72,4 +72,4 @@ def main(context: click.Context) -> None:
 
 for command in COMMANDS:
     main.add_command(command)
-main.add_command(cancel, "kill")  # what other servers call it
+main.add_command(cancel, "kill")  # the name in other servers

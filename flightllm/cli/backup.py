@@ -14,8 +14,8 @@ from flightllm.config import Config
 def backup(config_file: Path | None, destination: Path) -> None:
     """Copy the data folder to DESTINATION, which must not exist.
 
-    Tables, users, answers and indexes are copied, while the server runs or not. A copy never has half of a change. To
-    restore, stop the server and put the copy in the data folder's place.
+    The copy has tables, users, answers and indexes, whether the server runs or not. It never has half of a change. To
+    restore it, stop the server and replace the data folder by the copy.
 
     \b
     flightllm backup /backups/2026-11-22
@@ -27,4 +27,4 @@ def backup(config_file: Path | None, destination: Path) -> None:
     damaged = back_up(folder, destination.expanduser().absolute())
     click.echo(f"copied {folder} to {destination}")
     if damaged:
-        raise Failure(f"complete, but these files were damaged or missing before: {', '.join(damaged)}")
+        raise Failure(f"the copy is complete, but these files were already damaged or missing: {', '.join(damaged)}")

@@ -1,4 +1,4 @@
-"""`flightllm cluster`: look at the replicas of a server's engine."""
+"""`flightllm cluster`: show the replicas of a server's engine."""
 
 import click
 from rich.table import Table
@@ -15,7 +15,7 @@ _LEFT = ("replica", "state")
 
 @click.group()
 def cluster() -> None:
-    """Look at the replicas of a server's engine."""
+    """Show the replicas of a server's engine."""
 
 
 @cluster.command()
@@ -23,8 +23,9 @@ def cluster() -> None:
 def status(server: Server) -> None:
     """Show each replica.
 
-    Whether it is up, what it has to do, and how much of its prompts its prefix cache served. With users, for admins
-    only. A cache with * is known by its engine's events, another one estimated.
+    It shows whether the replica is up, its load, and how much of its prompts its prefix cache served. On a server with
+    users, only admins can see it. A * marks a cache whose content is known from the engine's events; without *, it is
+    estimated.
     """
     with connect(server) as client:
         rows = _rows(client, _REPLICAS)

@@ -1,4 +1,4 @@
-"""What several commands share: options, one-line errors and the connection to a server."""
+"""Code that several commands share: options, one-line errors and the connection to a server."""
 
 import os
 import sys
@@ -18,27 +18,27 @@ from flightllm.errors import ConfigError, FlightLLMError, SqlError
 DEFAULT_URI = "grpc://127.0.0.1:31337"
 PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
 ASK_ABOVE = 1.0
-"""Dollars from which a person is asked, where nothing else is said."""
+"""Predicted cost in dollars above which the command asks before it runs a statement, by default."""
 
 
 class Failure(click.ClickException):
-    """An error of ours on its way to the terminal: one line, exit code 1."""
+    """An error of ours, shown on the terminal: one line, exit code 1."""
 
     def show(self, file: Any = None) -> None:
-        """Print the message after `error: `, on standard error unless told otherwise."""
+        """Print the message after `error: `, by default on standard error."""
         click.echo(f"error: {printable(' '.join(self.format_message().split()))}", file=file, err=file is None)
 
 
 def printable(text: str) -> str:
-    """Return a text of somebody else as the terminal can show it: a space for each character that could drive it."""
+    """Return a foreign text that is safe for the terminal: control characters become spaces."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands may raise `FlightLLMError`: the user sees its message, never a traceback."""
+    """A group whose commands can raise `FlightLLMError`: the user sees the message, never a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; map errors of ours, and those about a file, to `Failure`."""
+        """Run the command; turn our errors, and errors about a file, into `Failure`."""
         try:
             return super().invoke(ctx)
         except FlightLLMError as error:
@@ -54,7 +54,7 @@ def _fail(message: str, error: Exception) -> NoReturn:
 
 
 class TableParameter(click.ParamType[tuple[str, Path | str]]):
-    """`NAME=PATH`, as a pair; an address such as `s3://…` stays a text."""
+    """An option `NAME=PATH`, read as a pair; an address such as `s3://…` stays a text."""
 
     name = "NAME=PATH"
 
@@ -67,7 +67,7 @@ class TableParameter(click.ParamType[tuple[str, Path | str]]):
 
 
 class SettingParameter(click.ParamType[tuple[str, str]]):
-    """`NAME=VALUE`, as a pair."""
+    """An option `NAME=VALUE`, read as a pair."""
 
     name = "NAME=VALUE"
 
@@ -80,12 +80,12 @@ class SettingParameter(click.ParamType[tuple[str, str]]):
 
 
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that make a `Config`; see `load_config`."""
+    """Add the options that define a `Config`; see `load_config`."""
     options = [
         click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
                      help="TOML file; or default, gpu, cluster, ray, container for a shipped one."),
-        click.option("--engine", type=click.Choice(ENGINES), help="Inference engine, over the file's."),
-        click.option("--model", help="Model name or folder, over the file's."),
+        click.option("--engine", type=click.Choice(ENGINES), help="Inference engine; overrides the file."),
+        click.option("--model", help="Model name or folder; overrides the file."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -94,7 +94,7 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Sources that a command opens without a server, as they were given, and the configuration for them."""
+    """Sources that a command opens without a server, as the user gave them, and the configuration for them."""
 
     sources: tuple[str, ...] = ()
     config_file: Path | None = None
@@ -102,19 +102,21 @@ class Files:
     model: str | None = None
 
     def check(self) -> None:
-        """Check that nothing configures a server of its own where another one is asked.
+        """Check that no option configures a server here while the command queries another server.
 
         Raises:
-            UsageError: there are no sources, and yet a configuration.
+            UsageError: there is a configuration but there are no sources.
         """
         if not self.sources and (self.config_file or self.engine or self.model):
-            raise click.UsageError("--config, --engine and --model are for --open: a server has its own.")
+            raise click.UsageError(
+                "--config, --engine and --model work only with --open: a running server has its own."
+            )
 
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that ask files without a server, passed on as `files`, and those about costly statements.
+    """Add the options for files without a server, passed on as `files`, and the options about costly statements.
 
-    The command gets `ask_above`: the dollars from which a person is asked, None for never.
+    The command gets `ask_above`: the predicted dollars above which it asks the user, or None for never.
     """
 
     @wraps(command)
@@ -137,12 +139,12 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="On a terminal, ask before a statement that is predicted to cost more."),
     ]  # fmt: skip
     opened = click.option("--open", "sources", multiple=True, metavar="FILE|FOLDER|URL",
-                          help="Ask files without a server; each becomes a table of its name. Repeatable.")  # fmt: skip
+                          help="Query files without a server; each becomes a table. Repeatable.")  # fmt: skip
     return opened(config_options(dear[0](dear[1](with_files))))
 
 
 def data_folder_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option that says whose data folder a command works on, of this machine's server."""
+    """Add the option that names the data folder of this machine's server."""
     return click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
                         help="The server's TOML file, which can name its data folder.")(command)  # fmt: skip
 
@@ -154,15 +156,15 @@ def load_config(
     listen: str | None = None,
     tables: Sequence[tuple[str, TablePlace]] = (),
 ) -> Config:
-    """Read the configuration that `config_options` name; `tables` are those of the command line.
+    """Read the configuration that `config_options` define; `tables` come from the command line.
 
     Raises:
-        ConfigError: a setting is wrong, a table has no SQL name, or two have the same.
+        ConfigError: a setting is wrong, a table's name is not valid in SQL, or two tables have the same name.
     """
     given: dict[str, TablePlace] = {}
     for name, path in tables:
         if name in given:
-            raise ConfigError(f"--table {name}={given[name]} and --table {name}={path}: give each a name of its own")
+            raise ConfigError(f"--table {name}={given[name]} and --table {name}={path}: give each table its own name")
         given[name] = path
     config = Config.load(config_file, listen=listen, engine=engine, model=model, tables=given)
     _check_names(list(config.tables))
@@ -170,7 +172,7 @@ def load_config(
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Raise `ConfigError` for a name that SQL cannot read, and for two that are one in SQL."""
+    """Raise `ConfigError` for a name that SQL cannot read, and for two names that are equal in SQL."""
     from flightllm.common.names import TableName, quoted
     from flightllm.sql.names import parse_name
 
@@ -180,7 +182,8 @@ def _check_names(names: Sequence[str]) -> None:
             table = parse_name(name)
         except SqlError as error:
             raise ConfigError(
-                f"{name!r} is no table name: write letters, digits and _, a letter first, or double quotes around it: "
+                f"{name!r} is not a table name: write letters, digits and _, a letter first, or use double quotes:"
+                f" "
                 f"--table '{quoted(name)}=PATH', or '{quoted(name)}' = \"PATH\" under [tables]"
             ) from error
         if table in seen:
@@ -190,25 +193,25 @@ def _check_names(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server that a command asks, and who asks it."""
+    """The server that a command queries, and the login for it."""
 
     uri: str
     token: str | None = None
     user: str | None = None
     tls_ca: Path | None = None
-    """The certificates to trust, where the system's do not include the server's."""
+    """The certificates to trust, where the system does not trust the server's certificate."""
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which server to ask, and pass them on as the argument `server`; see `connect`."""
+    """Add the options that name the server, and pass them on as the argument `server`; see `connect`."""
     uri = click.option(
-        "--uri", envvar="FLIGHTLLM_URI", default=DEFAULT_URI, show_default=True, show_envvar=True, help="Server to ask."
+        "--uri", envvar="FLIGHTLLM_URI", default=DEFAULT_URI, show_default=True, show_envvar=True, help="The server."
     )
     return login_options(command, uri)
 
 
 def login_options(command: Callable[..., Any], uri: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say who asks, beside `uri`, the one that says which server; see `server_options`."""
+    """Add the login options besides `uri`, the option that names the server; see `server_options`."""
 
     @wraps(command)
     def with_server(
@@ -219,7 +222,7 @@ def login_options(command: Callable[..., Any], uri: Callable[..., Any]) -> Calla
     options = [
         uri,
         click.option("--user", envvar="FLIGHTLLM_USER", show_envvar=True,
-                     help=f"Who asks; the password is asked for, or read from {PASSWORD}."),
+                     help=f"User name; the password is read from {PASSWORD} or the terminal."),
         click.option("--token", envvar="FLIGHTLLM_TOKEN", show_envvar=True, help="Bearer token, in place of a user."),
         click.option("--tls-ca", envvar="FLIGHTLLM_TLS_CA", show_envvar=True, metavar="FILE",
                      type=click.Path(path_type=Path), help="Certificates to trust (PEM), for grpc+tls://."),
@@ -231,8 +234,8 @@ def login_options(command: Callable[..., Any], uri: Callable[..., Any]) -> Calla
 
 @contextmanager
 def connect(server: Server, settings: Mapping[str, str] | None = None) -> Iterator[Client]:
-    """Open a client that says who asks, and sends the per-call settings."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # else gRPC writes its own lines beside our messages
+    """Open a client with the login and the per-call settings."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # otherwise gRPC prints its own lines between our messages
     headers = {f"x-flightllm-{name}": value for name, value in (settings or {}).items()}
     if server.token and not server.user:
         headers["authorization"] = f"Bearer {server.token}"
@@ -242,12 +245,12 @@ def connect(server: Server, settings: Mapping[str, str] | None = None) -> Iterat
 
 
 def read_login(user: str | None) -> tuple[str, str] | None:
-    """Return a user with its password, from the environment or else from who sits here; None without a user."""
+    """Return the user with the password, from the environment or the terminal; no user: None."""
     if not user:
         return None
     password = os.environ.get(PASSWORD)
     if password is None:
         if not sys.stdin.isatty():
-            raise click.UsageError(f"give the password of {user} in {PASSWORD}.")
+            raise click.UsageError(f"give the password of {user} in the environment variable {PASSWORD}.")
         password = click.prompt(f"Password of {user}", hide_input=True, err=True)
     return user, str(password)

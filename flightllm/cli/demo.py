@@ -23,14 +23,14 @@ _MODEL = (
 
 
 @click.command()
-@click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True, help="Who answers.")
+@click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True, help="Inference engine.")
 @click.option("--model", help="Model of that engine; the demo model by default.")
 @click.option("--keep", is_flag=True, help="Leave the server running until Ctrl-C.")
 def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 -- click passes it by name
     """See it work: AI queries on sample tables.
 
-    Starts a server of its own and asks it through the ADBC client. Shows SQL, rows, how many answers are right, and
-    what each query cost.
+    It starts a separate server and queries it through the ADBC client. It shows SQL, rows, how many answers are right,
+    and the cost of each query.
 
     \b
     flightllm demo
@@ -58,9 +58,9 @@ def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 --
 
 
 def _tour(uri: str, console: Console, afterwards: contextlib.ExitStack) -> None:
-    """Run the tour in a thread of its own, which is given some seconds to end once the server has.
+    """Run the tour in a separate thread, which gets some seconds to end after the server has ended.
 
-    The driver holds signals back while it waits; this thread sees them at once.
+    The driver blocks signals while it waits; the main thread sees them at once.
     """
     done: Future[None] = Future()
     thread = Thread(target=_run, args=(uri, console, done), daemon=True)
@@ -73,21 +73,21 @@ def _tour(uri: str, console: Console, afterwards: contextlib.ExitStack) -> None:
 
 
 def _run(uri: str, console: Console, done: Future[None]) -> None:
-    """Run the tour; the driver's errors become ours here."""
+    """Run the tour and turn the driver's errors into ours."""
     from flightllm.cli.demo_tour import run_tour
 
     try:
         run_tour(uri, console)
     except adbc_driver_manager.Error as error:
         done.set_exception(EngineError(f"a query of the tour failed: {error}"))
-    except BaseException as error:  # noqa: BLE001 -- whatever it is, the waiting thread raises it
+    except BaseException as error:  # noqa: BLE001 -- the waiting thread raises the error
         done.set_exception(error)
     else:
         done.set_result(None)
 
 
 def _wait(process: subprocess.Popen[str]) -> None:
-    """Wait for the server to end; a signal that another thread takes is seen at the next look."""
+    """Wait for the server to end; if another thread takes a signal, this thread sees it at the next poll."""
     with contextlib.suppress(KeyboardInterrupt):
         while process.poll() is None:
             time.sleep(_LOOK_SECONDS)

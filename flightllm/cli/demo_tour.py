@@ -1,4 +1,4 @@
-"""The tour of `flightllm demo`: AI queries over ADBC, how many answers are right, and what each query cost."""
+"""The tour of `flightllm demo`: AI queries over ADBC, how many answers are right, and the cost of each query."""
 
 import json
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ from flightllm.llm.offers import offers
 
 _SHOWN_ROWS = 6
 _WIDTH = 88
-"""Characters of a cell: a sentence stays whole."""
+"""Characters of a cell: enough for a whole sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One query of the tour, and how its answers are checked."""
+    """One query of the tour, and the check of its answers."""
 
     title: str
     sql: str
     checked: str
-    """What an answer is compared with."""
+    """The known value that an answer is compared with."""
     check: str
-    """Counts rows and right answers. It makes the query's calls again, whose answers are known by then."""
+    """Counts rows and right answers. It makes the same calls as the query, so their answers are in the cache."""
 
 
 STOPS = (
@@ -55,7 +55,7 @@ ai_classify(body, ['billing', 'shipping', 'defect', 'account', 'question']) AS a
 FROM tickets WHERE status = 'open')""",
     ),
     Stop(
-        "Score by group: an average over the model's ratings, beside that of the customers' stars",
+        "Score by group: an average over the model's ratings, beside the average of the customers' stars",
         """SELECT p.category, count(*) AS reviews, round(avg(r.overall), 1) AS stars,
        round(avg(ai_score('How satisfied is the customer?', r.review_text, low => 1, high => 5)), 1) AS score
 FROM product_reviews r JOIN products p USING (product_id)
@@ -93,7 +93,7 @@ WHERE m.movie_id BETWEEN 2 AND 6 AND (r.review_score < 2 OR r.review_score > 4) 
 COMPARED = """SELECT t.ticket_id, ai_classify(t.body, ['billing', 'shipping', 'defect', 'account', 'question']) AS about
 FROM tickets t JOIN products p USING (product_id)
 WHERE p.category = 'Kitchen' AND ai_filter('Does the customer wait for a parcel?', t.body) ORDER BY 1"""
-"""A query that the optimizer makes much cheaper, as its join leaves few rows."""
+"""A query that the optimizer makes much cheaper, because its join leaves few rows."""
 
 _COST = """
 SELECT sql, calls, distinct_prompts, cache_hits, prompt_tokens, cached_tokens, completion_tokens, failed_rows, seconds
@@ -103,7 +103,7 @@ FROM system.queries WHERE status <> 'running' ORDER BY started_at DESC LIMIT 10
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a run of a query costs, as forecast or as measured."""
+    """The cost of a run of a query, predicted or measured."""
 
     name: str
     calls: int
@@ -113,7 +113,7 @@ class Figures:
 
 
 def run_tour(uri: str, console: Console) -> None:
-    """Run every stop's query against the server at `uri`; print SQL, rows, how many are right, and the cost."""
+    """Run each query of the tour on the server at `uri`; print SQL, rows, the number of right answers, and the cost."""
     with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
         for number, stop in enumerate(STOPS, 1):
             _announce(console, number, stop.title, stop.sql)
@@ -122,12 +122,12 @@ def run_tour(uri: str, console: Console) -> None:
             console.print(Text(cost_line(_cost(cursor, stop.sql)), style="green"), soft_wrap=True)
             [(rows, right)] = rows_of(_ask(cursor, console, stop.check).to_batches())
             console.print(Text(agreement_line(rows, right, stop.checked), style="green"), soft_wrap=True)
-        _announce(console, len(STOPS) + 1, "Optimizer: what it leaves out, and what EXPLAIN said before", COMPARED)
+        _announce(console, len(STOPS) + 1, "Optimizer: the calls that it saves, and EXPLAIN's prediction", COMPARED)
         put(console, Padding(comparison(compare(cursor)), (0, 2)))
 
 
 def compare(cursor: Any) -> list[Figures]:
-    """Run one query with the optimizer off and on, each without answers of earlier runs, and forecast the latter."""
+    """Run one query with the optimizer off and on, without cached answers; also predict the second run."""
     cursor.execute("SET flightllm.cache = 'off'")
     figures = []
     for switch in ("off", "on"):
@@ -146,7 +146,7 @@ def compare(cursor: Any) -> list[Figures]:
 
 
 def comparison(figures: list[Figures]) -> Table:
-    """Lay figures out below each other, and last how many times less the last of them are than the first."""
+    """Put the figures below each other, and then how many times smaller the last figures are than the first."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for name in ("", "model calls", "prompt tokens", "of them computed", "seconds"):
         table.add_column(name, justify="right" if name else "left")
@@ -165,16 +165,16 @@ def comparison(figures: list[Figures]) -> Table:
 
 
 def agreement_line(rows: int, right: int, known: str) -> str:
-    """Say in one line how many answers agree with what is known."""
+    """Return a line that says how many answers agree with the known values."""
     share = f" ({right / rows:.0%})" if rows else ""
     return f"  {right:,} of {rows:,} answers are right{share}, checked against {known}"
 
 
 def cost_line(cost: Mapping[str, Any]) -> str:
-    """Say in one line what a row of `system.queries` cost."""
+    """Return a line with the cost in a row of `system.queries`."""
     prompt, cached = cost["prompt_tokens"], cost["cached_tokens"]
     share = f" ({cached / prompt:.0%})" if prompt else ""
-    known = f", {cost['cache_hits']:,} answers known already" if cost["cache_hits"] else ""
+    known = f", {cost['cache_hits']:,} answers from the cache" if cost["cache_hits"] else ""
     failed = f", {cost['failed_rows']:,} rows without a usable answer" if cost["failed_rows"] else ""
     return (
         f"  {cost['calls']:,} model calls, as equal prompts are asked once{known}; "
@@ -196,14 +196,14 @@ def _ask(cursor: Any, console: Console, sql: str) -> pa.Table:
 
 
 def _cost(cursor: Any, sql: str) -> dict[str, Any]:
-    """Return what the latest run of a query cost."""
+    """Return the cost of the latest run of a query."""
     cursor.execute(_COST)
     found: dict[str, Any] = next(one for one in cursor.fetch_arrow_table().to_pylist() if one["sql"] == sql)
     return found
 
 
 def _forecast(cursor: Any) -> Figures:
-    """Return what EXPLAIN expects of the compared query; it calls no model."""
+    """Return EXPLAIN's prediction for the compared query; it calls no model."""
     cursor.execute(f"EXPLAIN (FORMAT JSON) {COMPARED}")
     [[text]] = cursor.fetchall()
     total = json.loads(text)["total"]["predicted"]
@@ -231,8 +231,8 @@ def connecting(uri: str) -> str:
 
 
 def own_model() -> str:
-    """Return how to ask a real model about a file of one's own; a key or Ollama that is here is named, never used."""
+    """Return how to ask a real model about the user's file; it names a key or Ollama found here, without using it."""
     found = offers()
-    told = f"{found[0].why}. The demo did not use it." if found else "A real model reads a file of your own."
+    told = f"{found[0].why}. The demo did not use it." if found else "A real model can answer about your own file."
     commands = "  flightllm init\n  flightllm serve --config flightllm.toml FILE.csv"
     return f"{told} Choose a model, then serve your file:\n{commands}"

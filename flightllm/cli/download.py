@@ -26,13 +26,13 @@ from flightllm.llm.secrets import shown_address
 MOST_BYTES = 4 << 30
 _MOST_SECONDS = 1_800.0
 _WAIT_SECONDS = 30.0
-"""Without a byte."""
+"""The longest wait for the next byte."""
 _CHUNK = 1 << 20
 _ADDRESS = re.compile(r"[a-z]+://[^\s'\"]+", re.IGNORECASE)
-_THERE = "{}: {} is there already: name that file, or move it away to download anew"
-_BY_ANOTHER = "{}: download it by another program, and name the file"
+_THERE = "{}: the file {} exists: name that file, or move it away to download it again"
+_BY_ANOTHER = "{}: download it with another program, and name the file"
 _START = 20
-"""Bytes that show whether it is a web page."""
+"""Bytes at the start of a file that show whether it is a web page."""
 _HTML = (b"<!doctype html", b"<html")
 _ENDINGS = {
     "text/csv": ".csv",
@@ -42,18 +42,19 @@ _ENDINGS = {
     "application/vnd.apache.parquet": ".parquet",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
 }
-"""What a name without an ending gets, by the type that the other server tells."""
+"""The ending to add to a name without an ending, by the content type in the response."""
 
 
 def download(address: str, folder: Path, note: Callable[[str], None], most_bytes: int = MOST_BYTES) -> Path:
-    """Download a file into a folder, under its own name, and return its path; `note` is told of it.
+    """Download a file into a folder under its own name and return its path; `note` gets messages about it.
 
-    A file that came from this address before is replaced if there is a newer version, and used as it is if there is
-    none or the download fails.
+    If a file came from this address before, a newer version replaces it. If there is no newer version, or the download
+    fails, that file is used unchanged.
 
     Raises:
-        ConfigError: the address is wrong, answers with an error or a web page, or gives too much; or another file of
-            this name is there already; or it cannot be written. No error shows a secret of the address.
+        ConfigError: the address is wrong; or it returns an error, a web page or too many bytes; or another file has
+        this
+            name; or the file cannot be written. No error shows a secret of the address.
     """
     shown = shown_address(address)
     earlier = find_earlier(address, folder)
@@ -62,19 +63,19 @@ def download(address: str, folder: Path, note: Callable[[str], None], most_bytes
     except ConfigError as error:
         if earlier is None:
             raise
-        note(f"{error}; the file that was downloaded before is used, {earlier.path}")
+        note(f"{error}; using the file that was downloaded before, {earlier.path}")
         return earlier.path
     if path is None and earlier is not None:
         note(f"{shown} has no newer version than {earlier.path}, which was downloaded before")
         return earlier.path
     if path is None:
-        raise ConfigError(f"{shown} cannot be downloaded: its server tells of no change to a file that nobody has")
-    note(f"{shown} is downloaded to {path}, {path.stat().st_size:,} bytes")
+        raise ConfigError(f"{shown} cannot be downloaded: its server answers 304 (not modified), but no file is there")
+    note(f"{shown} was downloaded to {path}, {path.stat().st_size:,} bytes")
     return path
 
 
 def _fetched(address: str, folder: Path, earlier: Earlier | None, most_bytes: int) -> Path | None:
-    """Return the file that an address gives, or None where it is still the earlier one."""
+    """Return the downloaded file, or None where the earlier file is still current."""
     shown = shown_address(address)
     try:
         request = _request(address, {} if earlier is None else earlier.headers)
@@ -103,10 +104,10 @@ def _remember(address: str, path: Path, answer: HTTPResponse) -> None:
 
 
 def _request(address: str, version: Mapping[str, str]) -> urllib.request.Request:
-    """Return a request; a user and a password in its address become a header, which redirects do not get."""
+    """Return a request; the address's user and password become a header, which is not sent on to redirects."""
     parts = urlsplit(address)
     user, at, host = parts.netloc.rpartition("@")
-    request = urllib.request.Request(  # noqa: S310 - the caller looked
+    request = urllib.request.Request(  # noqa: S310 - the caller checked the scheme
         parts._replace(netloc=host, fragment="").geturl(),
         headers={"Accept-Encoding": "identity", "User-Agent": "flightllm", **version},
     )
@@ -118,15 +119,15 @@ def _request(address: str, version: Mapping[str, str]) -> urllib.request.Request
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of a failure; http.client's own words on a wrong address can hold the address's password."""
+    """Return the reason of a failure; http.client's own text about a wrong address can contain the password."""
     reason = getattr(error, "reason", None) or error
     if isinstance(reason, InvalidURL | ValueError) and not isinstance(reason, OSError):
-        return "the address, or the one that it leads to, is wrong"
+        return "the address, or an address that it redirects to, is not valid"
     return _ADDRESS.sub(lambda found: shown_address(found[0]), str(reason))
 
 
 def _name(address: str, kind: str, shown: str) -> str:
-    """Return the name for a file: the last part of its address, with an ending that says what it is."""
+    """Return the file name: the last part of the address, with an ending that shows the format."""
     if kind == "text/html":
         raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
     name = PurePosixPath(unquote(urlsplit(address).path)).name.lstrip(".") or "download"
@@ -134,12 +135,12 @@ def _name(address: str, kind: str, shown: str) -> str:
     if not readable(Path(name)):
         name += _ENDINGS.get(kind, "")
     if not readable(Path(name)):
-        raise ConfigError(f"{shown}: its name does not end like that of a table, and its type {kind} is no table's")
+        raise ConfigError(f"{shown}: neither the ending of its name nor its type {kind} is one of a table file")
     return name
 
 
 def _write(answer: HTTPResponse, path: Path, shown: str, most_bytes: int, *, replaces: bool) -> None:
-    """Write a response to a file, which has its name once it is whole; only `replaces` writes over another file."""
+    """Write a response to a file, which gets its name once it is complete; only `replaces` overwrites a file."""
     beside = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
         _check_space(answer.length or 0, path.parent, shown, most_bytes)
@@ -150,7 +151,7 @@ def _write(answer: HTTPResponse, path: Path, shown: str, most_bytes: int, *, rep
             beside.replace(path)
         else:
             _link(beside, path)
-    except FileExistsError as error:  # made by somebody while this one came
+    except FileExistsError as error:  # another program made the file during the download
         raise ConfigError(_THERE.format(shown, path)) from error
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
@@ -171,32 +172,32 @@ def _link(beside: Path, path: Path) -> None:
 
 
 class _AsItComes(io.RawIOBase):
-    """A response that gives the bytes that it has, to a reader that would wait for as many as it asks for."""
+    """A response as a reader that returns available bytes at once, instead of waiting for the requested number."""
 
     def __init__(self, answer: HTTPResponse) -> None:
         self._answer = answer
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return at most so many bytes; none at the end."""
+        """Return at most `size` bytes; an empty result at the end."""
         return self._answer.read1(size)
 
 
 def _unpacked(answer: HTTPResponse, path: Path, shown: str) -> HTTPResponse | gzip.GzipFile:
-    """Return a response as the file was before its server packed it, which some do without being asked.
+    """Return a response without the compression of the transfer, which some servers apply without a request.
 
     Raises:
-        ConfigError: it is packed in another way than gzip.
+        ConfigError: the compression is not gzip.
     """
     way = answer.headers.get("Content-Encoding", "").strip().lower()
-    if way in {"", "identity"} or ("gzip" in way and path.suffix.lower() == ".gz"):  # the file itself is packed
+    if way in {"", "identity"} or ("gzip" in way and path.suffix.lower() == ".gz"):  # the file itself is compressed
         return answer
     if way in {"gzip", "x-gzip"}:
         return gzip.GzipFile(fileobj=_AsItComes(answer), mode="rb")
-    raise ConfigError(_BY_ANOTHER.format(f"{shown} comes packed as {way!r}"))
+    raise ConfigError(_BY_ANOTHER.format(f"{shown} is sent with the compression {way!r}"))
 
 
 def _check_space(size: int, folder: Path, shown: str, most_bytes: int) -> None:
-    """Check the size that the other server tells before anything is read."""
+    """Check the size in the response's header before any byte is read."""
     if size > most_bytes:
         raise ConfigError(_BY_ANOTHER.format(f"{shown} is larger than {most_bytes:,} bytes"))
     free = disk_usage(folder).free
@@ -207,14 +208,15 @@ def _check_space(size: int, folder: Path, shown: str, most_bytes: int) -> None:
 def _chunks(
     answer: HTTPResponse, unpacked: HTTPResponse | gzip.GzipFile, shown: str, most_bytes: int
 ) -> Iterator[bytes]:
-    """Yield the bytes of the file, unpacked, up to the limits.
+    """Yield the uncompressed bytes of the file, up to the limits.
 
     Raises:
-        ConfigError: the file is a web page, too large, too slow or not whole; an OSError is always one of writing.
+        ConfigError: the file is a web page, too large, too slow or incomplete. Reading never raises an OSError, so the
+            caller knows that an OSError comes from writing.
     """
     ends, size, start = time.monotonic() + _MOST_SECONDS, 0, b""
     try:
-        while chunk := unpacked.read1(_CHUNK):  # at once: a slow server takes long for a whole chunk
+        while chunk := unpacked.read1(_CHUNK):  # read1 returns at once; a slow server would take long for a whole chunk
             if len(start) < _START:
                 start = (start + chunk[:_START]).lstrip()
                 if start.lower().startswith(_HTML):
@@ -226,8 +228,8 @@ def _chunks(
                 raise ConfigError(_BY_ANOTHER.format(f"{shown} takes more than {_MOST_SECONDS:,.0f} seconds"))
             yield chunk
     except EOFError as error:
-        raise ConfigError(f"{shown} broke off before its end: try again") from error
+        raise ConfigError(f"{shown} ended too early: try again") from error
     except (HTTPException, OSError, zlib.error) as error:
         raise ConfigError(f"{shown} cannot be downloaded: {_reason(error)}") from error
     if answer.length:
-        raise ConfigError(f"{shown} broke off {answer.length:,} bytes before its end: try again")
+        raise ConfigError(f"{shown} ended {answer.length:,} bytes too early: try again")

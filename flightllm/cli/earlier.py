@@ -1,4 +1,4 @@
-"""The file that an earlier start downloaded from an address: a server can start again with that file."""
+"""The file that an earlier start downloaded from an address, so that a server can start again with that file."""
 
 import json
 from dataclasses import dataclass
@@ -10,32 +10,32 @@ from flightllm.common.atomic_files import write_atomically
 from flightllm.llm.secrets import shown_address
 
 _ROUNDS = 100_000
-"""The address can hold a password, which must not be guessed from a record."""
+"""Rounds of hashing: the address can contain a password, which must not be guessable from the record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A file of this folder that came from the address, and that nobody has changed since."""
+    """A file in this folder that was downloaded from the address and is unchanged since."""
 
     path: Path
     headers: dict[str, str]
-    """Headers that ask for a newer version alone; empty where the other server told no version."""
+    """Headers that request only a newer version; empty where the other server sent no version."""
 
 
 def find_earlier(address: str, folder: Path) -> Earlier | None:
-    """Return the file of an earlier start; None without one, or if somebody changed or removed the file."""
+    """Return the file of an earlier start; None if it has no record, or was changed or removed."""
     try:
         record = json.loads(_record(address, folder).read_text(encoding="utf-8"))
         path = folder / Path(record["name"]).name
         if record["address"] != _proof(address, bytes.fromhex(record["salt"])) or record["state"] != _state(path):
             return None
         return Earlier(path, {str(name): str(value) for name, value in record["headers"].items()})
-    except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):  # no record of ours
+    except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):  # not our record
         return None
 
 
 def remember(address: str, path: Path, etag: str | None, modified: str | None) -> None:
-    """Write beside a downloaded file where it came from, without any secret of the address.
+    """Write, beside a downloaded file, a record of its address without the address's secrets.
 
     Raises:
         OSError: the record cannot be written.
@@ -61,6 +61,6 @@ def _proof(address: str, salt: bytes) -> str:
 
 
 def _state(path: Path) -> list[int]:
-    """Return the size of a file and the time of its last change, by which a new content shows."""
+    """Return a file's size and modification time, which show changes of its content."""
     found = path.stat()
     return [found.st_size, found.st_mtime_ns]

@@ -1,11 +1,11 @@
-"""What one check of `flightllm doctor` found."""
+"""The result of one check of `flightllm doctor`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one check: `fix` says what to do where something is wrong; without `ok` it is broken."""
+    """The result of one check: `fix` says what to do if something is wrong; with `ok` false, it must be fixed."""
 
     what: str
     detail: str

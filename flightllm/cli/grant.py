@@ -1,4 +1,4 @@
-"""`flightllm grant` and `flightllm revoke`: the SQL statements of these names, as commands."""
+"""`flightllm grant` and `flightllm revoke`: the SQL statements GRANT and REVOKE as commands."""
 
 import click
 
@@ -12,7 +12,7 @@ _WORDS = {"ignore_unknown_options": True}
 @server_options
 @click.argument("words", nargs=-1, metavar="SELECT ON TABLE NAME TO USER")
 def grant(server: Server, words: tuple[str, ...]) -> None:
-    """Grant a privilege, or list what is granted.
+    """Grant a privilege, or list the grants.
 
     \b
     flightllm grant SELECT ON SCHEMA public TO analysts
@@ -29,7 +29,7 @@ def grant(server: Server, words: tuple[str, ...]) -> None:
 @server_options
 @click.argument("words", nargs=-1, required=True, metavar="SELECT ON TABLE NAME FROM USER")
 def revoke(server: Server, words: tuple[str, ...]) -> None:
-    """Take a privilege back."""
+    """Revoke a privilege."""
     _update(server, "REVOKE", words)
 
 

@@ -26,7 +26,7 @@ def index() -> None:
 @index.command("list")
 @server_options
 def list_(server: Server) -> None:
-    """List the indexes, and whether their tables have changed since they were built."""
+    """List the indexes, and whether their tables have changed since."""
     print_query(server, _LIST)
 
 
@@ -35,7 +35,9 @@ def list_(server: Server) -> None:
 @click.option(
     "--option", "-o", "options", multiple=True, metavar="NAME=VALUE", help="type=ivf, metric=l2, … Repeatable."
 )
-@click.option("--replace", "verb", flag_value="CREATE OR REPLACE", default="CREATE", help="Replace one of this name.")
+@click.option(
+    "--replace", "verb", flag_value="CREATE OR REPLACE", default="CREATE", help="Replace an index of this name."
+)
 @click.argument("name")
 @click.argument("column", metavar="TABLE(COLUMN)")
 def create(server: Server, options: tuple[str, ...], verb: str, name: str, column: str) -> None:
@@ -71,7 +73,7 @@ def drop(server: Server, name: str) -> None:
 
 
 def _update(server: Server, statement: str, name: str) -> None:
-    """Run a statement and print what became of the index."""
+    """Run a statement and print the index's new state."""
     with connect(server) as client, progress_bar(client):
         client.query(statement)
     print_query(server, f"{_LIST} WHERE name = '{_escaped(name)}'")

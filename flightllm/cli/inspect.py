@@ -1,4 +1,4 @@
-"""`flightllm tables`, `functions`, `queries`, `cancel`: look into a server and stop what runs there."""
+"""`flightllm tables`, `functions`, `queries`, `cancel`: inspect a server and stop its queries."""
 
 from pathlib import Path
 from textwrap import fill
@@ -38,7 +38,7 @@ def tables(server: Server) -> None:
 def queries(server: Server, limit: int) -> None:
     """List the latest queries, newest first.
 
-    With the model calls of each, from the table system.queries.
+    It shows the model calls of each query, from the table system.queries.
     """
     print_query(server, _QUERIES.format(limit=limit), width=80)
 
@@ -49,7 +49,7 @@ def queries(server: Server, limit: int) -> None:
 def cancel(server: Server, query_id: str) -> None:
     """Stop a running query.
 
-    `flightllm queries` shows the ids. A query that has ended already is no error.
+    `flightllm queries` shows the ids. It is not an error if the query has already ended.
     """
     with connect(server) as client:
         status = client.cancel(query_id)
@@ -62,7 +62,7 @@ def cancel(server: Server, query_id: str) -> None:
 def functions(config_file: Path | None, engine: str | None, model: str | None) -> None:
     """List the AI functions.
 
-    The shipped ones and those in the folders that a configuration names; needs no server.
+    These are the shipped functions, and functions in the folders of a configuration. The command needs no server.
     """
     from flightllm.functions.base import COMMON_OPTIONS
     from flightllm.functions.registry import FunctionRegistry
@@ -80,7 +80,7 @@ def functions(config_file: Path | None, engine: str | None, model: str | None) -
 
 
 def _calls(function: AIFunction | ScalarFunction) -> tuple[str, str]:
-    """Return how a function is called, without the options that all have, and under which further names."""
+    """Return a function's usage without the options that all functions have, and its other names."""
     if isinstance(function, ScalarFunction):
         return function.signature(), ""
     own = ", ".join(f"{option.name} =>" for option in function.options if option.name not in function.positional(""))

@@ -1,4 +1,4 @@
-"""`flightllm kvstore`: serve a store of KV caches, and look into one."""
+"""`flightllm kvstore`: serve a store of KV caches, or inspect one."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def _store_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(cls=OneLineErrors)
 def kvstore() -> None:
-    """Serve a store of KV caches, and look into one.
+    """Serve a store of KV caches, or inspect one.
 
     \b
     flightllm kvstore serve --folder /data/kv --max-bytes 500000000000
@@ -37,18 +37,18 @@ def kvstore() -> None:
 
 @kvstore.command()
 @click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="TOML file whose [kvstore], [server] and [auth] hold here.")  # fmt: skip
-@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free one.")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Where the caches are kept.")
-@click.option("--max-bytes", type=click.IntRange(1), help="What is kept at most; the least recently used go first.")
+              help="TOML file with the sections [kvstore], [server] and [auth].")  # fmt: skip
+@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free port.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Folder of the caches.")
+@click.option("--max-bytes", type=click.IntRange(1), help="Bytes to store at most; evicts by least recent use.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
 def serve(
     config_file: Path | None, listen: str | None, folder: Path | None, max_bytes: int | None, *, insecure: bool
 ) -> None:
     """Serve a store of KV caches over Arrow Flight.
 
-    Prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. It has the token and
-    certificate that [server] names in the file, and asks for the users in its data folder.
+    It prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. It uses the token and
+    certificate of [server] in the file, and the users in its data folder.
     """
     from flightllm.server.kv_serve import serve as run
 
@@ -66,9 +66,9 @@ def serve(
 @kvstore.command()
 @_store_options
 def status(server: Server) -> None:
-    """Show what a store holds, by codec, and how often it had what it was asked for.
+    """Show the content of a store, by codec, and its hits and misses.
 
-    Without URI the one that FLIGHTLLM_KVSTORE_URI names, or else one on this machine.
+    Without URI, the command uses FLIGHTLLM_KVSTORE_URI, or else the store on this machine.
     """
     with _store(server) as store:
         told = store.status()
@@ -81,19 +81,19 @@ def status(server: Server) -> None:
 
 @kvstore.command()
 @_store_options
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(server: Server, *, yes: bool) -> None:
-    """Forget all that a store holds."""
+    """Delete the content of a store."""
     with _store(server) as store:
         held = store.status().chunks
         if not yes:
-            click.confirm(f"Forget the {held:,} chunks at {server.uri}? (--yes does not ask)", abort=True)
-        click.echo(f"forgot {store.clear():,} bitstreams")
+            click.confirm(f"Delete the {held:,} chunks at {server.uri}? (--yes skips this question)", abort=True)
+        click.echo(f"deleted {store.clear():,} bitstreams")
 
 
 @contextmanager
 def _store(server: Server) -> Iterator[FlightStore]:
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # else gRPC writes its own lines beside our messages
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # otherwise gRPC prints its own lines between our messages
     login = read_login(server.user)
     token = server.token if login is None else None
     with FlightStore(server.uri, token=token, login=login, tls_ca=server.tls_ca) as store:

@@ -1,4 +1,4 @@
-"""A server inside this command, for as long as it runs: `flightllm query --open FILE`."""
+"""A server inside a command, while the command runs: `flightllm query --open FILE`."""
 
 import tempfile
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterator[Server]:
-    """Give the server to ask: one of the files where there are any, else `server`; see `opened_server`.
+    """Yield the server to query: a new server for the files if there are files, else `server`; see `opened_server`.
 
     Raises:
-        UsageError: a configuration is given without files.
+        UsageError: there is a configuration but there are no files.
     """
     from flightllm.functions.registry import FunctionRegistry
 
@@ -42,13 +42,13 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
 def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
     """Serve the configuration's tables on a free port of this machine; yield the address.
 
-    Tables that a statement makes go with it. Answers of the model are kept where a server of this configuration keeps
-    them, so that nothing is asked twice. `sql` is the only statement that will come; None: any can come. A statement
-    without AI calls starts no model.
+    Tables that a statement creates are deleted at the end. Model answers go into the cache of a server with this
+    configuration, so that no prompt is answered twice. `sql` is the only statement that will come; None: any statement
+    can come. A statement without AI calls starts no model.
 
     Raises:
         ConfigError: a table or a setting is wrong.
-        FlightLLMError: the model that `sql` asks does not start, or its endpoint cannot answer.
+        FlightLLMError: the model for `sql` does not start, or its endpoint cannot answer.
     """
     from flightllm.flight.server import FlightSqlServer
 
@@ -59,7 +59,7 @@ def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
         cache = replace(config.cache, path=config.cache.path or config.data_folder / "answers.sqlite")
         own = replace(config, server=ServerConfig("127.0.0.1:0"), cache=cache, data_folder=folder)
         database = stack.enter_context(closing(_opened(own, config, sql)))
-        for note in database.notes:  # the log, whose level is error here, does not show them
+        for note in database.notes:  # the log does not show them, because its level is error here
             tell(note)
         server = FlightSqlServer(database, own.server, own.limits)
         stack.callback(server.drain, 0)
@@ -79,8 +79,8 @@ def _opened(own: Config, config: Config, sql: str | None) -> "Database":
     except FlightLLMError as error:
         if sql is not None:
             raise
-        database = Database.open(without, restarted=True)  # raises again where it is not the model
-        tell(f"no model: {' '.join(str(error).split())}. Statements without AI calls work")
+        database = Database.open(without, restarted=True)  # raises again if the model is not the cause
+        tell(f"no model: {' '.join(str(error).split())}. Statements without AI calls still work")
         return database
     if config.server.check_engine and sql is not None:
         try:

@@ -1,4 +1,4 @@
-"""The predicted cost of a statement, and the question before a costly one runs."""
+"""The predicted cost of a statement, and the question before a costly statement runs."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _QUERY = re.compile(r"\s*(?:select|with|insert|create|update|delete|merge|values
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Calls, tokens of prompts and answers, and dollars."""
+    """Predicted calls, tokens of prompts and answers, and dollars."""
 
     calls: int
     tokens: int
@@ -28,9 +28,9 @@ class Forecast:
 
 
 def forecast(client: Client, sql: str) -> Forecast | None:
-    """Return what EXPLAIN predicts of a statement; None where it calls no model or has no price.
+    """Return EXPLAIN's prediction for a statement; None where it calls no model or has no price.
 
-    Calls no model.
+    The prediction calls no model.
     """
     if not (_QUERY.match(sql) and _AI.search(sql)):
         return None
@@ -39,19 +39,19 @@ def forecast(client: Client, sql: str) -> Forecast | None:
         [plan] = [row["plan"] for batch in batches for row in batch.to_pylist()]
         found = json.loads(plan)["total"]["predicted"]
         price = found["price"]
-    except (FlightLLMError, KeyError, ValueError, TypeError):  # the statement itself says what is wrong
+    except (FlightLLMError, KeyError, ValueError, TypeError):  # running the statement reports the error
         return None
     tokens = int(found["prompt_tokens"]) + int(found["completion_tokens"])
     return None if price is None else Forecast(int(found["calls"]), tokens, float(price))
 
 
 def confirmed(client: Client, sql: str, above: float | None) -> bool:
-    """Tell whether a statement is to run: a person is asked where it is predicted to cost more than `above` dollars.
+    """Tell whether to run a statement; ask the user if its predicted cost is more than `above` dollars.
 
-    Nobody is asked where `above` is None. Ctrl-C at the question means no.
+    If `above` is None, it does not ask. Ctrl-C at the question means no.
 
     Raises:
-        Interrupted: Ctrl-C was pressed while the server predicted.
+        Interrupted: the user pressed Ctrl-C during the prediction.
     """
     if above is None:
         return True

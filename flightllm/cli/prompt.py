@@ -1,4 +1,4 @@
-"""What is typed at the shell's prompt: completed, kept in a history, and told where a statement ends."""
+"""The input at the shell's prompt: completion, history, and the detection of a statement's end."""
 
 from collections.abc import Iterable, Iterator
 
@@ -28,7 +28,7 @@ _KEYWORDS = (
 
 
 class Names(Completer):
-    """Completes words of SQL, AI functions, and names of tables and columns, as they were when last asked for."""
+    """Completes SQL keywords, AI functions, and the names of tables and columns as of the last refresh."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -36,7 +36,7 @@ class Names(Completer):
         self._words: list[tuple[str, str]] = []
 
     def refresh(self) -> None:
-        """Ask the server for its tables and columns; without an answer the former ones stay."""
+        """Ask the server for its tables and columns; if it does not answer, the old names stay."""
         try:
             _, batches = self._client.query(_NAMES)
             rows = [row for batch in batches for row in batch.to_pylist()]
@@ -48,7 +48,7 @@ class Names(Completer):
         self._words = [*columns.items(), *tables.items(), *functions.items()]
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Yield what the word before the cursor can become."""
+        """Yield the completions of the word before the cursor."""
         del complete_event
         word = document.get_word_before_cursor(pattern=None, WORD=True)
         word = word[max(word.rfind(mark) for mark in "(,=") + 1 :]
@@ -60,29 +60,29 @@ class Names(Completer):
 
 
 def _written(name: str) -> str:
-    """Return a column as SQL reads it: in quotes where it is not all lower case."""
+    """Return a column's name as SQL reads it: in quotes, unless it is all lower case."""
     return name if name.isidentifier() and name == name.lower() else quoted(name)
 
 
 def function_names() -> list[str]:
-    """Return the names of the AI functions that are shipped."""
+    """Return the names of the shipped AI functions."""
     from flightllm.functions.registry import FunctionRegistry
 
     return [function.name for function in FunctionRegistry.load(())]
 
 
 def statements(client: Client) -> Iterator[str]:
-    """Yield what is typed, until the end of input."""
+    """Yield the statements that the user types, until the end of input."""
     names = Names(client)
     session = _session(names)
     click.echo(r"FlightLLM: end statements with ;  \? shows help, \q leaves.")
-    for _ in client.query(f"{BOOKKEEPING}SELECT 1")[1]:  # says at once where no server answers
+    for _ in client.query(f"{BOOKKEEPING}SELECT 1")[1]:  # fails at once if no server answers
         pass
     while True:
         names.refresh()
         try:
             text = session.prompt("flightllm> ", prompt_continuation="........> ").strip()
-        except KeyboardInterrupt:  # drops what was typed
+        except KeyboardInterrupt:  # drops the typed text
             continue
         except EOFError:
             return
@@ -107,7 +107,7 @@ def _session(names: Names) -> "PromptSession[str]":
 
 
 def _keys() -> KeyBindings:
-    """Let Enter end what is whole, and begin a new line elsewhere."""
+    """Make Enter run a complete statement, and otherwise start a new line."""
     keys = KeyBindings()
     buffer_is_whole = Condition(_whole)
 
@@ -125,7 +125,7 @@ def _whole() -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Tell whether a text is to run: a command of the shell, nothing, or SQL whose last token is a semicolon."""
+    """Tell whether Enter runs a text: a shell command, an empty text, or SQL that ends with a semicolon."""
     from flightllm.sql.tokens import tokenize
 
     plain = text.strip()

@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.5
     "--format",
     "format_",
     type=click.Choice(["table", *WRITERS]),
-    help="[default: what the name of the output ends in, else table]",
+    help="[default: by the ending of the output's name, else table]",
 )
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to a file instead of standard output.")
 @click.option("--set", "settings", type=SettingParameter(), multiple=True, help="Setting for this query. Repeatable.")
@@ -52,8 +52,8 @@ def query(
 ) -> None:
     """Run SQL on a server, or on files.
 
-    `-` reads the SQL from standard input. Several statements, with a semicolon between them, run one after the other
-    in one session, until one fails. On a terminal, a bar shows the model calls while a query runs.
+    `-` reads the SQL from standard input. Several statements, separated by semicolons, run one after the other in one
+    session, until one fails. On a terminal, a bar shows the model calls while a query runs.
 
     \b
     flightllm query "SELECT title FROM movies WHERE ai_filter('About family? {movie_info}', movie_info)"
@@ -69,7 +69,7 @@ def query(
     if len(statements) < 2:
         statements = [text]
     elif output is not None or format_ == "parquet":
-        raise click.UsageError(f"A file takes the rows of one statement, and the text has {len(statements)}.")
+        raise click.UsageError(f"A file can hold the rows of only one statement, and the text has {len(statements)}.")
     with ExitStack() as stack:
         server = stack.enter_context(asked_server(files, server, text))
         client = stack.enter_context(connect(server, dict(settings)))
@@ -78,7 +78,7 @@ def query(
                 return
             interruptible(client, partial(run_text, client, one, format_, output))
     if _SETTING.match(statements[-1]):
-        click.echo("a setting holds for one session, here for this command alone: use --set key=value", err=True)
+        click.echo("a setting lasts for one session, which here is this command only: use --set key=value", err=True)
 
 
 def run_text(client: Client, text: str, format_: str, output: Path | None = None) -> None:
@@ -98,21 +98,23 @@ def run_text(client: Client, text: str, format_: str, output: Path | None = None
 
 
 def _format_of(output: Path | None) -> str:
-    """Return the format that a file's name asks for."""
+    """Return the format for the ending of a file's name."""
     ending = "" if output is None else output.suffix.lower().removeprefix(".")
     form = {"jsonl": "json", "ndjson": "json", "txt": "table", "": "table"}.get(ending, ending)
     if form not in {"table", *WRITERS}:
-        raise click.UsageError(f"{output} asks for the format {ending}; there are {', '.join(WRITERS)}: see --format.")
+        raise click.UsageError(
+            f"{output} ends in {ending}, which is not a format: use --format with one of {', '.join(WRITERS)}."
+        )
     return form
 
 
 def _done(affected: int | None) -> str:
-    """Return the message for a statement that has no rows."""
+    """Return the message for a statement without rows."""
     return "done" if affected is None else f"{affected:,} row{'' if affected == 1 else 's'} affected"
 
 
 def _tell_shortfall(lacks: Shortfall, sql: str) -> None:
-    """Say on standard error how many rows the model gave no usable answer for, and why or where the reason is."""
+    """Say on standard error how many rows have no usable answer, and the reason or where to find it."""
     if lacks.rows:
         told = re.search(r"on_error\s*=>\s*'struct'", sql, re.IGNORECASE)
         where = "; see their error" if told else " (NULL); on_error => 'struct' shows why"
@@ -121,9 +123,9 @@ def _tell_shortfall(lacks: Shortfall, sql: str) -> None:
 
 
 def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | None, *, explains: bool) -> None:
-    """Print rows as a table, as wide as the terminal or, elsewhere, as wide as it needs to be.
+    """Print rows as a table, as wide as the terminal, or as wide as necessary elsewhere.
 
-    A file gets all of them, standard output the first.
+    A file gets all rows, standard output the first `TABLE_ROWS` rows.
     """
     rows, total = first_rows(batches, TABLE_ROWS if output is None else None)
     with nullcontext(sys.stdout) if output is None else _text_file(output) as out:
@@ -132,13 +134,13 @@ def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | N
             console.print(as_plan(rows), soft_wrap=True, end="")
             return
         put(console, as_table(schema, rows))
-        more = f", the first {len(rows)} shown" if len(rows) < total else ""
+        more = f", first {len(rows)} shown" if len(rows) < total else ""
         console.print(f"({total} row{'' if total == 1 else 's'}{more})")
 
 
 @contextmanager
 def _opened(output: Path | None) -> Iterator[IO[bytes]]:
-    """Open the output for bytes; a file that cannot be written is an error of ours."""
+    """Open the output for bytes; raise our error for a file that cannot be written."""
     if output is None:
         yield sys.stdout.buffer
         return
@@ -162,7 +164,7 @@ def _text_file(output: Path) -> Iterator[IO[str]]:
 
 @contextmanager
 def progress_bar(client: Client) -> Iterator[None]:
-    """Show model calls done and planned on standard error while the client's query runs, if that is a terminal."""
+    """Show finished and planned model calls on standard error while a query runs, if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield

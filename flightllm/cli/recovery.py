@@ -1,4 +1,4 @@
-"""`flightllm drain` and `quarantine`: end a server in good order, and let statements run again after a crash."""
+"""`flightllm drain` and `quarantine`: end a server gracefully, and let statements run again after a crash."""
 
 import click
 from rich.table import Table
@@ -13,7 +13,7 @@ from flightllm.cli.render import console_of, put
 def drain(server: Server) -> None:
     """End a server once its queries have finished.
 
-    It takes no new ones, and cancels those that still run after `[recovery] drain_seconds`.
+    It accepts no new queries, and cancels queries that still run after `[recovery] drain_seconds`.
     """
     with connect(server) as client:
         running = client.drain()
@@ -22,12 +22,12 @@ def drain(server: Server) -> None:
 
 @click.command()
 @server_options
-@click.option("--lift", metavar="NAME", help="Let this statement, or this user's, run again.")
+@click.option("--lift", metavar="NAME", help="Let this statement, or this user's statements, run again.")
 def quarantine(server: Server, lift: str | None) -> None:
     """List the statements that are refused after a crash.
 
-    They were running when the server's process died, and are let go after `[recovery] quarantine_seconds`. Of a user
-    who alone had such statements at each of several deaths, all are refused.
+    They were running when the server's process died, and can run again after `[recovery] quarantine_seconds`. If only
+    one user had such statements at each of several crashes, all statements of that user are refused.
     """
     with connect(server) as client:
         if lift is not None:

@@ -1,6 +1,6 @@
-"""Results as people and programs read them: a table in the terminal, CSV, JSON lines, Parquet.
+"""Results for people and programs: a table in the terminal, CSV, JSON lines, Parquet.
 
-Bytes are written in hexadecimal digits wherever the format is text.
+Text formats show bytes as hexadecimal digits.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,13 +17,13 @@ from rich.text import Text
 from flightllm.common.text import json_text, plain_text
 
 TABLE_ROWS = 200
-"""Most rows shown as a table; more are counted, not shown."""
+"""The most rows that a table shows; further rows are only counted."""
 
 
 def text_of(value: Any, width: int | None = None) -> str:
     """Return a value as one line, cut to `width` characters; NULL is empty.
 
-    A line break becomes `⏎`. Control characters become spaces: a cell cannot drive the terminal.
+    A line break becomes `⏎`. Control characters become spaces, so that a cell cannot control the terminal.
     """
     if value is None:
         return ""
@@ -39,13 +39,13 @@ def text_of(value: Any, width: int | None = None) -> str:
 
 
 def console_of(width: int = 150) -> Console:
-    """Return a console as wide as the terminal, or as `width` characters where there is none."""
+    """Return a console as wide as the terminal; without a terminal, of `width` characters."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(width=width, highlight=False)
 
 
 def put(console: Console, what: RenderableType) -> None:
-    """Print to the console; where that is no terminal, without the blanks at the ends of lines that fill its width."""
+    """Print to the console; if it is not a terminal, remove the blanks at the ends of lines."""
     if console.is_terminal:
         console.print(what)
         return
@@ -55,7 +55,7 @@ def put(console: Console, what: RenderableType) -> None:
 
 
 def as_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None = None) -> Table:
-    """Lay rows out in columns, numbers to the right; cells are cut to `width`."""
+    """Arrange rows in columns, with numbers right-aligned and cells cut to `width`."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for field in schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
@@ -66,7 +66,7 @@ def as_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None
 
 
 def as_plan(rows: Iterable[Sequence[Any]]) -> Text:
-    """Lay out what EXPLAIN returns: each title, and below it its text, whose lines and columns stay as they are."""
+    """Format the output of EXPLAIN: each title, and below it its text with its lines and spaces unchanged."""
     text = Text()
     for *title, body in rows:
         if title:
@@ -82,19 +82,19 @@ def _printable(line: str) -> str:
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[Any, ...]]:
-    """Yield rows as Python values; columns of equal names stay apart."""
+    """Yield rows as Python values; columns with equal names stay separate."""
     for batch in batches:
         yield from zip(*(_values(column) for column in batch.columns), strict=True)
 
 
 def _values(column: pa.Array) -> Sequence[Any]:
-    """Return Python values. Python's times end at microseconds: finer ones become texts."""
+    """Return Python values. Python's times have only microseconds, so finer times become texts."""
     coarse = _coarse(column.type)
     if coarse == column.type:
         return list(column.to_pylist())
     try:
         return list(column.cast(coarse).to_pylist())
-    except pa.ArrowInvalid:  # some have nanoseconds
+    except pa.ArrowInvalid:  # some values have nanoseconds
         plain = pa.types.is_timestamp(column.type) or pa.types.is_time(column.type)
         return list(column.cast(pa.string() if plain else coarse, safe=False).to_pylist())
 
@@ -116,14 +116,14 @@ def _coarse(kind: pa.DataType) -> pa.DataType:
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], count: int | None = TABLE_ROWS) -> tuple[list[tuple[Any, ...]], int]:
-    """Return the first `count` rows, all with None, and how many there were in all."""
+    """Return the first `count` rows, or all rows for None, and the total number of rows."""
     rows = iter(rows_of(batches))
     shown = list(islice(rows, count))
     return shown, len(shown) + sum(1 for _ in rows)
 
 
 def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
-    """Write CSV with a header; lists and structs become JSON text, bytes and intervals text."""
+    """Write CSV with a header; lists and structs become JSON text, and bytes and intervals become text."""
     flat = pa.schema([pa.field(f.name, pa.string() if _needs_text(f.type) else f.type) for f in schema])
     with pyarrow.csv.CSVWriter(out, flat) as writer:
         for batch in batches:
@@ -132,7 +132,7 @@ def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byte
 
 
 def _needs_text(kind: pa.DataType) -> bool:
-    """Tell whether Arrow's CSV writer does not take the type, or takes its bytes for UTF-8."""
+    """Tell whether Arrow's CSV writer refuses the type, or reads its bytes as UTF-8."""
     types = pa.types
     tests = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_interval)
     return any(test(kind) for test in tests)
@@ -144,7 +144,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
-    """Write one JSON object a line; dates, times, decimals and bytes become text."""
+    """Write one JSON object per line; dates, times, decimals and bytes become text."""
     for row in rows_of(batches):
         out.write(json_text(dict(zip(schema.names, row, strict=True))).encode() + b"\n")
 

@@ -1,4 +1,4 @@
-"""Statements that Ctrl-C ends within a second, whatever the client waits for."""
+"""Running statements so that Ctrl-C ends them within a second, whatever the client waits for."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,12 +13,12 @@ from flightllm.errors import FlightLLMError
 
 _LOOK_SECONDS = 0.1
 _STOP_SECONDS = 0.8
-"""How long telling the server, and asking what was spent, can take before the command ends anyway."""
+"""The most seconds for telling the server and asking for the cost, before the command ends anyway."""
 T = TypeVar("T")
 
 
 class Interrupted(click.ClickException):
-    """Ctrl-C ended a statement; exit code 130, as of other programs that it ends."""
+    """Ctrl-C ended a statement; exit code 130, as in other programs that Ctrl-C ends."""
 
     exit_code = 130
 
@@ -29,12 +29,12 @@ class Interrupted(click.ClickException):
 
 
 def interruptible(client: Client, work: Callable[[], T]) -> T:
-    """Run statements of a client, and return what `work` returns.
+    """Run statements of a client, and return the result of `work`.
 
-    They run in a thread of their own: gRPC waits without looking at signals, so that this thread has to.
+    They run in a separate thread, because gRPC does not handle signals while it waits, so this thread must.
 
     Raises:
-        Interrupted: Ctrl-C was pressed; says what the statement spent, and the server has been told to stop it.
+        Interrupted: the user pressed Ctrl-C, and the server was told to stop; the error says what the statement used.
     """
     done = _in_thread(work)
     try:
@@ -48,7 +48,7 @@ def interruptible(client: Client, work: Callable[[], T]) -> T:
     try:
         text = stopped.result(timeout=_STOP_SECONDS)
     except (TimeoutError, FlightLLMError):
-        text = "the server did not say what was spent; see `flightllm queries`"
+        text = "the server did not report the cost; see `flightllm queries`"
     raise Interrupted(f"cancelled: {text}")
 
 
@@ -58,7 +58,7 @@ def _in_thread(work: Callable[[], T]) -> "Future[T]":
     def run() -> None:
         try:
             done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the waiting thread raises it
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises the error
             done.set_exception(error)
 
     Thread(target=run, daemon=True).start()

@@ -14,16 +14,16 @@ from flightllm.log import configure_logging
 
 _WEB = "127.0.0.1:8080"
 _ADDRESS = re.compile(r"[^/\\]*:\d*|\d+")
-"""An address, or half of one, which the configuration then refuses; anything else after `--web` is a file."""
+"""An address, or a part of an address that the configuration then refuses; other texts after `--web` are files."""
 
 
 @click.command()
 @config_options
-@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free one.")
+@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free port.")
 @click.option("--web", is_flag=False, flag_value=_WEB, metavar="[HOST:PORT]",
-              help=f"Serve the web page too, at {_WEB} if nothing is said. Needs the extra 'web'.")  # fmt: skip
+              help=f"Serve the web page too, by default at {_WEB}. Needs the extra 'web'.")  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
-@click.option("--no-check", is_flag=True, help="Start without asking the model's endpoint whether it answers.")
+@click.option("--no-check", is_flag=True, help="Start without checking that the model's endpoint answers.")
 @click.argument("sources", nargs=-1, metavar="[FILE|FOLDER|URL]...")
 @click.option(
     "--table", "tables", type=TableParameter(), multiple=True, help="Serve a file or folder under a name. Repeatable."
@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r"[^/\\]*:\d*|\d+")
 @click.option(
     "--supervisor/--no-supervisor",
     default=True,
-    help="Replace the server's process when it dies, or leave that to whatever started this command.",
+    help="Replace the server's process when it dies; --no-supervisor leaves that to the caller.",
 )
 def serve(  # noqa: PLR0913 - one argument for each option
     config_file: Path | None,
@@ -48,12 +48,12 @@ def serve(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Serve tables over Arrow Flight SQL.
 
-    Prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. Does not start where the
-    model's endpoint is not there, refuses the key, has no such model or no quota left.
+    It prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. It does not start if the
+    model's endpoint cannot be reached, refuses the key, does not have the model or has no quota left.
 
-    Each FILE becomes a table of its name. So does each file of a FOLDER, unless all have the same columns: then the
-    folder is one table. A file of a FOLDER that cannot be read is left out with a note. A URL is http(s)://…, which is
-    downloaded into this folder, or s3://…, in an object store that the configuration lists.
+    Each FILE becomes a table with its name. So does each file of a FOLDER, except if all files have the same columns:
+    then the folder is one table. A file of a FOLDER that cannot be read is left out with a note. A URL is http(s)://…,
+    which is downloaded into this folder, or s3://…, in an object store that the configuration lists.
 
     \b
     flightllm serve tickets.csv reviews.parquet
@@ -62,7 +62,7 @@ def serve(  # noqa: PLR0913 - one argument for each option
     flightllm serve --config gpu --listen 0.0.0.0:31337 --insecure
     flightllm serve --engine openai --model qwen3 --config my.toml
     """
-    if web is not None and not _ADDRESS.fullmatch(web):  # it is the first file: the page has its usual address
+    if web is not None and not _ADDRESS.fullmatch(web):  # the text is the first file; the page uses its default address
         web, sources = _WEB, (web, *sources)
     config = load_config(config_file, engine, model, listen, [*tables, *named_tables(sources, tell)])
     if sources and not (config_file or engine or model):

@@ -19,7 +19,7 @@ _HELP = """\\d, \\dt     list tables
 \\d TABLE    list the columns of a table
 \\df         list the AI functions
 \\q          leave; Ctrl-D too
-SQL;        run a statement: a semicolon ends it, Enter alone begins a new line
+SQL;        run a statement: a semicolon ends it, Enter without a semicolon begins a new line
 """
 _TABLES = """SELECT table_schema AS "schema", table_name AS "table", table_type AS type FROM information_schema.tables
 WHERE table_schema NOT IN ('information_schema', 'system') ORDER BY 1, 2"""
@@ -38,11 +38,11 @@ def shell(
     files: Files,
     ask_above: float | None,
 ) -> None:
-    """Ask a server, or files, from a prompt.
+    """Query a server, or files, from a prompt.
 
-    `flightllm` alone does the same. Tab completes tables, columns and functions; a semicolon ends a statement. Ctrl-C
-    cancels the statement that runs. \\? shows the commands of the shell. Input that is no terminal is run, up to the
-    first statement that fails.
+    `flightllm` without a command does the same. Tab completes tables, columns and functions; a semicolon ends a
+    statement. Ctrl-C cancels the running statement. \\? shows the commands of the shell. Input that does not come from
+    a terminal is run up to the first statement that fails.
 
     \b
     flightllm shell --open tickets.csv
@@ -62,7 +62,7 @@ def shell(
 
 
 def _run(client: Client, text: str, ask_above: float | None) -> bool:
-    """Run a statement or a command of the shell, and tell whether it went well; what is wrong is printed."""
+    """Run a statement or a shell command, and tell whether it succeeded; errors are printed."""
     if text.startswith("\\"):
         command, _, name = text.rstrip("; ").partition(" ")
         statement = _statement_of(command, name.strip())
@@ -81,7 +81,7 @@ def _run(client: Client, text: str, ask_above: float | None) -> bool:
 
 
 def _statement_of(command: str, name: str) -> str | None:
-    """Return the SQL that a command of the shell stands for; one without SQL is done here."""
+    """Return the SQL of a shell command; commands without SQL are run here."""
     if command == r"\dS":
         return _SYSTEM
     if command in {r"\d", r"\dt"}:

@@ -1,4 +1,4 @@
-"""Files, folders and addresses as tables named after them."""
+"""Files, folders and addresses as tables with their names."""
 
 import json
 import re
@@ -23,17 +23,17 @@ _WORDS = frozenset(
         " values when where window with",
     )
 )
-"""Words that a query cannot name a table by without quotes, here or in other systems."""
+"""Words that are not valid as a table's name without quotes, here or in other systems."""
 
 
 def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, TablePlace]]:
-    """Return a name in SQL for each file, and for each folder of files of the same columns, with its path.
+    """Return an SQL name and the path for each file, and for each folder whose files have the same columns.
 
-    A folder of different files becomes a table for each; so does a spreadsheet for each sheet. `note` is told of names
-    that differ from the file's, and of files that are left out.
+    In a folder with different files, each file becomes a table; in a spreadsheet, each sheet does. `note` gets a
+    message for each name that differs from the file's name, and for each file that is left out.
 
     Raises:
-        ConfigError: a source is not there, cannot be downloaded, or holds nothing that can be a table.
+        ConfigError: a source does not exist, cannot be downloaded, or contains nothing that can be a table.
     """
     found: dict[str, TablePlace] = {}
     for source in sources:
@@ -50,7 +50,7 @@ def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, TablePla
 
 
 def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
-    """Yield what a source holds, with the names as the files have them."""
+    """Yield the tables of a source, under the names of the files."""
     if source.lower().startswith(("http://", "https://")):
         from flightllm.cli.download import download
 
@@ -91,19 +91,19 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, TablePlace]]:
-    """Yield the folder that somebody named if it is one table, or else the files in it, which nobody named."""
+    """Yield the folder in the command line if it is one table, or else the files in it, marked as `FolderFile`."""
     from flightllm.catalog.files import data_files
 
     files = set(data_files(folder))
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path not in files:
-            note(f"{path} is left out: it is hidden, or its name does not end like that of a table")
+            note(f"{path} is left out: it is hidden, or the ending of its name is not one of a table file")
     for name, path in _tables_below(folder, note):
         yield name, path if path == folder else FolderFile(path, folder)
 
 
 def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
-    """Yield a folder that is one table, or what its files and the folders in it are."""
+    """Yield a folder that is one table, or the tables of its files and subfolders."""
     from flightllm.catalog.files import data_files
 
     files = data_files(folder)
@@ -121,13 +121,13 @@ def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
 
 
 def _alike(files: Sequence[Path]) -> bool:
-    """Tell whether files are the parts of one table: of one format, with the same columns."""
+    """Tell whether files are the parts of one table: they have the same format and the same columns."""
     first = _columns(files[0])
     return bool(first) and all(file.suffix == files[0].suffix and _columns(file) == first for file in files[1:])
 
 
 def _columns(file: Path) -> Sequence[object]:
-    """Return what says which columns a file has; nothing where that is not known or the file cannot be read."""
+    """Return a value that identifies a file's columns; empty where they are unknown or the file cannot be read."""
     from flightllm.convert.compressed import ending, open_bytes
     from flightllm.convert.options import NOTHING_SAID
     from flightllm.convert.rows import DAMAGED, CsvRows
@@ -169,7 +169,7 @@ def _stem(path: PurePosixPath | Path) -> str:
 
 
 def _identifier(text: str) -> str:
-    """Return a name that SQL reads without quotes: `Q3 Tickets` becomes `q3_tickets`, `2024` `t_2024`."""
+    """Return a name that SQL reads without quotes: `Q3 Tickets` becomes `q3_tickets`, `2024` becomes `t_2024`."""
     name = re.sub(r"\W+", "_", text.strip()).strip("_").lower() or "t"
     if name[0].isdigit():
         name = f"t_{name}"
@@ -177,8 +177,8 @@ def _identifier(text: str) -> str:
 
 
 DEMONSTRATION = (
-    "no model is configured, so the demonstration model answers AI functions: it knows the questions of `flightllm"
-    " demo` and nearly nothing else. `flightllm init` chooses a model"
+    "no model is configured, so the demonstration model answers AI functions: it can answer the questions of `flightllm"
+    " demo`, and hardly any others. `flightllm init` chooses a model"
 )
 
 

@@ -1,4 +1,4 @@
-"""Several statements in one text, as they are pasted or come from a file."""
+"""Several statements in one text, from a file or pasted."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,9 @@ from flightllm.sql.tokens import tokenize
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Yield the statements that semicolons part, without those. One that cannot be read goes on to the text's end.
+    """Yield the statements between semicolons, without the semicolons. A malformed statement extends to the text's end.
 
-    Between statements a line that begins with a backslash is a command of the shell, as in psql.
+    A line between statements that begins with a backslash is a shell command, as in psql.
     """
     while (rest := text.lstrip()).startswith("\\"):
         command, _, text = rest.partition("\n")
@@ -17,11 +17,11 @@ def split_statements(text: str) -> Iterator[str]:
     start, comments_alone = 0, True
     try:
         tokens = tokenize(text)
-    except SqlError:  # an open quote: the server says where
+    except SqlError:  # an open quote, whose position the server reports
         yield text.strip()
         return
     for token in tokens:
-        if token.start < start:  # of a command
+        if token.start < start:  # the token is part of a shell command
             continue
         if comments_alone and token.is_symbol("\\"):
             command = text[token.start :].partition("\n")[0]

@@ -1,4 +1,4 @@
-"""`flightllm stats`: what a server is doing, live."""
+"""`flightllm stats`: the current work of a server, live."""
 
 import time
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ SELECT (SELECT count(*) FROM system.sessions) AS sessions,
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the system tables said at one time; figures are of the statements that the server remembers."""
+    """The content of the system tables at one time; the figures cover the statements that the server remembers."""
 
     at: float
     totals: Mapping[str, Any]
@@ -48,11 +48,11 @@ class Snapshot:
 
     @classmethod
     def of(cls, client: Client) -> "Snapshot":
-        """Ask a server."""
+        """Read the system tables of a server."""
         return cls(time.monotonic(), _rows(client, _TOTALS)[0], _rows(client, _SERVER)[0], _rows(client, _RUNNING))
 
     def calls_per_second(self, before: "Snapshot | None") -> float | None:
-        """Return how many prompts a second were sent since `before`; None where that cannot be told."""
+        """Return the prompts sent per second since `before`; None where that is unknown."""
         if before is None or self.totals["calls"] < before.totals["calls"]:
             return None
         return float(self.totals["calls"] - before.totals["calls"]) / max(self.at - before.at, 1e-9)
@@ -60,13 +60,14 @@ class Snapshot:
 
 @click.command()
 @server_options
-@click.option("--once", is_flag=True, help="Print what there is now, and end.")
-@click.option("--every", default=1.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between two looks.")
+@click.option("--once", is_flag=True, help="Print the current figures once, and exit.")
+@click.option("--every", default=1.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between updates.")
 def stats(server: Server, *, once: bool, every: float) -> None:
     """Show what a server is doing.
 
-    Running queries with their progress, model calls, reuse of answers and prefixes, and the load of the engine; until
-    Ctrl-C. Figures are of the statements that the server remembers: the last thousand, and those that run.
+    It shows running queries with their progress, model calls, reuse of answers and prefixes, and the load of the
+    engine, until Ctrl-C. The figures cover the statements that the server remembers: the last thousand, and those that
+    run.
     """
     console = console_of()
     with connect(server) as client:
@@ -82,7 +83,7 @@ def stats(server: Server, *, once: bool, every: float) -> None:
 
 
 def view(now: Snapshot, before: Snapshot | None) -> RenderableType:
-    """Return what is shown of a snapshot; the one before tells how fast things go."""
+    """Return the view of a snapshot; the previous snapshot gives the rates."""
     totals, server = now.totals, now.server
     known = totals["calls"] + totals["reused"]
     rate = now.calls_per_second(before)
@@ -94,7 +95,7 @@ def view(now: Snapshot, before: Snapshot | None) -> RenderableType:
         "prefix hits": _share(totals["cached_tokens"], totals["prompt_tokens"]),
         "tokens": f"{totals['prompt_tokens']:,} in, {totals['completion_tokens']:,} out",
     }
-    if server["engine"] is not None:  # only admins see what the server is configured to
+    if server["engine"] is not None:  # only admins can see the configuration
         figures["engine"] = f"{server['engine']}: {totals['in_flight']:,} of {server['window']:,} prompts in flight"
     top = Table.grid(padding=(0, 2))
     for name, text in figures.items():

@@ -1,4 +1,4 @@
-"""`flightllm user` and `flightllm token`: who may call, kept in the data folder of this machine's server."""
+"""`flightllm user` and `flightllm token`: users and tokens, stored in the data folder of this machine's server."""
 
 import os
 import sys
@@ -24,8 +24,8 @@ from flightllm.errors import InvalidInputError
 def user() -> None:
     """Add, change and list users.
 
-    A server with users lets nobody else in. These commands work on the data folder, so run them where the server runs;
-    it takes changes up at once.
+    A server with users lets only these users in. The commands change the data folder, so run them on the server's
+    machine; the server applies changes at once.
 
     \b
     flightllm user add alice --role admin
@@ -37,7 +37,7 @@ def user() -> None:
 def token() -> None:
     """Make, list and revoke API tokens.
 
-    A token stands for a user, without its password.
+    A token logs a user in without the password.
     """
 
 
@@ -46,14 +46,14 @@ def _attributes(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--role",
             type=click.Choice(ROLES),
-            help="admin can do everything, readonly can only ask. Without it, a new user has the role user.",
+            help="admin can do everything, readonly can only query. By default, a new user has the role user.",
         ),
         click.option("--group", "groups", multiple=True, help="A name for several users in grants. Repeatable."),
         click.option("--tenant", help="Users of different tenants share no prefix cache."),
         click.option(
             "--linked/--not-linked",
             default=None,
-            help="The identity provider's user of this name is this user, in the role that its JWT says.",
+            help="The identity provider's user of this name is this user, with the role in its JWT.",
         ),
         click.option("--daily-calls", type=click.IntRange(0), help="AI calls a day (UTC)."),
         click.option("--daily-tokens", type=click.IntRange(0), help="Tokens a day, of prompts and answers."),
@@ -76,11 +76,11 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 @user.command()
 @data_folder_option
 @_attributes
-@click.option("--no-password", is_flag=True, help="Log in by tokens, certificate or, with --linked, JWT alone.")
-@click.option("--again", is_flag=True, help="Let it have what another user of this name made.")
+@click.option("--no-password", is_flag=True, help="Allow logins only by token, certificate or, with --linked, JWT.")
+@click.option("--again", is_flag=True, help="Give the user the tables of a former user with this name.")
 @click.argument("name")
 def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, **attributes: Any) -> None:
-    """Add a user; the password is asked for, or read from FLIGHTLLM_PASSWORD or standard input."""
+    """Add a user; reads the password from FLIGHTLLM_PASSWORD, standard input or the terminal."""
     given = User(name, attributes["role"] or "user")
     with _store(config_file) as store:
         store.add_user(_changed(given, attributes), None if no_password else _password(), again=again)
@@ -91,13 +91,13 @@ def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, 
 @data_folder_option
 @_attributes
 @click.option("--unlimited", is_flag=True, help="Lift all daily limits first.")
-@click.option("--no-groups", is_flag=True, help="Take it out of all groups first.")
-@click.option("--force", is_flag=True, help="Even where no admin is left.")
+@click.option("--no-groups", is_flag=True, help="Remove the user from all groups first.")
+@click.option("--force", is_flag=True, help="Change the user even if no admin is left.")
 @click.argument("name")
 def set_(
     config_file: Path | None, name: str, *, unlimited: bool, no_groups: bool, force: bool, **attributes: Any
 ) -> None:
-    """Change a user's role, groups, tenant, link or daily limits; what is not named stays."""
+    """Change a user's role, groups, tenant, link or daily limits; the others stay."""
     with _store(config_file) as store:
         kept = store.user(name)
         if unlimited:
@@ -115,7 +115,7 @@ def set_(
 @data_folder_option
 @click.argument("name")
 def passwd(config_file: Path | None, name: str) -> None:
-    """Change a user's password; whoever is logged in by the old one is not any more."""
+    """Change a user's password; this ends logins with the old password."""
     with _store(config_file) as store:
         store.change_user(store.user(name), _password())
     click.echo(f"changed the password of {name}")
@@ -123,10 +123,10 @@ def passwd(config_file: Path | None, name: str) -> None:
 
 @user.command()
 @data_folder_option
-@click.option("--force", is_flag=True, help="Even where no admin is left.")
+@click.option("--force", is_flag=True, help="Remove the user even if no admin is left.")
 @click.argument("name")
 def drop(config_file: Path | None, name: str, *, force: bool) -> None:
-    """Remove a user, its tokens and what was granted to it by name; what it made is for admins from then on."""
+    """Remove a user with its tokens and grants; afterwards, its tables belong to the admins."""
     with _store(config_file) as store:
         if not force:
             _check_admins(store, name)
@@ -150,12 +150,12 @@ def list_users(config_file: Path | None) -> None:
 
 @token.command()
 @data_folder_option
-@click.option("--days", type=click.IntRange(1), default=90, show_default=True, help="How long it is valid.")
-@click.option("--forever", is_flag=True, help="Valid until it is revoked.")
-@click.option("--label", default="", help="What it is for.")
+@click.option("--days", type=click.IntRange(1), default=90, show_default=True, help="Days until the token expires.")
+@click.option("--forever", is_flag=True, help="Make the token valid until it is revoked.")
+@click.option("--label", default="", help="Purpose of the token.")
 @click.argument("name", metavar="USER")
 def create(config_file: Path | None, days: int, label: str, name: str, *, forever: bool) -> None:
-    """Make a token for a user and print it; it is shown this once."""
+    """Make a token for a user and print it, only this once."""
     expires = None if forever else datetime.now(UTC) + timedelta(days=days)
     with _store(config_file) as store:
         click.echo(store.add_token(name, label, expires))
@@ -164,7 +164,7 @@ def create(config_file: Path | None, days: int, label: str, name: str, *, foreve
 @token.command("list")
 @data_folder_option
 def list_tokens(config_file: Path | None) -> None:
-    """List the tokens, not their text."""
+    """List the tokens without their text."""
     with _store(config_file) as store:
         tokens = store.snapshot().tokens.values()
     rows = [(t.id, t.user, t.label, _day(t.created), _day(t.expires)) for t in sorted(tokens, key=lambda t: t.created)]
@@ -175,7 +175,7 @@ def list_tokens(config_file: Path | None) -> None:
 @data_folder_option
 @click.argument("id_", metavar="ID")
 def revoke(config_file: Path | None, id_: str) -> None:
-    """Make a token void."""
+    """Revoke a token."""
     with _store(config_file) as store:
         store.drop_token(id_)
     click.echo(f"revoked {id_}")
@@ -185,12 +185,13 @@ def _check_admins(store: AccessStore, name: str) -> None:
     """Raise `InvalidInputError` where a user is the only admin."""
     if [user.name for user in store.snapshot().users.values() if user.role == "admin"] == [name]:
         raise InvalidInputError(
-            f"{name!r} is the last admin: make another user one first, or add --force to leave the server without"
+            f"{name!r} is the last admin: make another user an admin first, or add --force to leave the server"
+            " without an admin"
         )
 
 
 def _changed(user: User, attributes: dict[str, Any]) -> User:
-    """Return a user with the attributes that were given."""
+    """Return a user with the given attributes."""
     allowance = user.allowance
     for name in ("calls", "tokens", "cost"):
         if attributes[f"daily_{name}"] is not None:

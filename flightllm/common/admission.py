@@ -1,4 +1,4 @@
-"""How many statements are worked on at once, and who of those that wait comes next."""
+"""Admission control: how many statements run at once, and which waiting statement runs next."""
 
 import threading
 import time
@@ -10,43 +10,43 @@ from flightllm.errors import BusyError, CancelledError
 
 
 class Place:
-    """A place that a statement has taken, to be released once nothing works for it any more."""
+    """A place that a statement has taken. Release it once no work runs for the statement any more."""
 
     def __init__(self, slots: "Slots", asker: Asker, cancel: Callable[[], None], waited: float) -> None:
         self._slots = slots
         self.asker = asker
         self.cancel = cancel
         self.waited = waited
-        """Seconds that the statement waited for it."""
+        """Seconds that the statement waited for the place."""
 
     def release(self) -> None:
-        """Give it back. Idempotent."""
+        """Give the place back. Idempotent."""
         self._slots.give_back(self)
 
     def left_behind(self) -> None:
-        """Count it among those whose work goes on though nobody waits for it, until it is released."""
+        """Count the place as abandoned, until it is released: its work goes on, but no client waits for the result."""
         self._slots.leave_behind(self)
 
     def wanted(self) -> bool:
-        """Tell whether somebody waits for it who has fewer places than who has it: then it is to be given up."""
+        """Tell whether to cancel this statement: a user with fewer places waits for one."""
         return self._slots.wanted(self)
 
 
 class _Ticket:
-    """A statement that waits."""
+    """A waiting statement."""
 
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
         self.called = threading.Event()
-        """It has a place now, or others took its place in the queue."""
+        """Set once the statement has a place, or once it lost its place in the queue to another user."""
         self.refused = False
 
 
 class Slots:
     """A bounded number of places for statements, safe to use from several threads.
 
-    Those that wait are served in turns: over users, and over the sessions of each, and who has fewer places comes
-    first. Where too many wait, it is who has most of them that is refused.
+    Waiting statements take turns over users, and over the sessions of each user; the user with the fewest places comes
+    first. If the queue is full, the user or session with the most waiting statements loses one of them.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Slots:
     ) -> None:
         self.size = size
         self._limit = limit
-        """What sets the size in `[limits]`."""
+        """The key in `[limits]` that sets the size."""
         self._queue = queue
         self._wait_seconds = wait_seconds
         self._poll_seconds = poll_seconds
@@ -68,7 +68,7 @@ class Slots:
         self._free = size
         self._places: set[Place] = set()
         self._leaving: set[Place] = set()
-        """Places that were said to be wanted."""
+        """Places for which `wanted` returned true."""
         self._left_behind: set[Place] = set()
         self._held = Held()
         self._waiting: Turns[_Ticket] = Turns()
@@ -76,11 +76,11 @@ class Slots:
         self._waited = 0.0
 
     def take(self, asker: Asker, gone: Callable[[], bool], cancel: Callable[[], None] = lambda: None) -> Place:
-        """Wait for a place; `cancel` stops what it is taken for.
+        """Wait for a place; `cancel` stops the statement that takes it.
 
         Raises:
-            CancelledError: `gone()` turned true.
-            BusyError: too many wait already, or no place came free in time.
+            CancelledError: `gone()` returned true.
+            BusyError: the queue is full, or no place became free in time.
         """
         started = time.monotonic()
         ticket = _Ticket(asker)
@@ -100,7 +100,7 @@ class Slots:
             self._wait(ticket, started, gone)
         except (BusyError, CancelledError):
             with self._lock:
-                if not self._waiting.remove(asker, ticket) and not ticket.refused:  # it was its turn just now
+                if not self._waiting.remove(asker, ticket) and not ticket.refused:  # just granted
                     self._held.add(asker, -1)
                     self._hand_on()
             raise
@@ -122,7 +122,7 @@ class Slots:
             raise self._too_many()
 
     def _place(self, asker: Asker, cancel: Callable[[], None], waited: float) -> Place:
-        """Hand out a place that was counted as taken; the caller holds the lock."""
+        """Create the object for a place that is already counted as taken; the caller holds the lock."""
         place = Place(self, asker, cancel, waited)
         self._places.add(place)
         self._waits += 1
@@ -130,7 +130,7 @@ class Slots:
         return place
 
     def give_back(self, place: Place) -> None:
-        """Take a place back, if it is still taken, for the next that waits."""
+        """Take back a place that is still taken, and pass it to the next waiting statement."""
         with self._lock:
             if place in self._places:
                 self._places.remove(place)
@@ -146,7 +146,7 @@ class Slots:
                 self._left_behind.add(place)
 
     def _hand_on(self) -> None:
-        """Give a free place to the next that waits; the caller holds the lock."""
+        """Give a free place to the next waiting statement; the caller holds the lock."""
         if self._waiting:
             ticket = self._waiting.take(self._held)
             self._held.add(ticket.asker, 1)
@@ -155,7 +155,10 @@ class Slots:
             self._free += 1
 
     def wanted(self, place: Place) -> bool:
-        """Tell whether somebody waits who has fewer places than who has this one; says so of no more than needed."""
+        """Tell whether a user or session with fewer places waits for this one.
+
+        Returns true for no more places than there are such waiting statements.
+        """
         with self._lock:
             if place in self._leaving or place not in self._places:
                 return place in self._leaving
@@ -183,7 +186,7 @@ class Slots:
 
     @property
     def left_behind(self) -> int:
-        """Return how many places are taken by work that cannot be stopped, and that nobody waits for any more."""
+        """Return how many places are held by work that cannot be stopped and whose client has gone."""
         with self._lock:
             return len(self._left_behind)
 
@@ -194,12 +197,12 @@ class Slots:
             return len(self._waiting)
 
     def waits(self) -> tuple[int, float]:
-        """Return how many places were handed out so far, and how many seconds they were waited for in all."""
+        """Return how many places were given out so far, and the total seconds of waiting for them."""
         with self._lock:
             return self._waits, self._waited
 
     def cancel_all(self) -> None:
-        """Cancel whatever has a place."""
+        """Cancel all statements that have a place."""
         with self._lock:
             places = list(self._places)
         for place in places:

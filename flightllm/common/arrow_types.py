@@ -1,4 +1,4 @@
-"""The Arrow types that columns are kept as: one layout for each kind of value, which every client can read."""
+"""The Arrow types in which columns are stored: one layout for each kind of value, which every client can read."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -7,26 +7,26 @@ from flightllm.errors import InvalidInputError, UnsupportedError
 
 _VARIABLE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 _OFFSET = 4
-"""Bytes that say where one value of a text or list begins."""
+"""Bytes of the offset at which one value of a text or list begins."""
 
 
 def with_plain_types(schema: pa.Schema, *, unions: bool = False) -> pa.Schema:
     """Return a schema without views, large layouts, dictionaries, extension types and metadata, at any depth.
 
-    With `unions` these stay as they are.
+    With `unions`, union columns stay as they are.
 
     Raises:
-        InvalidInputError: a column is run-end encoded, which the Arrow inside DataFusion does not check, or a list
-            view, which pyarrow cannot check.
+        InvalidInputError: a column is run-end encoded, which the Arrow version in DataFusion does not check, or a list
+        view, which pyarrow cannot check.
         UnsupportedError: a column is a union.
     """
     return pa.schema([_plain_field(field, field.name, unions) for field in schema])
 
 
 def without_view_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose dictionaries hold no views, of which Arrow cannot take the values that a cast needs.
+    """Return a batch whose dictionaries hold no views: Arrow cannot cast a dictionary of views.
 
-    polars sends its categories so.
+    polars sends its categorical columns as dictionaries of views.
     """
     columns = [_viewless(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -78,14 +78,14 @@ def _plain_nested(kind: pa.DataType, column: str, unions: bool) -> pa.DataType: 
 
 
 def elements(column: pa.Array) -> int:
-    """Return how many values a column has at all depths; reads none of them, so these may be corrupt."""
+    """Return how many values a column has at all depths. It reads no value, so it is safe for corrupt columns."""
     return len(column) + sum(map(elements, _parts(column)))
 
 
 def plain_bytes(batch: pa.RecordBatch) -> int:
-    """Return the bytes of a valid batch under plain types, at least one for each value.
+    """Return the bytes of a valid batch once stored in plain types, counting at least one byte for each value.
 
-    A short dictionary or view may stand for gigabytes, and NULLs of no type take no room at all.
+    A short dictionary or view can stand for gigabytes, and the null type takes no bytes at all.
     """
     return max(int(batch.num_rows), sum(map(_bytes, batch.columns)))
 
@@ -118,7 +118,7 @@ def _bytes(column: pa.Array) -> int:
 
 
 def _used(part: pa.Array, column: pa.Array) -> pa.Array:
-    """Return what a slice of a list or map has of the elements of the whole."""
+    """Return the part of a list's or map's elements that belongs to this slice of the column."""
     kind, length = column.type, len(column)
     if pa.types.is_fixed_size_list(kind):
         return part.slice(column.offset * kind.list_size, length * kind.list_size)
@@ -129,11 +129,11 @@ def _used(part: pa.Array, column: pa.Array) -> pa.Array:
 
 
 def _bytes_of_values(column: pa.DictionaryArray) -> int:
-    """Return the bytes of a dictionary's values where each is as often as its index."""
+    """Return the bytes of a dictionary's values, counting each value as often as an index refers to it."""
     values = column.dictionary
     if values.type in (pa.string_view(), pa.binary_view()):
         return _OFFSET * len(column) + _sum(_view_lengths(values).take(column.indices))
-    if values.type not in _VARIABLE:  # all are as wide, or cannot be cast
+    if values.type not in _VARIABLE:  # all values have the same width, or the cast fails later
         return len(column) * (int(values.nbytes) // max(1, len(values)) + 1)
     return _OFFSET * len(column) + _sum(pc.binary_length(values).take(column.indices).cast(pa.int64()))
 
@@ -143,7 +143,7 @@ def _sum(lengths: pa.Array) -> int:
 
 
 def _view_lengths(column: pa.Array) -> pa.Array:
-    """Return the length of each value: the first four of the sixteen bytes of its view."""
+    """Return the length of each value: the first four of the sixteen bytes of each view."""
     words = pa.Array.from_buffers(pa.int32(), 4 * len(column), [None, column.buffers()[1]], offset=4 * column.offset)
     lengths = pc.list_element(pa.FixedSizeListArray.from_arrays(words, 4), 0).cast(pa.int64())
     return pc.if_else(column.is_valid(), lengths, 0)

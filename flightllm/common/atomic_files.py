@@ -1,4 +1,4 @@
-"""Files that are whole after any crash: written beside, brought to disk, renamed."""
+"""Crash-safe file writes: write to a temporary file beside the target, sync it to disk, rename it."""
 
 import os
 from contextlib import suppress
@@ -16,19 +16,19 @@ def sync(path: Path) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, where there is none, that no other user of this machine can read."""
+    """Make a folder that no other user of this machine can read, unless it exists."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put `content` in place of a file, or leave the file as it was; once this returns, it is on disk."""
+    """Replace a file's content by `content`, or leave the file unchanged; on return, the content is on disk."""
     beside = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
         beside.write_bytes(content)
         sync(beside)
         beside.replace(path)
     except OSError:
-        with suppress(OSError):  # what went wrong first says more
+        with suppress(OSError):  # the first error is the one to report
             beside.unlink(missing_ok=True)
         raise
     sync(path.parent)

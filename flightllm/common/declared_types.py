@@ -1,7 +1,8 @@
-"""What clients declare of columns beyond the type that they are stored as: extension types and fields' metadata.
+"""Column properties that clients declare beyond the stored type: extension types and fields' metadata.
 
-DataFusion computes with the storage alone. A mark in the metadata of a stored field says what was declared; DataFusion
-hands it on with a plain column, and leaves it out where a function makes another value of it.
+DataFusion computes only with the storage type. The metadata of a stored field therefore holds a mark: the declared
+field, serialized. DataFusion passes metadata on with a plain column, and drops it where a function computes a new
+value.
 """
 
 import base64
@@ -13,18 +14,18 @@ from datafusion.expr import Projection
 
 _MARK = b"flightllm:declared"
 _OF_FILES = b"PARQUET:"
-"""What begins the keys that describe a file and no column."""
+"""The prefix of metadata keys that describe a Parquet file and not a column."""
 _PASSED_ON = ("Cast", "TryCast", "Negative")
-"""Expressions with which DataFusion hands on the metadata of a column, though their value is another one."""
+"""Expressions through which DataFusion passes a column's metadata although the value changes."""
 _ON_STORAGE: Mapping[str, Callable[[pa.DataType, pa.DataType], pa.DataType]] = {
     "arrow.json": lambda _, storage: pa.json_(storage),
     "arrow.opaque": lambda kind, storage: pa.opaque(storage, kind.type_name, kind.vendor_name),
 }
-"""Extension types that any layout of their storage can have."""
+"""Extension types that accept any layout of their storage type."""
 
 
 def marked(stored: pa.Schema, given: pa.Schema) -> pa.Schema:
-    """Return the fields of a table, marked with what an upload or a query declared of those of the same names."""
+    """Return a table's fields, each marked with the declaration of the field of the same name in `given`."""
     return pa.schema([_marked(field, given.field(field.name)) for field in stored])
 
 
@@ -37,7 +38,7 @@ def _marked(stored: pa.Field, given: pa.Field) -> pa.Field:
 
 
 def declared(schema: pa.Schema) -> pa.Schema:
-    """Return fields as they were declared, by their marks; one of another storage than was declared stays plain."""
+    """Return fields as declared, read from their marks; a field whose storage type has changed stays plain."""
     return pa.schema([_declared(field) for field in schema])
 
 
@@ -53,7 +54,7 @@ def _declared(field: pa.Field) -> pa.Field:
     if kind.storage_type != field.type and kind.extension_name in _ON_STORAGE:
         try:
             kind = _ON_STORAGE[kind.extension_name](kind, field.type)
-        except (TypeError, ValueError, pa.ArrowException):  # no storage of such a type
+        except (TypeError, ValueError, pa.ArrowException):  # the extension type does not accept this storage
             return plain
     if kind.storage_type != field.type:
         return plain
@@ -61,7 +62,7 @@ def _declared(field: pa.Field) -> pa.Field:
 
 
 def shown_fields(names: list[str], types: list[pa.DataType], coerced: pa.Schema, frame: DataFrame) -> pa.Schema:
-    """Return the columns that a query's user sees; plain columns as they were declared."""
+    """Return the columns of a query's result as users see them; plain columns regain their declared types."""
     computed = _computed(frame) if any(_MARK in (field.metadata or {}) for field in coerced) else frozenset()
     fields = []
     for index, (name, kind, field) in enumerate(zip(names, types, coerced, strict=True)):
@@ -71,7 +72,7 @@ def shown_fields(names: list[str], types: list[pa.DataType], coerced: pa.Schema,
 
 
 def _computed(frame: DataFrame) -> frozenset[int]:
-    """Return which columns the outermost SELECT computes though they have a column's metadata."""
+    """Return the indexes of the columns that the outermost SELECT computes though they carry a column's metadata."""
     plan = frame.logical_plan()
     while not isinstance(variant := plan.to_variant(), Projection):
         inputs = plan.inputs()
@@ -89,5 +90,5 @@ def _computed(frame: DataFrame) -> frozenset[int]:
 
 
 def wrapped(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a column of an extension type's storage as one of the type itself."""
+    """Return a column of storage values as a column of the extension type `kind`."""
     return pa.ExtensionArray.from_storage(kind, column)

@@ -1,4 +1,4 @@
-"""Who is next: users take turns, and so do the sessions of one user."""
+"""Fair queueing: users take turns, and so do the sessions of one user."""
 
 from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Whose turn it is about."""
+    """The user and session that a queued item belongs to."""
 
     user: str
     session: str
 
 
 class Turns(Generic[_T]):
-    """What waits, one queue for each session; not safe by itself from several threads.
+    """The waiting items, in one queue for each session; not thread-safe by itself.
 
-    A session of a hundred waiting statements is served as often as one of a single statement, and a user of a hundred
-    sessions as often as one of a single session. Who has fewer of what is waited for comes first.
+    A session with a hundred waiting statements is served as often as a session with one statement. A user with a
+    hundred sessions is served as often as a user with one session. The user who holds the fewest places comes first.
     """
 
     def __init__(self) -> None:
@@ -27,19 +27,19 @@ class Turns(Generic[_T]):
         self._size = 0
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Return how many items wait."""
         return self._size
 
     def add(self, asker: Asker, item: _T) -> None:
-        """Put an item last in its session's queue."""
+        """Append an item to its session's queue."""
         self._users.setdefault(asker.user, OrderedDict()).setdefault(asker.session, deque()).append(item)
         self._size += 1
 
     def take(self, held: "Held | None" = None) -> _T:
-        """Remove and return the next item, by what everybody holds already.
+        """Remove and return the next item; `held` says how many places users and sessions have.
 
         Raises:
-            ValueError: none waits.
+            ValueError: no item waits.
         """
         held = held or Held()
         user = min(self._users, key=held.of_user)
@@ -55,7 +55,7 @@ class Turns(Generic[_T]):
         return item
 
     def waiting(self) -> dict[Asker, int]:
-        """Return how many wait for whom."""
+        """Return how many items wait for each user and session."""
         return {
             Asker(user, session): len(items)
             for user, sessions in self._users.items()
@@ -63,9 +63,10 @@ class Turns(Generic[_T]):
         }
 
     def make_room(self, asker: Asker) -> _T | None:
-        """Remove and return the newest item of who has most, by at least two more than `asker` has.
+        """Remove and return the newest item of the user with the most waiting items, to make room for `asker`.
 
-        That is another user, or else another session of the same user; None where nobody has so many.
+        That user must have at least two more items than the user of `asker`; else the same rule applies between the
+        sessions of the user of `asker`. Returns None where no user and no session has that many.
         """
         waiting = Held()
         for one, count in self.waiting().items():
@@ -82,7 +83,7 @@ class Turns(Generic[_T]):
         return item
 
     def remove(self, asker: Asker, item: _T) -> bool:
-        """Remove an item that waits no longer; return whether it was there."""
+        """Remove an item that no longer waits; return whether it was in the queue."""
         sessions = self._users.get(asker.user, OrderedDict())
         items = sessions.get(asker.session, deque())
         if item not in items:
@@ -97,22 +98,22 @@ class Turns(Generic[_T]):
 
 
 class Held:
-    """How many of something users have, and their sessions; not safe by itself from several threads."""
+    """Counts for each user and each session, such as places held; not thread-safe by itself."""
 
     def __init__(self) -> None:
         self._users: Counter[str] = Counter()
         self._sessions: Counter[Asker] = Counter()
 
     def of_user(self, user: str) -> int:
-        """Return how many a user has."""
+        """Return the count of a user."""
         return self._users[user]
 
     def of(self, asker: Asker) -> int:
-        """Return how many a session has."""
+        """Return the count of a session."""
         return self._sessions[asker]
 
     def add(self, asker: Asker, count: int) -> None:
-        """Count more, or fewer, for a session and its user."""
+        """Add a positive or negative number to the counts of a session and its user."""
         self._users[asker.user] += count
         self._sessions[asker] += count
         if not self._users[asker.user]:

@@ -1,4 +1,4 @@
-"""What is refused because of a limit: one way to say it, and a count of how often."""
+"""Errors for exceeded limits, all worded in the same way, and a count of them for each limit."""
 
 import time
 from collections import Counter
@@ -15,16 +15,16 @@ LIMITS = (
     *("sessions", "result_bytes", "upload_bytes", "memory_bytes", "spill_bytes", "spill_folder", "budget"),
     "isolated_statements",
 )
-"""Every limit that refusals are counted of: keys of `[limits]`, the setting `flightllm.timeout`, and budgets."""
+"""Every limit whose refusals are counted: keys of `[limits]`, the setting `flightllm.timeout`, and budgets."""
 
 
 def over_limit(limit: str, value: float, found: str, instead: str) -> LimitExceededError:
-    """Return the error for going over `[limits] LIMIT`: what was `found`, the limit, and what to do `instead`."""
+    """Return the error for exceeding `[limits] LIMIT`; it says what was `found` and what to do `instead`."""
     return _error(LimitExceededError, limit, value, found, instead)
 
 
 def busy(limit: str, value: float, found: str) -> BusyError:
-    """Return the error for a request that has no room now."""
+    """Return the error for a request that the server has no room for now."""
     return _error(BusyError, limit, value, found, "try again later")
 
 
@@ -41,31 +41,31 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """How long a statement may run: None, as long as it takes."""
+    """How long a statement can run; with `seconds` None there is no limit."""
 
     seconds: float | None = None
     own: bool = False
-    """It is the session's own setting, not the server's."""
+    """True where the session set the limit, false where the server did."""
 
     @classmethod
     def of(cls, server: float | None, session: float | None) -> "TimeLimit":
-        """Return the smaller of the server's limit and a session's own."""
+        """Return the smaller one of the server's and the session's limit."""
         if session is None or (server is not None and server <= session):
             return cls(server)
         return cls(session, own=True)
 
     def start(self) -> "Deadline":
-        """Return the deadline of something that begins now."""
+        """Return the deadline of a statement that starts now."""
         return Deadline(self, None if self.seconds is None else time.monotonic() + self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When something that began must be over."""
+    """The time at which a statement must have ended."""
 
     limit: TimeLimit = TimeLimit()
     at: float | None = None
-    """By the monotonic clock."""
+    """The time of the monotonic clock, in seconds; None for no deadline."""
 
     @property
     def over(self) -> bool:
@@ -73,7 +73,7 @@ class Deadline:
         return self.at is not None and time.monotonic() >= self.at
 
     def error(self) -> StatementTimeoutError:
-        """Return what the client is told once it is over."""
+        """Return the error that the client gets once the deadline has passed."""
         seconds = self.limit.seconds or 0.0
         if not self.limit.own:
             found = "the statement took too long and was stopped"
@@ -87,32 +87,32 @@ class Deadline:
 
 
 class Sum:
-    """A number that grows. Safe to use from several threads."""
+    """A counter that only grows. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self.value = 0
 
     def add(self, value: int) -> None:
-        """Let it grow."""
+        """Add to the counter."""
         with self._lock:
             self.value += value
 
 
 class Refusals:
-    """How often each limit refused something. Safe to use from several threads."""
+    """How many requests each limit refused. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._counts = Counter(dict.fromkeys(LIMITS, 0))
         self._lock = Lock()
 
     def note(self, error: BaseException) -> None:
-        """Count an error, if it is about a limit."""
+        """Count an error, if an exceeded limit caused it."""
         if isinstance(error, FlightLLMError) and error.limit:
             with self._lock:
                 self._counts[error.limit] += 1
 
     def counts(self) -> Mapping[str, int]:
-        """Return the counts by limit, those at 0 too."""
+        """Return the count of each limit, including zeros."""
         with self._lock:
             return dict(self._counts)

@@ -1,4 +1,4 @@
-"""Names of tables: a schema and a name in the one catalog, and how both are quoted in SQL."""
+"""Names of tables, which consist of a schema and a name in the only catalog, and their quoting in SQL."""
 
 import secrets
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ SYSTEM_SCHEMA = "system"
 RESERVED = (SYSTEM_SCHEMA, "information_schema")
 """Schemas of the server's own tables."""
 TEMPORARY_PREFIX = "pg_temp_"
-"""Begins the names of the schemas that have sessions' temporary tables, one for each session."""
+"""The prefix of the schemas that hold sessions' temporary tables; each session has one schema."""
 STORED_SUFFIX = f" (as stored {secrets.token_hex(8)})"
-"""Ends the hidden name of a table's rows as they are stored, under a view of them; nobody's to say, know or guess."""
+"""The suffix of the hidden name of a table's stored rows, below the view that users see; users cannot guess it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A table's exact schema and name in the one catalog."""
+    """A table's exact schema and name in the only catalog."""
 
     schema: str
     name: str
@@ -37,7 +37,7 @@ class TableName:
 
 
 def is_temporary(schema: str) -> bool:
-    """Tell whether a schema has the temporary tables of a session."""
+    """Tell whether a schema holds the temporary tables of a session."""
     return schema.startswith(TEMPORARY_PREFIX)
 
 
@@ -47,10 +47,10 @@ def quoted(name: str) -> str:
 
 
 def table_name(parts: Sequence[str]) -> TableName:
-    """Return the table meant by one to three exact name parts.
+    """Return the table that one to three exact name parts refer to.
 
     Raises:
-        SqlError: there is no part, too many, or the first of three is another catalog.
+        SqlError: there are no parts or too many, or the first of three is not this catalog.
     """
     match parts:
         case [name]:

@@ -1,4 +1,4 @@
-"""Where the files shipped beside the code are: in the package once installed, at the top of a checkout otherwise."""
+"""Paths of the files shipped with the code: inside an installed package, or at the top of a checkout."""
 
 from pathlib import Path
 

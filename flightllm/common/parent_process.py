@@ -1,4 +1,4 @@
-"""Processes of an engine that end with the server's, also where that is killed: else they keep a GPU's memory."""
+"""Engine processes that end with the server, even where it is killed; else they would keep a GPU's memory."""
 
 import os
 import signal
@@ -8,17 +8,17 @@ from contextlib import suppress
 from typing import Final
 
 _VARIABLE: Final = "FLIGHTLLM_ENGINE_PARENT"
-"""The process that an engine's processes belong to; they inherit it."""
+"""The environment variable with the id of the process that engine processes belong to; they inherit it."""
 _LOOK_SECONDS: Final = 1.0
-"""Where the system cannot tell of a process's end by itself."""
+"""How often to look for the parent where the operating system cannot signal its end."""
 _watching: set[int] = set()
-"""The processes that watch already, so that one that is told twice watches once; a fork's child has another number."""
+"""Ids of the processes that already watch, so that none watches twice; a forked child has another id."""
 
 
 def keep_children() -> None:
-    """Let the processes that this one starts from now on end with it.
+    """End all processes that this one starts from now on when this one ends.
 
-    Those that are forked watch at once, others as soon as they call `end_with_parent`.
+    Forked processes watch at once, other processes as soon as they call `end_with_parent`.
     """
     if os.environ.get(_VARIABLE) != str(os.getpid()):
         os.environ[_VARIABLE] = str(os.getpid())
@@ -26,10 +26,10 @@ def keep_children() -> None:
 
 
 def end_with_parent() -> None:
-    """End this process once the one that called `keep_children`, or its own parent, is gone; watches in a thread.
+    """End this process once the process that called `keep_children`, or its own parent, has ended; watches in threads.
 
-    Nothing happens in a process that belongs to none. A kernel's signal for this, PR_SET_PDEATHSIG, would come as soon
-    as the parent's thread ends that started the process.
+    In a process without such an owner, nothing happens. PR_SET_PDEATHSIG, the kernel's signal for this, is no use: it
+    comes as soon as the parent's thread that started the process ends.
     """
     owner = os.environ.get(_VARIABLE, "")
     me = os.getpid()
@@ -42,11 +42,11 @@ def end_with_parent() -> None:
 
 def _end_after(process: int) -> None:
     _wait_for_end(process)
-    os.kill(os.getpid(), signal.SIGKILL)  # it serves nobody, and its own way to end may wait for the parent
+    os.kill(os.getpid(), signal.SIGKILL)  # nobody uses it any more, and a clean exit can wait for the parent forever
 
 
 def _wait_for_end(process: int) -> None:
-    """Return once a process, no child of this one, is gone."""
+    """Return once a process that is not a child of this one has ended."""
     if hasattr(os, "pidfd_open"):
         import select
 
@@ -54,7 +54,7 @@ def _wait_for_end(process: int) -> None:
             descriptor = os.pidfd_open(process)
         except ProcessLookupError:
             return
-        except OSError:  # a kernel without it
+        except OSError:  # the kernel does not support it
             pass
         else:
             select.select([descriptor], [], [])

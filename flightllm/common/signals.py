@@ -1,4 +1,4 @@
-"""How a server in this process is told to stop."""
+"""Signals that stop a server in this process."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from types import FrameType
 
 
 def stop_by_signals() -> threading.Event:
-    """Return what SIGTERM and SIGINT set; a second one ends the process at once. For the main thread."""
+    """Return the event that SIGTERM and SIGINT set; a second signal exits at once. Call it in the main thread."""
     stop = threading.Event()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:

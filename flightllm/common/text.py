@@ -1,4 +1,4 @@
-"""Values as text and as JSON, wherever people or programs read them."""
+"""Values as text and as JSON, for people and for programs."""
 
 import json
 import math
@@ -7,13 +7,13 @@ from typing import Any
 from flightllm.errors import InvalidInputError
 
 _SHOWN = 300
-"""Characters that an error shows of a text that came from elsewhere."""
+"""Characters of a foreign text that an error shows."""
 
 
 def well_formed(text: str) -> str:
-    """Return a text as Unicode allows it: each lone surrogate becomes U+FFFD, as decoders write what they cannot read.
+    """Return a text that UTF-8 can encode: each lone surrogate becomes U+FFFD, the replacement character.
 
-    UTF-8 has no lone surrogates, so Arrow, SQLite and gRPC refuse them. NUL stays: all of these take it.
+    UTF-8 has no lone surrogates, so Arrow, SQLite and gRPC refuse them. NUL stays, because all three accept it.
     """
     if text.isascii():
         return text
@@ -25,10 +25,10 @@ def well_formed(text: str) -> str:
 
 
 def check_well_formed(text: str, what: str) -> None:
-    """Check that a text which somebody wrote is one that Unicode allows: to change it would change what it says.
+    """Check that a user's text is valid Unicode; replacing characters would change what the text says.
 
     Raises:
-        InvalidInputError: it has a lone surrogate; says where.
+        InvalidInputError: the text has a lone surrogate; the error says where.
     """
     if well_formed(text) is not text:
         place = next(place for place, one in enumerate(text, 1) if "\ud800" <= one <= "\udfff")
@@ -39,7 +39,7 @@ def check_well_formed(text: str, what: str) -> None:
 
 
 def well_formed_value(value: Any) -> Any:
-    """Return a value with all texts in it, keys too, as `well_formed` makes them."""
+    """Return a value with `well_formed` applied to all texts in it, including dictionary keys."""
     match value:
         case str():
             return well_formed(value)
@@ -52,18 +52,18 @@ def well_formed_value(value: Any) -> Any:
 
 
 def excerpt(text: str, most: int = _SHOWN) -> str:
-    """Return the beginning of a text from elsewhere for an error: on one line, well-formed, `most` characters."""
+    """Return the start of a foreign text for an error: on one line, well-formed, at most `most` characters."""
     line = " ".join(well_formed(text[: 4 * most]).replace("\0", " ").split())
     return line if len(line) <= most and len(text) <= 4 * most else f"{line[:most]} …"
 
 
 def plain_text(value: Any) -> str:
-    """Return a value as text: bytes in hexadecimal digits, all else as Python writes it."""
+    """Return a value as text: bytes as hexadecimal digits, all other values as Python's `str`."""
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON, which knows no NaN and no infinity: they become null."""
+    """Return a value as JSON; NaN and infinity, which JSON does not have, become null."""
     try:
         return json.dumps(value, ensure_ascii=False, default=plain_text, allow_nan=False)
     except ValueError:

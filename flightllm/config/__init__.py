@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses, read from TOML and checked once at start, then passed to constructors.
+"""Settings: frozen dataclasses, read from TOML, checked once at start, and passed to constructors.
 
 Imports: common, errors, prompt_order.
 """

@@ -1,4 +1,4 @@
-"""How the server finds out who calls, beside the users it keeps itself."""
+"""How the server authenticates callers whom it does not keep as users."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,10 @@ from flightllm.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class AuthConfig:
-    """JSON Web Tokens, checked against the key set `jwks`, `file:PATH` or an https address, and logins.
+    """JSON Web Tokens and logins. Tokens are checked against the key set `jwks`: `file:PATH` or an https address.
 
-    A user whom the server does not keep has the role its token says, else `default_role`, else it is refused.
+    A user whom the server does not keep gets the role in the token, else `default_role`; without both, the user is
+    refused.
     """
 
     jwks: str | None = None

@@ -1,4 +1,4 @@
-"""Checks that several sections share."""
+"""Checks that several sections of the configuration share."""
 
 import math
 from ipaddress import ip_address
@@ -7,7 +7,7 @@ from flightllm.errors import ConfigError
 
 
 def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
-    """Raise `ConfigError` where a value is none of the valid ones."""
+    """Raise `ConfigError` where a value is not one of the valid ones."""
     if value not in valid:
         raise ConfigError(f"{key}: expected one of {', '.join(valid)}; got {value!r}")
 
@@ -27,10 +27,10 @@ def above_zero(section: str, **values: float) -> None:
 
 
 def host_and_port(key: str, listen: str) -> tuple[str, int]:
-    """Return an address to listen on as host and port; port 0 means any free one.
+    """Return an address to listen on as host and port; port 0 means any free port.
 
     Raises:
-        ConfigError: it is not of the form HOST:PORT.
+        ConfigError: the address is not of the form HOST:PORT.
     """
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
@@ -39,7 +39,7 @@ def host_and_port(key: str, listen: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address."""
+    """Tell whether only this machine can reach an address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where the KV caches of engines are kept, and where others reach them."""
+"""Where engines' KV caches are stored, and the address at which other processes reach them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +8,9 @@ from flightllm.config.checks import at_least_one, host_and_port
 
 @dataclass(frozen=True, slots=True)
 class KvStoreConfig:
-    """A store of KV chunks beside the server, where `listen` is set; without `folder`, `kvstore` in the data folder.
+    """A store of KV chunks beside the server, if `listen` is set; `folder` defaults to `kvstore` in the data folder.
 
-    It has the certificate of `[server]`, and asks who calls as the server does.
+    The store uses the certificate of `[server]`, and authenticates callers as the server does.
     """
 
     listen: str | None = None

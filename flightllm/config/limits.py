@@ -1,4 +1,4 @@
-"""What queries and kept answers may use."""
+"""Limits on queries and on cached answers."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,10 +9,10 @@ from flightllm.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig:
-    """What one statement, one upload or the whole server may use; None is no limit.
+    """Limits on one statement, one upload or the whole server; None means no limit.
 
-    `memory_bytes` and `spill_bytes` hold for each query's relational work by itself, not for all queries together; what
-    an engine and the batches on their way take comes on top. With `server_memory_bytes` all queries share one pool of
+    `memory_bytes` and `spill_bytes` limit the relational work of each query, not of all queries together. The memory of
+    an engine, and of the batches sent to it, comes on top. With `server_memory_bytes`, all queries share one pool of
     that size instead of having `memory_bytes` each.
     """
 
@@ -45,7 +45,7 @@ class LimitsConfig:
 
 @dataclass(frozen=True, slots=True)
 class CacheConfig:
-    """Where answers are kept between queries; without `path`, `answers.sqlite` in the data folder."""
+    """Where answers are cached between queries; `path` defaults to `answers.sqlite` in the data folder."""
 
     enabled: bool = True
     path: Path | None = None

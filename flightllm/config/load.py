@@ -1,4 +1,4 @@
-"""All sections together, read from TOML and put under command-line settings."""
+"""The whole configuration: all sections, read from TOML and overridden by command-line options."""
 
 import os
 import tomllib
@@ -38,7 +38,7 @@ class Config:
     engine: EngineConfig = field(default_factory=EngineConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     tables: Mapping[str, TablePlace] = field(default_factory=lambda: MappingProxyType({}))
-    """Paths, addresses in object stores as texts, and files that only the command line knows of."""
+    """Paths, addresses in object stores as texts, and files that only the command line can name."""
     storage: StorageConfig = field(default_factory=StorageConfig)
     functions: FunctionsConfig = field(default_factory=FunctionsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
@@ -60,17 +60,17 @@ class Config:
         model: str | None = None,
         tables: Mapping[str, TablePlace] | None = None,
     ) -> Self:
-        """Read a TOML file, or the defaults without one, and put command-line settings over it.
+        """Read a TOML file, or take the defaults without a file, and apply command-line options over it.
 
-        `path` may also be the bare name of a shipped file (`gpu`). Relative paths in a file start at its folder.
+        `path` can also be the bare name of a shipped file (`gpu`). Relative paths in a file start at its folder.
 
         Raises:
-            ConfigError: naming the file, the key and what is valid there.
+            ConfigError: a key or value is not valid; the error names the file, the key and what is valid there.
         """
         config = cls() if path is None else cls._read(_find(path))
         if listen is not None:
             config = replace(config, server=replace(config.server, listen=listen))
-        if engine is not None and engine != config.engine.kind:  # the other kind's options mean nothing to this one
+        if engine is not None and engine != config.engine.kind:  # options belong to one kind of engine
             config = replace(config, engine=config.engine.of_kind(engine))
         if model is not None:
             config = replace(config, engine=replace(config.engine, model=model))
@@ -113,7 +113,7 @@ def _place(key: str, value: Any, base: Path) -> Path | str:
 
 
 def _find(path: Path) -> Path:
-    """Return `path`, or the shipped file of that bare name where there is no such file."""
+    """Return `path`, or the shipped file with that bare name where `path` does not exist."""
     shipped = packaged_folder("config") / f"{path}.toml"
     if path.exists() or len(path.parts) > 1 or path.suffix or not shipped.exists():
         return path
@@ -133,10 +133,10 @@ def _section(name: str, kind: type[Any], table: Mapping[str, Any], base: Path) -
 
 
 def read_engine_keys(table: Mapping[str, object], place: str = "") -> dict[str, Any]:
-    """Return the keys of a table that every kind of engine has, each with its checked value.
+    """Return the keys of a table that all kinds of engines share, each with its checked value.
 
     Raises:
-        ConfigError: a value is of another type than the key; `place` stands before the key in the error.
+        ConfigError: a value has the wrong type; the error puts `place` before the key.
     """
     types = {key: kind for key, kind in get_type_hints(EngineConfig).items() if key != "options" and key in table}
     return {key: _value(f"{place}{key}", table[key], kind, Path()) for key, kind in types.items()}

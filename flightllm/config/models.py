@@ -1,4 +1,4 @@
-"""The models of a server: inference engine, embeddings, and the functions that ask them."""
+"""The models of a server: inference engine, embedding model, and the functions that call them."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from flightllm.errors import ConfigError
 ENGINES = ("local", "vllm", "openai", "cluster", "ray", "fake")
 REASONING = ("off", "low", "medium", "high")
 REPLICA_KEYS = ("kind", "model", "max_in_flight")
-"""The keys that each replica of an engine can have of its own, beside its options; all replicas share the others."""
+"""The keys that each replica of an engine can set for itself, besides its options; all replicas share the others."""
 EMBEDDERS = ("local", "vllm", "openai", "fake")
 _NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 
@@ -22,15 +22,15 @@ _NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 class EngineConfig:
     """Which inference engine answers; `options` are the keys of `[engine]` that only this kind of engine knows.
 
-    Prices are per million tokens, in any one currency: of prompts, of their part that a prefix cache serves (without a
-    price of its own as much as the rest), and of answers. `reasoning` is how long a model thinks where a call does not
-    say it: not at all by default.
+    Prices are per million tokens, in any one currency: of prompts, of the prompt tokens that a prefix cache serves (by
+    default the same as for prompts), and of answers. `reasoning` is how long a model thinks where a call does not set
+    it; the default is not at all.
 
-    With `repair` an answer that is none of the options, no number in its range or no JSON of its schema is asked for
-    once more, with what is wrong with it. That is one call more for such an answer.
+    With `repair`, the model is called once more for an answer that is not valid, and told what is wrong. An answer is
+    not valid if it is not one of the options, not a number in its range, or not JSON of its schema.
 
-    `prompt_format` says how questions and fields are put to the model, by a name in
-    `flightllm.model.prompt_formats`; `auto` takes what suits the model.
+    `prompt_format` names the format in `flightllm.model.prompt_formats` for questions and fields; `auto` takes the one
+    that suits the model.
     """
 
     kind: str = "local"
@@ -61,7 +61,7 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingConfig:
-    """Which model turns texts into vectors; `options` are the keys that only this kind knows. Loaded at first use."""
+    """Which model turns texts into vectors, loaded at first use; `options` are the keys that only this kind knows."""
 
     kind: str = "local"
     model: str = "minilm"
@@ -75,6 +75,6 @@ class EmbeddingConfig:
 
 @dataclass(frozen=True, slots=True)
 class FunctionsConfig:
-    """Folders of AI functions beside the shipped ones; no two files may define the same name."""
+    """Folders of AI functions besides the shipped ones; no two files can define the same name."""
 
     folders: tuple[Path, ...] = ()

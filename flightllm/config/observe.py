@@ -1,4 +1,4 @@
-"""How a server tells about itself: over HTTP, and as traces."""
+"""How a server reports about itself: over HTTP, and as traces."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from flightllm.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """Where `/metrics`, `/healthz` and `/readyz` are served, and the web page; nowhere without `listen`.
+    """Where `/metrics`, `/healthz`, `/readyz` and the web page are served; without `listen`, nowhere.
 
-    Anybody who reaches an address reads its metrics, so on one that other machines reach they are served only where
-    `metrics` is true. The page asks for user and password, or token. Browsers reach it by the loopback names, the
-    address it listens on, the machine's name, and the names in `hosts`.
+    Anybody who reaches the address can read the metrics. So on an address that other machines reach, they are served
+    only where `metrics` is true. The page asks for user and password, or for a token. Browsers can use the loopback
+    names, the address it listens on, the machine's name, and the names in `hosts`.
     """
 
     listen: str | None = None
@@ -30,7 +30,7 @@ class HttpConfig:
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Return `listen` as host and port; port 0 means any free one."""
+        """Return `listen` as host and port; port 0 means any free port."""
         return None if self.listen is None else host_and_port("[http] listen", self.listen)
 
     @property
@@ -43,7 +43,7 @@ class HttpConfig:
 
 @dataclass(frozen=True, slots=True)
 class TracingConfig:
-    """Where OpenTelemetry traces go, by OTLP over HTTP; nowhere without `endpoint`."""
+    """Where OpenTelemetry traces are sent, by OTLP over HTTP; without `endpoint`, nowhere."""
 
     endpoint: str | None = None
     service_name: str = "flightllm"

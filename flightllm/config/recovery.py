@@ -1,4 +1,4 @@
-"""What the server does when a part of it dies, or a client is silent."""
+"""Recovery of the server after one of its parts died or a client stalled."""
 
 from dataclasses import dataclass, fields
 
@@ -9,25 +9,25 @@ ON_ENGINE_DOWN = ("wait", "fail")
 
 @dataclass(frozen=True, slots=True)
 class RecoveryConfig:
-    """How long recovery takes at most, in seconds, and what happens meanwhile."""
+    """Time limits of recovery, in seconds, and what queries do meanwhile."""
 
     supervisor: bool = True
-    """Serve from a process that a supervisor watches and replaces."""
+    """Run the server in a process that a supervisor watches and replaces."""
     drain_seconds: int = 20
-    """How long running queries may take to finish after SIGTERM; container runtimes kill after 30 s."""
+    """How long running queries can continue after SIGTERM; container runtimes kill the process after 30 s."""
     quarantine_seconds: int = 300
     """How long a statement is refused that was running when the server's process died; 0: never."""
     hung_seconds: int = 120
-    """After how long a server process is killed and replaced in which nothing runs any more; 0: never."""
+    """After this long without progress, the server process is killed and replaced; 0: never."""
     on_engine_down: str = "wait"
     engine_wait_seconds: int = 300
     """How long a query waits for an engine that is being restarted."""
     stalled_seconds: int = 600
-    """After how long a query is given up whose client is there but takes no rows; 0: never."""
+    """After this long, cancel a query whose client is connected but reads no rows; 0: never."""
     crowded_seconds: int = 30
-    """The same where all places are taken and somebody with fewer of them waits for one; 0: never."""
+    """The same limit while all places are taken and a user with fewer places waits for one; 0: never."""
     dead_peer_seconds: int = 60
-    """After how long a connection is closed whose other end does not answer; 0: as the operating system does."""
+    """After this long, close a connection whose other end does not answer; 0: the operating system's limit."""
 
     def __post_init__(self) -> None:
         one_of("[recovery] on_engine_down", self.on_engine_down, ON_ENGINE_DOWN)

@@ -1,4 +1,4 @@
-"""The configuration of one engine among several: its own keys, and those that all engines share."""
+"""The configuration of one replica of an engine: its own keys, and the keys that all replicas share."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -10,14 +10,14 @@ from flightllm.errors import ConfigError
 _SHARED = frozenset(one.name for one in fields(EngineConfig)) - {*REPLICA_KEYS, "options"}
 _MANY = frozenset({"cluster", "ray"})
 _FEW_RETRIES = 1
-"""Of HTTP requests, where another replica can be asked instead."""
+"""Retries of HTTP requests: few, because another replica can answer instead."""
 
 
 def replica_config(config: EngineConfig, table: Mapping[str, object], place: str) -> EngineConfig:
-    """Return the configuration of one engine: the keys and options of `table`, and what all share from `config`.
+    """Return the configuration of one replica: the keys and options of `table`, and the shared keys from `config`.
 
     Raises:
-        ConfigError: naming the place of what is wrong.
+        ConfigError: a key or value is not valid; the error names its place.
     """
     for key in table:
         if key in _SHARED:
@@ -25,9 +25,9 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
     given = read_engine_keys(table, f"{place} ")
     kind = given.pop("kind", None)
     if kind is None:
-        raise ConfigError(f'{place} kind: say which kind of engine it is, such as kind = "openai"')
+        raise ConfigError(f'{place} kind: write the kind of engine, such as kind = "openai"')
     if kind in _MANY:
-        raise ConfigError(f"{place} kind: {kind!r} is no single engine")
+        raise ConfigError(f"{place} kind: {kind!r} is not a single engine: write one of the other kinds")
     options = {key: value for key, value in table.items() if key not in REPLICA_KEYS}
     if kind == "openai":
         options.setdefault("max_retries", _FEW_RETRIES)

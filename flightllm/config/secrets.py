@@ -1,4 +1,4 @@
-"""Secrets by reference: a setting says where a key, token or password is, never what it is."""
+"""Secrets by reference: a setting says where to find a key, token or password, and never holds the secret."""
 
 import os
 import re
@@ -7,26 +7,26 @@ from pathlib import Path
 from flightllm.errors import ConfigError
 
 REFERENCE = re.compile(r"(env|file):(.+)", re.DOTALL)
-"""`env:NAME` or `file:PATH`."""
+"""The form of a reference: `env:NAME` or `file:PATH`."""
 
 
 def check_reference(key: str, reference: str | None) -> None:
-    """Raise `ConfigError` where a secret is not referred to as `env:NAME` or `file:PATH`."""
+    """Raise `ConfigError` where a setting is not of the form `env:NAME` or `file:PATH`."""
     if reference is not None:
         _parts(key, reference)
 
 
 def read_secret(key: str, reference: str) -> str:
-    """Return the secret that `reference` refers to, without space around it; errors do not show a path.
+    """Return the secret that `reference` refers to, without surrounding space; errors do not show a path.
 
     Raises:
-        ConfigError: the variable is not set, the file cannot be read, it is empty, or it is no reference.
+        ConfigError: the variable is not set, the file cannot be read or is empty, or the reference is not valid.
     """
     kind, place = _parts(key, reference)
     try:
         value = os.environ.get(place, "") if kind == "env" else Path(place).expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ConfigError(f"{key}: the file cannot be read: {reason}") from error
     if not value.strip():
         raise ConfigError(

@@ -13,9 +13,9 @@ LOG_FORMATS = ("console", "json")
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """Where the server listens and who may connect.
+    """Where the server listens, and who can connect.
 
-    `token` refers to the bearer token clients must send, `env:NAME` or `file:PATH`; it is never written in the file.
+    `token` refers to the bearer token that clients must send, as `env:NAME` or `file:PATH`; the file never holds it.
     """
 
     listen: str = "127.0.0.1:31337"
@@ -23,12 +23,12 @@ class ServerConfig:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     client_listen: str | None = None
-    """Where clients connect that show a certificate signed by `client_authority`, whose name is the user's."""
+    """The address for clients with a certificate that `client_authority` signed; its name is the user's name."""
     client_authority: Path | None = None
     insecure: bool = False
-    """Listen in plain text, or to anybody, beyond this machine too."""
+    """Allow plain text, or callers without a login, also beyond this machine."""
     check_engine: bool = True
-    """Ask an engine's endpoint one short question before the first start, and do not start where that is no use."""
+    """Before the first start, send one short question to an engine's endpoint; if it fails, do not start."""
 
     def __post_init__(self) -> None:
         _ = self.address
@@ -40,22 +40,22 @@ class ServerConfig:
             host_and_port("[server] client_listen", self.client_listen)
             if self.tls_certificate is None:
                 raise ConfigError(
-                    "[server] client_listen needs tls_certificate and tls_key: certificates travel in TLS"
+                    "[server] client_listen needs tls_certificate and tls_key: client certificates work only with TLS"
                 )
         check_reference("[server] token", self.token)
 
     @property
     def address(self) -> tuple[str, int]:
-        """Return `listen` as host and port; port 0 means any free one."""
+        """Return `listen` as host and port; port 0 means any free port."""
         return host_and_port("[server] listen", self.listen)
 
     def check_exposure(self, *, asks_nobody: bool, section: str = "server", listen: str | None = None) -> None:
-        """Check that nobody on a network reads along or walks in, unless `insecure` says that it may be so.
+        """Check that no other machine can read the traffic or connect without a login, unless `insecure` allows it.
 
-        `listen` is another address with the same certificate and users, which `section` configures.
+        `listen` is another address with the same certificate and users; `section` configures it.
 
         Raises:
-            ConfigError: it listens beyond this machine in plain text, or asks nobody who they are.
+            ConfigError: the server listens beyond this machine in plain text, or authenticates nobody.
         """
         key, where = f"[{section}] listen", listen or self.listen
         if self.insecure or is_loopback(host_and_port(key, where)[0]):
@@ -63,17 +63,17 @@ class ServerConfig:
         instead = "or pass --insecure where everybody on the network is trusted"
         if self.tls_certificate is None:
             raise ConfigError(
-                f"{key}: {where} is reached from other machines, and without TLS they send passwords"
+                f"{key}: {where} can be reached from other machines, and without TLS they send passwords"
                 f" and rows in plain text: set tls_certificate and tls_key, {instead}"
             )
         if asks_nobody:
             raise ConfigError(
-                f"{key}: {where} is reached from other machines, and anybody there would be an admin:"
+                f"{key}: {where} can be reached from other machines, and anybody there would be an admin:"
                 f" add a user by `flightllm user add NAME --role admin`, set token, {instead}"
             )
 
     def read_tls(self) -> "Tls | None":
-        """Return certificate and key, and what the second port needs, where they are configured.
+        """Return the certificate and key, and the settings of the second port, where they are configured.
 
         Raises:
             ConfigError: a file cannot be read.
@@ -88,17 +88,17 @@ class ServerConfig:
         return Tls(certificate, key, address, authority)
 
     def read_token(self) -> str | None:
-        """Return the token that `token` refers to, or None where no token is asked for.
+        """Return the token that `token` refers to, or None where the server requires no token.
 
         Raises:
-            ConfigError: the variable is not set, the file cannot be read, or it is empty.
+            ConfigError: the variable is not set, or the file cannot be read or is empty.
         """
         return None if self.token is None else read_secret("[server] token", self.token)
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What TLS needs, in PEM; `address` and `client_authority` are those of the port for clients with certificates."""
+    """TLS files in PEM; `address` and `client_authority` belong to the port for clients with certificates."""
 
     certificate: bytes
     key: bytes = field(repr=False)

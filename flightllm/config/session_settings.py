@@ -1,4 +1,4 @@
-"""Settings of a session: the same three routes for each, `SET flightllm.KEY`, a session option, a call header."""
+"""Settings of a session. Each can be set in three ways: `SET flightllm.KEY`, a session option, a call header."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -10,10 +10,10 @@ from flightllm.prompt_order.base import Method
 
 
 class _Kind(Protocol):
-    """How the values of one setting are written in SQL."""
+    """The values of one setting, and how they are written in SQL."""
 
     def read(self, text: str) -> Any:
-        """Return the value; raises ValueError saying what may be written."""
+        """Return the value; raise ValueError with the texts that are valid."""
 
     def write(self, value: Any) -> str:
         """Return the text of a value."""
@@ -21,7 +21,7 @@ class _Kind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _OneOf:
-    """One of some words, each of which stands for a value."""
+    """One word of a few; each word stands for a value."""
 
     words: Mapping[str, Any]
     shown: tuple[str, ...]
@@ -58,7 +58,7 @@ class _AtMost:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """A whole number up to `most`, from 1 on."""
+    """A whole number from 1 to `most`."""
 
     most: int
 
@@ -86,7 +86,7 @@ def _setting(text: str, kind: _Kind, *, default: Any = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session may choose."""
+    """The settings that a session can choose."""
 
     optimizer: bool = _setting(
         "Plan AI calls as operators; off runs them as plain batch functions, one call per row, for comparison.",
@@ -110,43 +110,43 @@ class Settings:
         _words("auto", "instruction", "fields"),
         default="auto",
     )
-    max_calls: int | None = _setting("The most calls a query may make.", _AtMost(int))
-    max_tokens: int | None = _setting("The most tokens, prompts and answers together, a query may take.", _AtMost(int))
+    max_calls: int | None = _setting("The most calls a query can make.", _AtMost(int))
+    max_tokens: int | None = _setting("The most tokens, prompts and answers together, a query can use.", _AtMost(int))
     max_cost: float | None = _setting(
-        "The most a query may cost, in the currency of the prices in the configuration.", _AtMost(float)
+        "The most a query can cost, in the currency of the prices in the configuration.", _AtMost(float)
     )
     timeout: float | None = _setting(
-        "The seconds a statement may run, planning and running each; the server's own limit holds as well.",
+        "The seconds that planning a statement, and running it, can each take; the server's own limit holds as well.",
         _AtMost(float),
     )
     priority: str = _setting(
-        "Whose prompts go first where several queries ask one engine: interactive ones; auto: a query is, until it has"
-        f" sent {INTERACTIVE_PROMPTS}.",
+        "The priority of prompts where several queries share an engine: interactive ones go first; auto: a query is"
+        f" interactive until it has sent {INTERACTIVE_PROMPTS}.",
         _words("auto", "interactive", "bulk"),
         default="auto",
     )
     on_budget: str = _setting(
-        "What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails; auto: it fails"
-        " where its rows are to be stored.",
+        "What happens when a query reaches a limit midway: the other rows get NULL, or the query fails; auto: it fails"
+        " where it stores its rows.",
         _words("auto", "null", "fail"),
         default="auto",
     )
     dialect: str = _setting(
-        "In which dialect queries and changes of rows are written; default is this server's own.",
+        "The SQL dialect of queries and changes of rows; default is this server's own.",
         _words("default", "snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark"),
         default="default",
     )
     endpoints: int = _setting(
-        "In how many parts a result may be fetched at the same time, in no order; many clients know only one.",
+        "The number of parts of a result that a client can fetch at once, in no order; many clients support only one.",
         _Whole(64),
         default=1,
     )
 
     def with_values(self, values: Mapping[str, str]) -> "Settings":
-        """Return settings with some changed.
+        """Return these settings with some values changed.
 
         Raises:
-            InvalidInputError: an unknown key or value; the message says what is valid.
+            InvalidInputError: a key or value is unknown; the message says what is valid.
         """
         changes = {}
         for name, value in values.items():
@@ -158,7 +158,7 @@ class Settings:
         return replace(self, **changes)
 
     def reset(self, key: str) -> "Settings":
-        """Return settings with one back at its default, or each for the key `all`.
+        """Return these settings with one back at its default, or all of them for the key `all`.
 
         Raises:
             InvalidInputError: there is no such setting.
@@ -169,11 +169,11 @@ class Settings:
         return replace(self, **{name: getattr(Settings(), name)})
 
     def for_storing(self) -> "Settings":
-        """Return settings for a statement that stores rows: it fails at the end of a budget unless told otherwise."""
+        """Return settings for a statement that stores rows: at the end of a budget it fails by default."""
         return replace(self, on_budget="fail") if self.on_budget == "auto" else self
 
     def show(self, key: str) -> list[tuple[str, str]]:
-        """Return the settings that SHOW flightllm.KEY names, `all` or one, as (name, value).
+        """Return the settings that SHOW flightllm.KEY names, one or `all`, as (name, value).
 
         Raises:
             InvalidInputError: there is no such setting.
@@ -184,16 +184,16 @@ class Settings:
 
     @staticmethod
     def descriptions() -> dict[str, str]:
-        """Return what each setting is for."""
+        """Return the description of each setting."""
         return {f.name: f.metadata["text"] for f in fields(Settings)}
 
     def changed(self) -> dict[str, str]:
-        """Return the settings that are not at their defaults, as in SQL."""
+        """Return the settings that differ from their defaults, with their values as in SQL."""
         usual = Settings().as_text()
         return {name: value for name, value in self.as_text().items() if value != usual[name]}
 
     def as_text(self) -> dict[str, str]:
-        """Return every setting as its value in SQL."""
+        """Return all settings, with their values as in SQL."""
         return {name: kind.write(getattr(self, name)) for name, kind in _KINDS.items()}
 
 

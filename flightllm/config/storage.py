@@ -1,4 +1,4 @@
-"""Where tables outside the data folder may lie."""
+"""Where tables outside the data folder are allowed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from flightllm.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class ObjectStoreConfig:
-    """A bucket, or what lies below a path in it, at an S3-compatible service.
+    """A bucket, or a path in a bucket, at an S3-compatible service.
 
     `url` is `s3://BUCKET` or `s3://BUCKET/PATH`; `endpoint` is the service's address, unset for AWS itself. The keys
-    are `env:NAME` or `file:PATH`; without them requests are signed with what AWS's own settings in the environment say.
+    are `env:NAME` or `file:PATH`. Without them, AWS's own environment variables provide the keys that sign requests.
     """
 
     url: str
@@ -46,10 +46,10 @@ class ObjectStoreConfig:
         return urlsplit(self.url).netloc
 
     def keys(self) -> tuple[str | None, str | None]:
-        """Return the key's id and the secret key, None where they are not set here.
+        """Return the key's id and the secret key; None where they are not set here.
 
         Raises:
-            ConfigError: what is referred to is not there.
+            ConfigError: the variable is not set, or the file cannot be read or is empty.
         """
         names = ("access_key_id", "secret_access_key")
         given = [(f"[storage.object_stores] {name}", getattr(self, name)) for name in names]
@@ -59,7 +59,7 @@ class ObjectStoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class StorageConfig:
-    """Folders that administrators may make external tables of, and object stores by names of their own."""
+    """The folders that administrators can make external tables from, and object stores with their names."""
 
     external_folders: tuple[Path, ...] = ()
     object_stores: Mapping[str, ObjectStoreConfig] = field(default_factory=lambda: MappingProxyType({}))
@@ -69,5 +69,5 @@ class StorageConfig:
         twice = [bucket for bucket in buckets if buckets.count(bucket) > 1]
         if twice:
             raise ConfigError(
-                f"[storage.object_stores]: two are of the bucket {twice[0]!r}; list it once, without a path"
+                f"[storage.object_stores]: two sections name the bucket {twice[0]!r}; list it once, without a path"
             )

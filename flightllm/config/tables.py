@@ -1,4 +1,4 @@
-"""Where the tables of a configuration lie."""
+"""Where the configured tables are stored."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,16 +6,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class FolderFile:
-    """A file or subfolder that is a table because it lies in a folder: it is left out if it cannot be read."""
+    """A file or subfolder that is a table because it is in a listed folder; unreadable ones are left out."""
 
     path: Path
     folder: Path
-    """The folder that somebody named."""
+    """The folder that the user listed."""
 
     def __str__(self) -> str:
-        """Return its path."""
+        """Return the path."""
         return str(self.path)
 
 
 TablePlace = Path | str | FolderFile
-"""A path, an address in an object store, or a file that nobody named."""
+"""A path, an address in an object store, or a file of a listed folder."""

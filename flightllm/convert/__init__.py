@@ -1,6 +1,6 @@
-"""Files that DataFusion does not read rightly by itself: CSV files and spreadsheets become Parquet files.
+"""Converts files that DataFusion cannot read correctly, CSV files and spreadsheets, to Parquet files.
 
-A query reads the Parquet file; the catalog makes it anew once the source has changed.
+A query reads the Parquet file; the catalog converts a changed source again.
 
 Imports: common, errors, storage.
 """

@@ -1,10 +1,10 @@
-"""Names of columns, from the first row of a file."""
+"""Column names from the first row of a file."""
 
 from collections.abc import Sequence
 
 
 def column_names(row: Sequence[str | None]) -> list[str]:
-    """Return names that differ, also in case: `a`, `a_1`; a column without a name is called `column3`."""
+    """Return distinct names, ignoring case: `a`, `A` give `a`, `A_1`; an empty third name gives `column3`."""
     names = list[str]()
     taken = set[str]()
     wanted = {(cell or "").strip().lower() for cell in row}

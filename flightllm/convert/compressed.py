@@ -1,4 +1,4 @@
-"""Bytes of files, compressed or not."""
+"""Reading of files, compressed or not."""
 
 import lzma
 from pathlib import Path
@@ -10,16 +10,16 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 
 
 def ending(path: Path) -> str:
-    """Return how a file's name ends, in lower case, without the part that says how it is compressed."""
+    """Return the extension of a file's name in lower case, without the extension of its compression."""
     plain = path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
     return plain.suffix.lower()
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file; reading returns its bytes as they were before compression.
+    """Open a file; reading returns decompressed bytes.
 
     Raises:
-        OSError: it cannot be read. Reading raises OSError, EOFError or LZMAError where it is cut short or damaged.
+        OSError: the file cannot be read. Reading a damaged file raises OSError, EOFError or LZMAError.
     """
     kind = COMPRESSIONS.get(path.suffix.lower())
     if kind is None:

@@ -1,4 +1,4 @@
-"""CSV files, one or several of the same columns, as one Parquet file."""
+"""Converts one CSV file, or several with the same columns, to one Parquet file."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
@@ -19,16 +19,17 @@ from flightllm.storage.rows import gathered
 
 _CHUNK_ROWS = 4_096
 _CHUNK_CHARACTERS = 1 << 24
-"""A chunk ends with the row that reaches one of these."""
+"""A chunk ends at the row that reaches one of these limits."""
 
 
 def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[str]:
-    """Write the rows of CSV files to a Parquet file, in order; return notes on what was found, a line each.
+    """Write the rows of CSV files to a Parquet file, in order; return notes about the files, one line each.
 
-    Two steps: texts go to a file beside the target while the columns' types are found, and then become values.
+    This takes two passes. The first writes all values as texts to a temporary file, and finds the columns' types. The
+    second casts the texts to these types.
 
     Raises:
-        InvalidInputError: a file holds no columns, or other ones than the first; or a row is not as wide as these.
+        InvalidInputError: a file has no columns or not those of the first file, or a row has another width.
     """
     texts = target.with_suffix(".texts")
     try:
@@ -46,7 +47,7 @@ def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[
 
 
 class _Texts:
-    """The columns of files as texts, and what types these can have."""
+    """The columns of the files as texts, and the types that fit them."""
 
     def __init__(self, known: CsvOptions) -> None:
         self._known = known
@@ -54,15 +55,15 @@ class _Texts:
         self._given: list[str] = []
         """The first row of the first file."""
         self._header = True
-        """Whether that row has the names of the columns."""
+        """Whether the first row has the column names."""
         self._late: pa.RecordBatch | None = None
-        """That row where it is one of values: it goes before the others."""
+        """The first row, where it has values instead of names: it is written before the others."""
         self._kinds: list[ColumnKinds] = []
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
         self.notes: list[str] = []
 
     def close(self) -> None:
-        """End the file of texts."""
+        """Close the file of texts."""
         if self._writer is not None:
             self._writer.close()
 
@@ -71,16 +72,16 @@ class _Texts:
         with CsvRows(path, self._known) as rows:
             try:
                 self._add(rows, sink)
-            except UnicodeError as error:  # half a character, which some encodings let through
+            except UnicodeError as error:  # half a surrogate pair, which some encodings let through
                 raise rows.not_text(error) from error
 
     def _add(self, rows: CsvRows, sink: pa.NativeFile) -> None:
         if not any(cell.strip() for cell in rows.first):
             raise InvalidInputError(
-                "it holds no columns: its first line is empty; begin it with the names of the columns"
+                "it has no columns, because its first line is empty: write the column names into the first line"
             )
         if self._known.encoding is None and not rows.encoding.startswith("utf"):
-            self._note(f"read as {rows.encoding}; if letters are wrong, the option encoding says another")
+            self._note(f"read as {rows.encoding}; if letters are wrong, name another encoding by the option encoding")
         if self._writer is None:
             self._begin(rows, sink)
             return
@@ -106,19 +107,22 @@ class _Texts:
         self._late = first
         self._see(first)
         if self._known.header is None:
-            self._note("the first line looks like values, so the columns are column1, column2, …; or say header 'true'")
+            self._note(
+                "the first line looks like values, so the columns are column1, column2, …; if it has names, set"
+                " header 'true'"
+            )
 
     @property
     def _names(self) -> list[str]:
         return column_names(self._given) if self._header else numbered(len(self._given))
 
     def _order(self, row: list[str]) -> Sequence[int]:
-        """Return in which order the columns of a further file are to be taken."""
+        """Return the order that brings a further file's columns into the order of the first file."""
         names = column_names(row) if self._header else numbered(len(row))
         if sorted(names) != sorted(self._names):
             raise InvalidInputError(
-                f"its columns are {', '.join(names)}, but those of the first file {', '.join(self._names)}: keep files"
-                " of the same columns in a folder"
+                f"its columns are {', '.join(names)}, but those of the first file are {', '.join(self._names)}: keep"
+                " only files with the same columns in a folder"
             )
         return [names.index(name) for name in self._names]
 
@@ -136,7 +140,7 @@ class _Texts:
             self.notes.append(note)
 
     def write(self, texts: Path, target: Path) -> None:
-        """Write the rows with their types; a column without a name and values is left out."""
+        """Write the rows with their types; leave out columns without a name and without values."""
         pairs = enumerate(zip(self._given, self._kinds, strict=True))
         left = [place for place, (cell, kind) in pairs if not self._header or cell.strip() or kind.filled]
         names = self._names
@@ -144,7 +148,7 @@ class _Texts:
         changed = [f"{old or 'no name'} → {names[place]}" for old, place in zip(given, left, strict=True)]
         changed = [change for change, old, place in zip(changed, given, left, strict=True) if old != names[place]]
         if changed:
-            self._note(f"columns named anew: {', '.join(changed)}")
+            self._note(f"renamed columns: {', '.join(changed)}")
         for place in left:
             self._note_commas(names[place], self._kinds[place].separators)
         schema = pa.schema([(names[place], self._kinds[place].type) for place in left])
@@ -158,13 +162,13 @@ class _Texts:
                 writer.write_table(pa.Table.from_batches(group, schema))
 
     def _note_commas(self, name: str, separators: str) -> None:
-        """Note that a column of texts seems to be one of numbers with decimal commas."""
+        """Add a note if a text column seems to have numbers with decimal commas."""
         if separators:
             column = quoted(name)
             plain = f"replace({column}, '.', '')" if separators == ".," else column
             self._note(
                 f"the column {name} stays text, although its values look like numbers with decimal commas: write"
-                f" replace({plain}, ',', '.')::double, or say decimal ',' in OPTIONS of CREATE EXTERNAL TABLE"
+                f" replace({plain}, ',', '.')::double, or set decimal ',' in OPTIONS of CREATE EXTERNAL TABLE"
             )
 
 
@@ -174,13 +178,13 @@ def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema, decima
 
 
 def _row(cells: Sequence[str], nulls: Collection[str]) -> pa.RecordBatch:
-    """Return one row of texts."""
+    """Return one row of texts as a batch."""
     columns = [pa.array([None if cell in nulls else cell], pa.string()) for cell in cells]
     return pa.RecordBatch.from_arrays(columns, names=[str(place) for place in range(len(cells))])
 
 
 def _chunks(rows: CsvRows) -> Iterator[pa.RecordBatch]:
-    """Yield rows as batches of texts."""
+    """Yield rows as batches of text columns."""
     names = [str(place) for place in range(len(rows.first))]
     others = iter(rows)
     while chunk := list(_until_full(islice(others, _CHUNK_ROWS))):

@@ -1,4 +1,4 @@
-"""How a CSV file separates and quotes its columns, found by parsing its beginning in each of the usual ways."""
+"""Detects a CSV file's delimiter and quotes, by parsing its beginning in each of the usual ways."""
 
 import csv
 import re
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE = 1 << 18
-"""Characters of the beginning."""
+"""The number of characters of the sample from the file's start."""
 _MOST_ROWS = 2_000
 _ONE_COLUMN = 0.05
-"""Taken where nothing separates the first line, rather than where a later quote is wrong."""
+"""The score of a file without a delimiter in its first line. A file with a wrong quote further down can score less."""
 _READABLE = 0.9
-"""The share of rows that fit above which no backslash is needed to escape quotes."""
+"""If this share of rows fits, backslashes are not tried as escapes."""
 UNENDED = "unexpected end of data"
-"""What Python's reader says of a quote that nothing closes."""
+"""The message of Python's `csv` reader about a quote that is never closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How to read a CSV file; an empty `quote`: nothing quotes cells; `guessed`: the delimiter was found, not given."""
+    """The dialect of a CSV file. An empty `quote` means no quotes; `guessed` means the delimiter was detected."""
 
     delimiter: str
     quote: str = '"'
@@ -36,8 +36,10 @@ class Dialect:
 
     def rows(self, lines: Iterable[str]) -> "Reader":
         """Return a reader of the rows, which raises `csv.Error` where quotes are wrong."""
-        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # for the whole process: fields here can be long texts
-        escape = None if self.escape == self.quote else self.escape  # doubled quotes are always read
+        csv.field_size_limit(
+            min(sys.maxsize, 2**31 - 1)
+        )  # a global of Python's csv module: fields here can be long texts
+        escape = None if self.escape == self.quote else self.escape  # the reader always handles doubled quotes
         return csv.reader(
             lines if escape is None else self._escaped(lines, escape),
             delimiter=self.delimiter,
@@ -48,7 +50,7 @@ class Dialect:
         )
 
     def _escaped(self, lines: Iterable[str], escape: str) -> Iterator[str]:
-        """Yield lines in which an escape before a usual character is doubled: it is a letter there."""
+        """Double each escape before a usual character, where it is an ordinary letter."""
         special = "".join(map(re.escape, {escape, self.quote, self.delimiter, "\r", "\n"}))
         pattern = re.compile(rf"({re.escape(escape)}[{special}])|{re.escape(escape)}")
         for line in lines:
@@ -56,9 +58,9 @@ class Dialect:
 
 
 def dialect_of(sample: str, known: CsvOptions, *, whole: bool) -> Dialect:
-    """Return how a sample from a file's start is written; `whole` says that the file ends with it.
+    """Return the dialect of a sample from a file's start; `whole` means that the sample is the whole file.
 
-    The best way to read it gives most rows the width of the first one; among equally good ones the widest wins.
+    The best dialect gives most rows the width of the first row. Among equally good dialects, the widest wins.
     """
     delimiters = (known.delimiter,) if known.delimiter else _possible(sample, known)
     guessed = known.delimiter is None
@@ -79,14 +81,14 @@ def dialect_of(sample: str, known: CsvOptions, *, whole: bool) -> Dialect:
 
 
 def _possible(sample: str, known: CsvOptions) -> tuple[str, ...]:
-    """Return what can separate columns: no comma if it stands before decimals, and the first line has another mark."""
+    """Return the possible delimiters: with decimal commas, no comma if the first line has another delimiter."""
     others = tuple(mark for mark in DELIMITERS if mark != known.decimal)
     first = sample.partition("\n")[0]
     return others if any(mark in first for mark in others) else DELIMITERS
 
 
 def _quotes(sample: str, delimiter: str, *, whole: bool) -> tuple[str, ...]:
-    """Return what can quote cells: `'` only where it quotes whole cells, and no cell begins with `"`."""
+    """Return the possible quotes: `'` counts only if it quotes whole cells, and no cell begins with `"`."""
     mark = re.escape(delimiter)
     start, end = rf"(?<![^\r\n{mark}])", rf"(?=[\r\n{mark}]|\Z)"
     if "'" not in sample or re.search(f'{start}"', sample):
@@ -96,7 +98,7 @@ def _quotes(sample: str, delimiter: str, *, whole: bool) -> tuple[str, ...]:
 
 
 def _score(dialect: Dialect, sample: str, *, whole: bool) -> tuple[float, int]:
-    """Return the share of rows that fit the first one, and its width without an empty cell at its end."""
+    """Return the share of rows that fit the first row, and the first row's width without an empty last cell."""
     first, fitting = list[str](), list[bool]()
     rows, valid = dialect.rows(StringIO(sample, newline="")), True
     try:
@@ -110,7 +112,7 @@ def _score(dialect: Dialect, sample: str, *, whole: bool) -> tuple[float, int]:
         valid = not whole and UNENDED in str(error)  # the sample ends inside quotes
     else:
         if not whole and len(fitting) < _MOST_ROWS:
-            fitting = fitting[:-1]  # cut off
+            fitting = fitting[:-1]  # the sample cuts off the last row
     if not fitting or len(first) == 1:
         return (_ONE_COLUMN if valid else _ONE_COLUMN / 4, 1)
     share = sum(fitting) / len(fitting)
@@ -118,6 +120,6 @@ def _score(dialect: Dialect, sample: str, *, whole: bool) -> tuple[float, int]:
 
 
 def row_fits(row: Sequence[str], first: Sequence[str]) -> bool:
-    """Tell whether a row is as wide as the first one, but for a delimiter at the end of either line."""
+    """Return whether a row is as wide as the first row, except for a delimiter at the end of one of them."""
     more = len(row) - len(first)
     return not more or (more == 1 and not row[-1]) or (more == -1 and bool("".join(row).strip()) and not first[-1])

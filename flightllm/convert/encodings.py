@@ -1,4 +1,4 @@
-"""Which encoding a text file has."""
+"""Detects the encoding of a text file."""
 
 import codecs
 import re
@@ -11,13 +11,13 @@ from flightllm.errors import InvalidInputError
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark begins this one
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, because this mark begins with that of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _OTHERS = ("cp1250", "cp1251", "cp1253", "cp1254", "koi8_r", "cp932", "gb18030", "euc_kr", "big5", "euc_jp")
-"""What a text can be in that is neither Unicode nor Western, for charset-normalizer to choose from."""
+"""The encodings among which charset-normalizer chooses, for text that is neither Unicode nor Western."""
 WESTERN = "cp1252"
 _CHUNK = 1 << 20
 _SAMPLE = 1 << 16
@@ -25,21 +25,21 @@ _MULTIBYTE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"  # characters of UTF-8
     rb"|([\x80-\xff])"
 )
-"""A character of UTF-8 beyond ASCII, or in its group a byte that is part of no such character."""
+"""Matches a non-ASCII character of UTF-8. Its group matches a byte that is part of no such character."""
 _MOSTLY = 0.5
-"""The least share of valid characters, of those beyond ASCII, in a UTF-8 file that has wrong bytes."""
+"""The least share of valid characters among non-ASCII ones, for a file that counts as UTF-8 with wrong bytes."""
 _NOT_WESTERN = re.compile(r"[^\W\d_][¡-¶¸-¿×÷\x80-\x9f‚ƒ„…†‡ˆ‰‹•˜™›][^\W\d_]|[À-ÿŠŒŽšœžŸ]{4}")
-"""A sign between two letters, or four letters with accents in a row."""
+"""Matches a sign between two letters, or four letters with accents in a row: unlikely in Western text."""
 
 
 def encoding_of(file: IO[bytes]) -> str:
-    """Return the encoding of a file that is read from its start to its end: a mark says it, or the text itself.
+    """Return the encoding of a file, by its byte order mark or by its text; reads the file to its end.
 
-    Text without a mark is UTF-8 wherever it can be. Else it is Western (cp1252, of which Latin-1's letters are a part)
-    unless letters stand together as in no Western language: then charset-normalizer guesses.
+    Text without a mark is UTF-8 if it is valid UTF-8. Otherwise it is Western (cp1252, a superset of Latin-1's
+    letters), unless it has letters in unlikely positions: then charset-normalizer guesses.
 
     Raises:
-        InvalidInputError: most of the text is UTF-8, but not all; names the first wrong line.
+        InvalidInputError: most of the text is UTF-8, but some is not; names the first wrong line.
     """
     chunks = _chunks(file)
     first = next(chunks, b"")
@@ -60,7 +60,7 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _without_mark(sample: bytes) -> str | None:
-    """Return which UTF-16 a sample is in that has a zero in every second byte, as Western text has."""
+    """Return the byte order of UTF-16 text without a mark: Western text then has a zero in every second byte."""
     half = len(sample) // 2
     if half and sample[1::2].count(0) > half * 0.6 and sample[::2].count(0) < half * 0.2:
         return "utf-16-le"
@@ -71,31 +71,33 @@ def _without_mark(sample: bytes) -> str | None:
 
 @dataclass(slots=True)
 class _Utf8:
-    """Tells whether bytes that come in chunks are UTF-8, and keeps lines of them that have bytes beyond ASCII."""
+    """Checks whether chunks of bytes are UTF-8, and collects sample lines with non-ASCII bytes."""
 
     sample: bytearray = field(default_factory=bytearray)
     _decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
     _lines: int = 1
     _wrong: tuple[int, int] | None = None
-    """The first line that has a wrong byte, and the byte."""
+    """The number of the first line with a wrong byte, and that byte."""
 
     def see(self, chunk: bytes, *, last: bool = False) -> None:
-        """Look at the next chunk."""
+        """Check the next chunk."""
         if self._wrong is None:
             try:
                 self._decoder.decode(chunk, last)
-            except UnicodeDecodeError as error:  # its object begins with what the last chunk left over: no line end
+            except (
+                UnicodeDecodeError
+            ) as error:  # the error's object starts with bytes left from the last chunk, without a line end
                 self._wrong = self._lines + _line_ends(error.object[: error.start]), error.object[error.start]
             self._lines += _line_ends(chunk)
-        # a line that two chunks share comes together again, as nothing is put between them
+        # no separator is added, so a line in two chunks is joined again
         if len(self.sample) < _SAMPLE and not chunk.isascii():
             self.sample += b"\n".join(line for line in chunk.split(b"\n") if not line.isascii())
 
     def ended(self) -> bool:
-        """Tell, after the last chunk, whether all was UTF-8.
+        """Return, after the last chunk, whether all bytes were UTF-8.
 
         Raises:
-            InvalidInputError: most of it was, but a line has a wrong byte.
+            InvalidInputError: most of the text was UTF-8, but a line has a wrong byte.
         """
         self.see(b"", last=True)
         if self._wrong is None:
@@ -105,8 +107,8 @@ class _Utf8:
             return False
         line, byte = self._wrong
         raise InvalidInputError(
-            f"line {line} has the byte 0x{byte:02x}, which is wrong in UTF-8, but most of the file is UTF-8: mend the"
-            " line, or name the file's encoding by the option encoding"
+            f"line {line} has the byte 0x{byte:02x}, which is wrong in UTF-8, but most of the file is UTF-8: correct"
+            " the line, or name the file's encoding by the option encoding"
         )
 
 
@@ -117,7 +119,7 @@ def _line_ends(chunk: bytes) -> int:
 def _guessed(sample: bytes) -> str:
     try:
         text = sample.decode(WESTERN)
-    except UnicodeDecodeError:  # five bytes mean nothing there
+    except UnicodeDecodeError:  # cp1252 leaves five bytes undefined
         text = ""
     accents = sum(not character.isascii() for character in text)
     if text and len(_NOT_WESTERN.findall(text)) * 10 <= accents:

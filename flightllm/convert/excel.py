@@ -1,4 +1,4 @@
-"""A sheet of a spreadsheet as a Parquet file."""
+"""Converts a sheet of a spreadsheet to a Parquet file."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
@@ -19,32 +19,31 @@ Cell = int | float | str | bool | time | date | datetime | timedelta
 
 
 def sheets(path: Path) -> list[str]:
-    """Return the names of the sheets of a spreadsheet that hold something.
+    """Return the names of a spreadsheet's sheets that are not empty.
 
     Raises:
         MissingExtraError: the extra `excel` is not installed.
-        InvalidInputError: it cannot be read.
+        InvalidInputError: the spreadsheet cannot be read.
     """
     book = _opened(path)
     return [name for name in book.sheet_names if book.get_sheet_by_name(name).total_height]
 
 
 def convert_sheet(path: Path, sheet: str, target: Path) -> list[str]:
-    """Write the rows of a sheet to a Parquet file; return notes, a line each. An empty `sheet` is the first one.
+    """Write the rows of a sheet to a Parquet file; return notes, one line each. An empty `sheet` means the first sheet.
 
-    The first row that holds something has the names of the columns. A column whose values are of several types
-    becomes one of texts.
+    The first row that is not empty has the column names. A column with values of several types becomes a text column.
 
     Raises:
         MissingExtraError: the extra `excel` is not installed.
-        InvalidInputError: it cannot be read, or has no such sheet.
+        InvalidInputError: the spreadsheet cannot be read, or has no such sheet.
     """
     book = _opened(path)
     if sheet and sheet not in book.sheet_names:
         raise InvalidInputError(f"it has no sheet {sheet!r}; its sheets are {', '.join(book.sheet_names)}")
     rows = book.get_sheet_by_name(sheet or book.sheet_names[0]).to_python(skip_empty_area=True)
     if not rows:
-        raise InvalidInputError(f"its sheet {sheet or book.sheet_names[0]!r} holds nothing")
+        raise InvalidInputError(f"its sheet {sheet or book.sheet_names[0]!r} is empty")
     header = [_text(cell) for cell in rows[0]]
     names = column_names(header)
     body = [row for row in rows[1:] if any(cell != "" for cell in row)]
@@ -52,7 +51,7 @@ def convert_sheet(path: Path, sheet: str, target: Path) -> list[str]:
     arrays = {name: _column(cells) for name, cells in zip(names, columns, strict=True)}
     pq.write_table(pa.table(arrays), target, compression="zstd")
     changed = [f"{old or 'no name'} → {new}" for old, new in zip(header, names, strict=True) if old.strip() != new]
-    return [f"columns named anew: {', '.join(changed)}"] if changed else []
+    return [f"renamed columns: {', '.join(changed)}"] if changed else []
 
 
 def _opened(path: Path) -> "CalamineWorkbook":
@@ -63,11 +62,11 @@ def _opened(path: Path) -> "CalamineWorkbook":
     try:
         return python_calamine.CalamineWorkbook.from_path(str(path))
     except (python_calamine.CalamineError, OSError) as error:
-        raise InvalidInputError(f"it is no spreadsheet that can be read: {error}") from error
+        raise InvalidInputError(f"it cannot be read as a spreadsheet: {error}") from error
 
 
 def _column(cells: Sequence[Cell]) -> pa.Array:
-    """Return cells as a column: of one type where they have one, else of texts."""
+    """Return cells as a column of their common type; cells of several types become texts."""
     values = [None if cell == "" else _plain(cell) for cell in cells]
     kinds = {type(value) for value in values if value is not None}
     if kinds == {date, datetime}:
@@ -81,7 +80,7 @@ def _column(cells: Sequence[Cell]) -> pa.Array:
 
 
 def _plain(cell: Cell) -> Cell:
-    """Return a cell's value; a spreadsheet keeps whole numbers as floating ones."""
+    """Return a cell's value; whole numbers become integers, because spreadsheets store them as floats."""
     return int(cell) if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53 else cell
 
 

@@ -1,4 +1,4 @@
-"""Whether the first row of a file has the names of its columns."""
+"""Decides whether the first row of a file has the column names."""
 
 import re
 from collections.abc import Sequence
@@ -9,17 +9,17 @@ from flightllm.convert.kinds import ColumnKinds
 
 _YEARS = range(1900, 2101)
 _SMALL = range(1000)
-"""Whole numbers that can be names: of months, weeks, hours, or of answers in a survey."""
+"""Whole numbers that can be names, for example of months, weeks, hours, or of answers in a survey."""
 _COUNTED = 2
-"""Rows that go on counting from the first row's number, so that this is a number of rows and no name."""
+"""If this many rows below continue to count from the first row's number, that number is a value and not a name."""
 
 
 def is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds], below: pa.RecordBatch | None) -> bool:
-    """Tell whether a first row of texts is one of names; `kinds` and `below` tell of the rows after it.
+    """Return whether a first row of texts has names; `kinds` and `below` describe the rows after it.
 
-    It is one if a cell does not have the type of its column, or all columns are texts. Beside texts, years and small
-    numbers are names if a text is unlike those below it, or if the column below has no years. Without another row it
-    is one unless each of its cells has a type.
+    It has names if a cell does not have the type of its column, or if all columns are texts. A row of years or small
+    numbers beside texts has names in two cases: a text differs in shape from the texts below it, or the columns below
+    the years have other numbers. A row without rows below it has names unless each of its cells has a type.
     """
     alone = [ColumnKinds(kind.decimal) for kind in kinds]
     for kind, column in zip(alone, first.columns, strict=True):
@@ -31,7 +31,7 @@ def is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds], below: pa.Rec
     if not others or below is None or any(alone[place].type != pa.int64() for place in typed):
         return False
     if any(kinds[place].type not in {pa.int64(), pa.float64()} for place in typed):
-        return True  # a whole number above days or truth values
+        return True  # a whole number above dates or booleans
     texts = [place for place in range(len(kinds)) if place not in typed and first.column(place)[0].is_valid]
     numbers = [int(first.column(place)[0].as_py()) for place in typed]
     lower = [kinds[place].numbers(below.column(place)) for place in typed]
@@ -43,17 +43,17 @@ def is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds], below: pa.Rec
 
 
 def _can_name(numbers: Sequence[int]) -> bool:
-    """Tell whether numbers can be names of columns: they differ, and each is small or a year."""
+    """Return whether numbers can be column names: they differ, and each is small or a year."""
     return len({*numbers}) == len(numbers) and all(number in _SMALL or number in _YEARS for number in numbers)
 
 
 def _counts(first: int, below: Sequence[float]) -> bool:
-    """Tell whether numbers below go on counting from the first one."""
+    """Return whether the numbers below continue to count from the first one."""
     return below[:_COUNTED] == [first + step for step in range(1, _COUNTED + 1)]
 
 
 def _unlike(cell: str, column: pa.Array) -> bool:
-    """Tell whether a text that begins with a letter has another shape than those below, which have few shapes."""
+    """Return whether a text that begins with a letter has another shape than the texts below, if those share shapes."""
     below = column.drop_null().to_pylist()
     shapes = {_shape(text) for text in below}
     few = len(shapes) == 1 or len(shapes) * 2 <= len(below)
@@ -61,7 +61,7 @@ def _unlike(cell: str, column: pa.Array) -> bool:
 
 
 def _shape(text: str) -> str:
-    """Return a text with a sign for each run of digits, and for each word: `9`, `a`, `A`, `Aa`; `DE 12` is `A 9`."""
+    """Return a text's shape, with a sign for each run of digits and each word: `DE 12` and `FR 7` give `A 9`."""
     text = re.sub(r"\d+", "9", text.strip())
     return re.sub(r"[^\W\d_]+", lambda word: _word_shape(word[0]), text)
 

@@ -1,4 +1,4 @@
-"""How a CSV file is written, as far as somebody says it. The rest is found out from the file."""
+"""The options of CSV files; the others are detected from the file."""
 
 import codecs
 from collections.abc import Mapping
@@ -15,43 +15,45 @@ _NAMES = {
     "null_value": "null",
     "decimal_separator": "decimal",
 }
-"""What other systems call the options."""
+"""Other systems' names for the options."""
 _WORDS = {"true": True, "false": False}
 _TAB = "\\t"
 
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """What is known of a CSV file; None: find it out from the file."""
+    """The known options of a CSV file; None means that an option is detected from the file."""
 
     delimiter: str | None = None
     quote: str | None = None
-    """The empty text says that no character quotes cells."""
+    """"" means that cells are not quoted."""
     escape: str | None = None
     null: tuple[str, ...] = ()
-    """Texts that stand for NULL, beside the empty one."""
+    """Texts that mean NULL, in addition to the empty text."""
     encoding: str | None = None
     header: bool | None = None
     decimal: str | None = None
-    """What stands before the decimals of numbers; where it is a comma, dots can stand between thousands."""
+    """The decimal separator; if it is a comma, dots can separate thousands."""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Self:
-        """Read options by name, each a text; `format.` before a name is passed over.
+        """Read options by name, each given as a text; a prefix `format.` is ignored.
 
         Raises:
-            InvalidInputError: a name is unknown, or its value is not possible.
+            InvalidInputError: a name is unknown, or its value is invalid.
         """
         named: dict[str, str] = {}
         for name, value in given.items():
             plain = name.lower().removeprefix("format.")
             named[_NAMES.get(plain, plain)] = value
         if "newlines_in_values" in named:
-            raise InvalidInputError("newlines_in_values: line breaks inside quotes are always read; leave it out")
+            raise InvalidInputError(
+                "newlines_in_values: line breaks inside quotes are always read; leave this option out"
+            )
         for name in named:
             if name not in cls.__dataclass_fields__:
                 known = ", ".join(cls.__dataclass_fields__)
-                raise InvalidInputError(f"{name!r} is no option of CSV files; write one of {known}")
+                raise InvalidInputError(f"{name!r} is not an option of CSV files; write one of {known}")
         return cls(
             delimiter=_character(named, "delimiter"),
             quote="" if named.get("quote") == "" else _character(named, "quote"),
@@ -63,15 +65,15 @@ class CsvOptions:
         )
 
     def as_json(self) -> dict[str, object]:
-        """Return what is known, for `of_json`."""
+        """Return the known options, for `of_json`."""
         return {name: value for name, value in asdict(self).items() if value not in (None, ())}
 
     @classmethod
     def of_json(cls, written: Mapping[str, object]) -> Self:
-        """Read what `as_json` wrote.
+        """Read options that `as_json` returned.
 
         Raises:
-            TypeError: it is something else.
+            TypeError: the mapping has other keys.
         """
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
         return cls(**values)  # type: ignore[arg-type] # as written
@@ -92,9 +94,10 @@ def _encoding(given: Mapping[str, str]) -> str | None:
     try:
         found = codecs.lookup(given["encoding"])
         b"".decode(found.name)
-    except (LookupError, ValueError) as error:  # unknown, or one that turns bytes into bytes
+    except (LookupError, ValueError) as error:  # unknown, or a codec from bytes to bytes
         raise InvalidInputError(
-            f"encoding: {given['encoding']!r} is unknown; write utf-8, utf-16, latin-1, cp1252 or another one of Python"
+            f"encoding: {given['encoding']!r} is unknown; write utf-8, utf-16, latin-1, cp1252 or another"
+            " encoding of Python"
         ) from error
     return "utf-8-sig" if found.name == "utf-8" else found.name
 
@@ -114,4 +117,4 @@ def _truth(given: Mapping[str, str], name: str) -> bool | None:
 
 
 NOTHING_SAID = CsvOptions()
-"""Nothing is known: find out all."""
+"""No options: all are detected from the file."""

@@ -1,4 +1,4 @@
-"""The rows of one CSV file: each as wide as the first, or an error that names the line."""
+"""Reads the rows of one CSV file: each must be as wide as the first row, or an error names its line."""
 
 import csv
 import io
@@ -19,19 +19,19 @@ from flightllm.errors import InvalidInputError
 
 _MARK = "\ufeff"
 _BLANK = re.compile(r"\A(?: *(?:\r\n|\r|\n))+(?=[^\r\n])")
-"""Lines before the names of the columns, as some programs write them."""
+"""Matches empty lines before the column names, as some programs write them."""
 DAMAGED = (OSError, EOFError, lzma.LZMAError, pa.ArrowException)
-"""What reading a compressed file raises that is damaged."""
+"""The exceptions that reading a damaged compressed file raises."""
 
 
 class CsvRows:
-    """One open CSV file. `first` is its first row, and iterating yields the others, all of that width."""
+    """One open CSV file. `first` is its first row; iterating yields the other rows, all of that width."""
 
     def __init__(self, path: Path, known: CsvOptions) -> None:
-        """Open a file, and find out what `known` leaves open.
+        """Open a file, and detect the options that `known` leaves open.
 
         Raises:
-            InvalidInputError: it cannot be read as text.
+            InvalidInputError: the file cannot be read as text.
         """
         try:
             self.encoding = known.encoding or self._encoding(path)
@@ -46,7 +46,7 @@ class CsvRows:
             raise
 
     def _begin(self, path: Path, known: CsvOptions) -> None:
-        """Find the dialect, and read the first row."""
+        """Detect the dialect, and read the first row."""
         try:
             start = self._file.read(SAMPLE)
         except DAMAGED as error:
@@ -54,7 +54,7 @@ class CsvRows:
         except UnicodeError as error:
             raise self.not_text(error) from error
         whole = len(start) < SAMPLE
-        start = start.removeprefix(_MARK)  # in UTF-16 whose byte order is known, say
+        start = start.removeprefix(_MARK)  # for example in UTF-16 with a given byte order
         blank = _BLANK.match(start)
         self._skipped = 0 if blank is None else len(blank[0].splitlines())
         start = _BLANK.sub("", start)
@@ -72,11 +72,11 @@ class CsvRows:
             return encoding_of(file)
 
     def _rest_of_line(self, start: str) -> Iterator[str]:
-        """Yield the lines of the text read already, the last one whole."""
+        """Yield the lines of text that is already read, and complete the last line from the file."""
         lines = list(io.StringIO(start, newline=""))
         last = lines.pop() if lines else ""
         yield from lines
-        if last.endswith("\r"):  # the end of a line, of which a line feed can be a part
+        if last.endswith("\r"):  # a line feed can follow, as part of this line end
             after = self._file.read(1)
             yield last + "\n" * (after == "\n")
             if after.strip("\n"):
@@ -85,14 +85,12 @@ class CsvRows:
             yield last + (self._file.readline() if not last.endswith("\n") else "")
 
     def not_text(self, error: UnicodeError) -> InvalidInputError:
-        """Return the error to raise where bytes are no text in the encoding."""
+        """Return the error for bytes that are not valid in the encoding."""
         reason = error.reason if isinstance(error, UnicodeDecodeError | UnicodeEncodeError) else error
-        return InvalidInputError(
-            f"it is no text in {self.encoding}: {reason}; name its encoding by the option encoding"
-        )
+        return InvalidInputError(f"it is not valid {self.encoding}: {reason}; name its encoding by the option encoding")
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return this object."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -100,10 +98,10 @@ class CsvRows:
         self._file.close()
 
     def __iter__(self) -> Iterator[list[str | None]]:
-        """Yield rows, None for NULL.
+        """Yield rows, with None for NULL.
 
         Raises:
-            InvalidInputError: a row has another width, or its quotes are wrong; names its line.
+            InvalidInputError: a row has another width, or wrong quotes; names its line.
         """
         width, nulls = len(self.first), self.nulls
         start = self._skipped + self._reader.line_num + 1
@@ -111,16 +109,16 @@ class CsvRows:
             if len(row) != width and not self._fit(row):
                 raise InvalidInputError(
                     f"line {start} has {_count(len(row), 'column')} where the first line has {width}"
-                    f" ({self._separated}): quote values that hold {self.dialect.delimiter!r} or line breaks"
+                    f" ({self._separated}): quote values that contain {self.dialect.delimiter!r} or line breaks"
                 )
             if row:
                 yield [None if value in nulls else value for value in row]
             start = self._skipped + self._reader.line_num + 1
 
     def _fit(self, row: list[str]) -> bool:
-        """Tell whether a row holds nothing beyond its width, or nothing at all; mends it."""
+        """Bring a row to the first row's width, or clear an empty row; return False if neither is possible."""
         width = len(self.first)
-        if row_fits(row, self.first) or (not row and width == 1):  # a delimiter ends one line; the only column is NULL
+        if row_fits(row, self.first) or (not row and width == 1):  # a delimiter ends a line, or the only column is NULL
             row[width:] = [""] * (width - len(row))
         elif len(row) <= 1 and not "".join(row).strip():
             row.clear()
@@ -130,15 +128,15 @@ class CsvRows:
 
     @property
     def _separated(self) -> str:
-        found = "; the option delimiter says another" if self.dialect.guessed else ""
+        found = "; name another by the option delimiter" if self.dialect.guessed else ""
         return f"{self.dialect.delimiter!r} separates them{found}"
 
     @property
     def _requoted(self) -> str:
         mark = self.dialect.quote
         if not mark:
-            return "write an escape twice where it stands at the end"
-        return f"double each {mark} inside quotes, or say quote '' if {mark} quotes nothing"
+            return "double an escape character at the end of a value"
+        return f"double each {mark} inside quotes, or set quote '' if {mark} is not a quote"
 
     def _rows(self) -> Iterator[list[str]]:
         start = self._skipped + self._reader.line_num + 1

@@ -1,4 +1,4 @@
-"""DataFusion as this server uses it: contexts, errors, sizes of tables, and runs that can be stopped.
+"""DataFusion as this server uses it: contexts, errors, table sizes, and query runs that can be stopped.
 
 Imports: common, config, errors.
 """

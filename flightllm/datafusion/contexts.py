@@ -1,4 +1,4 @@
-"""DataFusion contexts, a fresh one per query over the one shared catalog."""
+"""DataFusion contexts: each query gets a new one, over the shared catalog."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -13,9 +13,9 @@ from flightllm.config import LimitsConfig
 from flightllm.datafusion.table_size import TableSize
 
 QUERY_ONLY = SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False).with_allow_statements(allow=False)
-"""Lets SELECT, SHOW and DESCRIBE through, and nothing that changes, writes or sets anything."""
+"""Allows only SELECT, SHOW and DESCRIBE: no statement that changes, writes or sets anything."""
 ROWS_ONLY = SQLOptions().with_allow_ddl(allow=False).with_allow_dml().with_allow_statements(allow=False)
-"""Lets INSERT, UPDATE and DELETE through too."""
+"""Also allows INSERT, UPDATE and DELETE."""
 
 HARMFUL_RULES = (
     "push_down_filter",
@@ -24,21 +24,21 @@ HARMFUL_RULES = (
     "push_down_leaf_projections",
     "extract_leaf_expressions",
 )
-"""Rules that would move or copy AI calls while they still look like plain functions."""
+"""Optimizer rules that would move or copy AI calls, because at planning time these look like plain functions."""
 FOLDING_RULES = ("simplify_expressions", "push_down_filter")
-"""Rules that evaluate expressions: constants, and conditions on rows of NULLs."""
+"""Optimizer rules that evaluate expressions: constants, and conditions on rows of NULLs."""
 DECORRELATING_RULES = ("decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join")
-"""Rules that evaluate what a correlated subquery computes from the aggregates of no rows."""
+"""Optimizer rules that evaluate a correlated subquery's expressions over the aggregates of zero rows."""
 _AFTER = "logical_plan after "
 
 
 def plain_config() -> SessionConfig:
-    """Return settings under which every text is plain Utf8: several clients lose string views.
+    """Return settings under which every text is plain Utf8, because several clients cannot read string views.
 
-    TIMESTAMP WITH TIME ZONE keeps its zone, UTC, which DataFusion leaves out unless a session has one.
+    TIMESTAMP WITH TIME ZONE keeps its zone, UTC. DataFusion drops the zone unless the session has a time zone.
 
-    A check is left out that refuses an aggregate over `x IS FALSE` or `x IS TRUE` used twice: DataFusion's physical
-    plans say that this can be NULL, its logical ones that it may not.
+    One check is off: it refuses an aggregate over `x IS FALSE` or `x IS TRUE` that is used twice. There, DataFusion's
+    physical plan has a nullable column and its logical plan a non-nullable one.
     """
     return (
         SessionConfig()
@@ -50,16 +50,16 @@ def plain_config() -> SessionConfig:
 
 
 def scratch_context(*, parallel: bool = True) -> SessionContext:
-    """Return a context of its own, without the shared catalog; one that is not parallel keeps the order of rows."""
+    """Return a separate context without the shared catalog; if not parallel, it keeps the order of rows."""
     return SessionContext(plain_config() if parallel else plain_config().with_target_partitions(1))
 
 
 def analyzed(context: SessionContext, frame: DataFrame) -> DataFrame:
-    """Return a frame with its types resolved and coerced, whose plan is otherwise the same.
+    """Return a frame with resolved and coerced types, and otherwise the same plan.
 
-    Nothing is evaluated: DataFusion folds constants while it holds the GIL, so that every other client waits.
+    Nothing is evaluated: DataFusion folds constants while it holds the GIL, which blocks all other clients.
 
-    Raises whatever DataFusion raises where types do not fit.
+    DataFusion's own exceptions pass through where types do not fit.
     """
     plain = _analyzing_context().create_dataframe_from_logical_plan(frame.logical_plan())
     return context.create_dataframe_from_logical_plan(plain.optimized_logical_plan())
@@ -71,7 +71,7 @@ def _analyzing_context() -> SessionContext:
 
 
 def with_rules_alone(*rules: str) -> SessionContext:
-    """Return a context without optimizer rules but these; a plan brings its tables and functions along."""
+    """Return a context with only these optimizer rules; a plan brings its own tables and functions."""
     context = SessionContext(plain_config())
     steps = context.sql("EXPLAIN VERBOSE SELECT 1").to_pydict()["plan_type"]
     for step in steps:
@@ -82,9 +82,9 @@ def with_rules_alone(*rules: str) -> SessionContext:
 
 
 def unfolded(context: SessionContext, frame: DataFrame, rules: Iterable[str] = FOLDING_RULES) -> DataFrame:
-    """Return a frame over the same plan that DataFusion optimizes without some rules, those that evaluate.
+    """Return a frame over the same plan, which DataFusion optimizes without some rules that evaluate expressions.
 
-    The context loses these rules for good.
+    The rules are removed from the context permanently.
     """
     for rule in rules:
         context.remove_optimizer_rule(rule)
@@ -92,37 +92,37 @@ def unfolded(context: SessionContext, frame: DataFrame, rules: Iterable[str] = F
 
 
 def row_types(context: SessionContext, frame: DataFrame) -> list[pa.DataType]:
-    """Return the types that a query's rows are to have: a frame says of a CASE or UNION what its first part has.
+    """Return the types of a query's rows; a frame itself reports only the first branch's type of a CASE or UNION.
 
-    They are plain ones: several clients lose views and large layouts, and cannot read dictionaries.
+    The types are plain ones: several clients cannot read views, large layouts or dictionaries.
 
-    Raises whatever DataFusion raises where types do not fit.
+    DataFusion's own exceptions pass through where types do not fit.
     """
     return list(with_plain_types(row_schema(context, frame), unions=True).types)
 
 
 def row_schema(context: SessionContext, frame: DataFrame) -> pa.Schema:
-    """Return the columns of a query with their types coerced; see `row_types`. Nothing is evaluated."""
+    """Return a query's columns with coerced types; see `row_types`. Nothing is evaluated."""
     return analyzed(context, frame).schema()
 
 
 def with_types(frame: DataFrame, types: Iterable[pa.DataType]) -> DataFrame:
-    """Cast the columns of a query, whose names differ."""
+    """Cast the columns of a query, whose names must differ."""
     names = frame.schema().names
     return frame.select(*(col(quoted(n)).cast(kind).alias(n) for n, kind in zip(names, types, strict=True)))
 
 
 class QueryContext(SessionContext):
-    """A context that can tell how large the tables of its catalog are, by schema and name."""
+    """A context that knows the sizes of its catalog's tables, by schema and name."""
 
     sizes: Callable[[str, str], TableSize | None] | None = None
 
 
 class Memory:
-    """The memory and disk of contexts: as much for each, or one pool of memory for all of a server.
+    """The memory and disk limits of contexts: one limit for each context, or one pool of memory for the whole server.
 
-    Contexts made with the same builder share its pool; each has a quota of disk by itself, as DataFusion counts it.
-    The folder is the process's temporary one: DataFusion forgets its own option for that for the quota's sake.
+    Contexts from the same builder share its pool, but DataFusion counts each context's disk quota separately. Spill
+    files go to the process's temporary folder, because DataFusion ignores its folder option when a quota is set.
     """
 
     def __init__(self, limits: LimitsConfig) -> None:
@@ -133,7 +133,7 @@ class Memory:
         return RuntimeEnvBuilder().with_fair_spill_pool(memory_bytes).with_disk_manager_os()
 
     def context(self, config: SessionConfig) -> QueryContext:
-        """Return a context whose operators spill to disk beyond their memory."""
+        """Return a context whose operators spill to disk when their memory is full."""
         context = QueryContext(config, self._pool or self._builder(self._limits.memory_bytes))
         kibibytes = -(-self._limits.spill_bytes // 1024)
         context.sql(f"SET datafusion.runtime.max_temp_directory_size = '{kibibytes}K'")
@@ -142,7 +142,7 @@ class Memory:
 
 @cache
 def _cores() -> int:
-    """Return how many parts DataFusion would run side by side by itself: as many as this process has cores."""
+    """Return DataFusion's default number of partitions: the cores of this process."""
     context = SessionContext(SessionConfig().with_information_schema(enabled=True))
     sql = "SELECT value FROM information_schema.df_settings WHERE name = 'datafusion.execution.target_partitions'"
     [batch] = context.sql(sql).collect()
@@ -160,8 +160,8 @@ def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel
         .with_create_default_catalog_and_schema(enabled=False)
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
     )
-    # Two on one core as well: with one, DataFusion plans no sort-merge join, and its hash joins can drop rows of right
-    # and full joins; see `execution.bind.join_settings`.
+    # At least two partitions, even on one core. With one, DataFusion plans no sort-merge join, and its hash joins can
+    # drop rows of right and full joins; see `execution.bind.join_settings`.
     config = config.with_target_partitions(max(2, _cores()) if parallel else 1)
     context = memory.context(config)
     context.register_catalog_provider(CATALOG, catalog)

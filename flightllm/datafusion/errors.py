@@ -1,4 +1,4 @@
-"""DataFusion's errors, turned into ours once: it raises builtin exceptions whose text says what happened."""
+"""Maps DataFusion's builtin exceptions to FlightLLM errors, by their text."""
 
 import errno
 import re
@@ -24,26 +24,26 @@ _PREFIX = re.compile(
 _PARSER = re.compile(r'^ParserError\("(?P<text>.*)"\)$', re.DOTALL)
 _CASE = "Column names are case sensitive. You can use double quotes to refer to the "
 _CASE_END = " column or disable the datafusion.sql_parser.enable_ident_normalization configuration."
-"""DataFusion names an option of its own, which clients cannot set."""
+"""The start and end of advice that names an option of DataFusion, which clients cannot set."""
 _INTERNAL, _WRONG_TYPES, _INSTEAD = "Internal error: ", "' failed to match any signature", "No function matches"
-"""DataFusion calls wrong types an error of its own, lists all it tried and only then says what to write instead."""
+"""DataFusion reports wrong types as an internal error: first a list of all signatures, then what to write instead."""
 _PLEA, _PLEA_END = "This issue was likely caused by a bug in DataFusion's code.", "apache/datafusion/issues"
 _HEAD, _TAIL = 12_000, 4_000
-"""Characters of a text that are kept: values of clients stand in it, however long."""
+"""The numbers of characters to keep at a text's start and end, because a text can contain long values."""
 _UNKNOWN_TABLE = re.compile(r"table '.*' not found|failed to resolve (?:schema|catalog): ")
 _NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 _UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file", "(os error ")
-"""What DataFusion says of files that are missing, damaged or out of reach; their paths follow."""
+"""Parts of DataFusion's errors about missing, damaged or unreachable files; paths follow these words."""
 _PANICS = "pyo3_runtime"
-"""The module of the class that panics are raised as; it cannot be imported."""
+"""The module of the class of Rust panics; this class cannot be imported."""
 _log = structlog.get_logger(__name__)
 
 
 def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
-    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is.
+    """Return our error for DataFusion's error in planning or running SQL; return our own errors unchanged.
 
-    `parsed` is the text that it parsed.
+    `parsed` is the SQL text that DataFusion parsed.
     """
     if isinstance(error, FlightLLMError):
         return error
@@ -53,18 +53,18 @@ def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
     if "Resources exhausted" in text:
         return _limit(
             "memory_bytes",
-            "the query needs more memory than [limits] memory_bytes, or server_memory_bytes where that is set, allows:"
+            "the query needs more memory than [limits] memory_bytes (or server_memory_bytes, if set) allows:"
             f" join or group fewer rows at once, or raise it in the server's configuration: {text}",
         )
     if "exceeded the allowable limit" in text:
         return _limit(
             "spill_bytes",
-            "what the query keeps on disk comes to more than [limits] spill_bytes allows: sort, join or group fewer"
+            "the query spills more bytes to disk than [limits] spill_bytes allows: sort, join or group fewer"
             " rows at once, or raise it in the server's configuration",
         )
     if any(sign in text for sign in _UNREADABLE):
         _log.error("a table's file cannot be read", error=text)
-        return InternalError("a file of a table is missing, damaged or out of the server's reach; its log says which")
+        return InternalError("a table's file is missing, damaged or unreachable; see the server's log for its name")
     if _UNSUPPORTED in text:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:
@@ -82,25 +82,25 @@ def panics_mapped() -> Iterator[None]:
     except BaseException as error:
         if not is_panic(error):
             raise
-        _log.warning("DataFusion broke off", error=str(error))
+        _log.warning("DataFusion panicked", error=str(error))
         raise panicked() from error
 
 
 def is_panic(error: BaseException) -> bool:
-    """Tell whether an error is a panic in DataFusion."""
+    """Return whether an error is a panic in DataFusion."""
     return type(error).__module__ == _PANICS
 
 
 def panicked() -> UnsupportedError:
-    """Return the error of a statement that DataFusion breaks off."""
+    """Return the error of a statement in which DataFusion panicked."""
     return UnsupportedError(
-        "DataFusion cannot work on this statement: a part of it is wrong or too unusual, write it in another way"
+        "DataFusion cannot work on this statement: a part of it is wrong or too unusual; write it in another way"
     )
 
 
 @contextmanager
 def full_disk_mapped() -> Iterator[None]:
-    """Raise our error where the disk on which queries spill is full."""
+    """Raise our error where the disk for spilled rows is full."""
     try:
         yield
     except OSError as error:
@@ -110,11 +110,11 @@ def full_disk_mapped() -> Iterator[None]:
 
 
 def no_room() -> LimitExceededError:
-    """Return the error of a query that spills more than there is room for on the disk."""
+    """Return the error of a query that fills the disk by spilling."""
     return _limit(
         "spill_folder",
-        "the disk is full where queries spill what does not fit into [limits] memory_bytes: free some space, or name "
-        "another folder with [limits] spill_folder",
+        "the disk is full, so the query cannot spill what exceeds [limits] memory_bytes: free some space, or name "
+        "another folder in [limits] spill_folder",
     )
 
 
@@ -125,7 +125,7 @@ def _limit(limit: str, message: str) -> LimitExceededError:
 
 
 def plain_text(error: Exception) -> str:
-    """Return what DataFusion says, without the names of its parts; it may have paths."""
+    """Return DataFusion's message without its internal prefixes; the message can contain paths."""
     text = _shortened(str(error))
     while match := _PREFIX.match(text):
         text = text[match.end() :]
@@ -136,7 +136,7 @@ def plain_text(error: Exception) -> str:
 
 
 def _without_option(text: str) -> str:
-    """Say what to write where DataFusion names an option."""
+    """Replace advice that names DataFusion's option by the advice to write double quotes."""
     before, advice, after = text.partition(_CASE)
     column, end, rest = after.partition(_CASE_END)
     return (
@@ -149,13 +149,13 @@ def _shortened(text: str) -> str:
 
 
 def _without_signatures(text: str) -> str:
-    """Leave out what a function does not take where a list follows of what it does."""
+    """Drop the list of failed signatures if a list of valid ones follows."""
     tried, instead, candidates = text.partition(_INSTEAD)
     return instead + candidates if instead and tried.startswith(_INTERNAL) and _WRONG_TYPES in tried else text
 
 
 def _without_plea(text: str) -> str:
-    """Leave out that the error should be reported to DataFusion."""
+    """Drop the request to report the error to DataFusion."""
     before, plea, after = text.partition(_PLEA)
     end = after.find(_PLEA_END)
     return before.rstrip().rstrip(".") + after[end + len(_PLEA_END) :] if plea and end >= 0 else text

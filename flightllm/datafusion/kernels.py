@@ -1,4 +1,4 @@
-"""Tell when DataFusion has really stopped: a join of two batches runs to its end, whoever waits for it no longer."""
+"""Detects when DataFusion's threads really stop: a cancelled join of two batches still runs to its end."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +9,10 @@ _STATE, _SWITCHES = "State:", "voluntary_ctxt_switches:"
 
 
 def running_kernels() -> Mapping[int, int]:
-    """Return DataFusion's threads that run now, and how often each has rested so far; none where /proc has no such.
+    """Return DataFusion's running threads, each with its number of voluntary context switches so far ("rests").
 
-    A thread rests once nothing is left to do. A page fault or a wait for a lock within a part of its work counts as a
-    rest too, so that it can seem to have ended early.
+    A thread rests when it has no work. Page faults and waits for locks also count as rests, so a thread can seem to
+    have stopped early. The result is empty where there is no `/proc`.
     """
     found = {}
     for thread in _threads():
@@ -23,7 +23,7 @@ def running_kernels() -> Mapping[int, int]:
 
 
 def still_running(before: Mapping[int, int]) -> dict[int, int]:
-    """Return those threads of `before` that have not rested since."""
+    """Return the threads of `before` that have not rested since."""
     now = running_kernels() if before else {}
     return {thread: rests for thread, rests in before.items() if now.get(thread) == rests}
 
@@ -38,6 +38,6 @@ def _threads() -> list[int]:
 def _fields(thread: int) -> dict[str, str]:
     try:
         lines = (_THREADS / str(thread) / "status").read_text().splitlines()
-    except OSError:  # it ended meanwhile
+    except OSError:  # the thread ended meanwhile
         return {}
     return {name: value for name, _, value in (line.partition("\t") for line in lines)}

@@ -1,4 +1,4 @@
-"""Run a DataFusion frame so that it can be stopped from another thread, also before its first batch."""
+"""Runs DataFusion frames so that another thread can stop them, also before the first batch."""
 
 import asyncio
 import concurrent.futures
@@ -21,30 +21,30 @@ from flightllm.errors import CancelledError
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 5.0
 _REST_SECONDS = 60.0
-"""How long a cancelled join keeps its place at most."""
+"""The longest time that a cancelled join keeps its place."""
 _SCANS = ("Projection:", "TableScan:", "SubqueryAlias:", "Limit:")
 _JOIN = re.compile(r"^ *(?:\w+ )?Join:", re.MULTILINE)
 _TRUE = ("Filter: Boolean(true)", "Filter: Int64(1) = Int64(1)")
-"""Conditions that tools write where there is none."""
+"""Conditions that tools write for "no condition"."""
 
 Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
-"""Record batches as they are made; closing it stops what makes them."""
+"""Record batches, made as they are pulled. Closing the generator stops the work."""
 _Step: TypeAlias = "concurrent.futures.Future[RecordBatch | None]"
 
 
 class Loop:
-    """An asyncio loop on a thread of its own; cancelling a task there stops the DataFusion work behind it."""
+    """An asyncio loop in its own thread. Cancelling a task of the loop stops the DataFusion work behind the task."""
 
     def __init__(self) -> None:
         self.spilled = Sum()
-        """Bytes that the frames which ran here wrote to disk for lack of memory."""
+        """The bytes that frames in this loop spilled to disk for lack of memory."""
         self._loop = asyncio.new_event_loop()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, name="datafusion-loop", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the work still in the loop, and the loop. Idempotent."""
+        """Stop the loop and its remaining work. Idempotent."""
         self._closing.set()
         if self._loop.is_closed():
             return
@@ -56,22 +56,23 @@ class Loop:
             self._loop.close()
 
     def stream(self, frame: DataFrame, cancelled: Callable[[], bool], *, ahead: bool = False) -> Batches:
-        """Yield the batches of `frame`, which is of no use afterwards; closing the iterator stops DataFusion.
+        """Yield the batches of `frame`, which cannot be used again; closing the generator stops DataFusion.
 
-        With `ahead` the next batch is made while one is used; otherwise nothing is computed between two pulls. Batches
-        that come straight from a table are waited for in DataFusion itself, which costs less.
+        With `ahead`, the next batch is computed while the caller uses one; otherwise, each pull starts the next batch.
+        With `ahead`, batches of a plain table scan are pulled inside DataFusion itself, which costs less.
 
-        A join of two batches runs to its end, which is waited for where `cancelled()` is true: whoever closes the
-        iterator keeps its place until then, for a minute at most.
+        DataFusion runs a join of two batches to its end. If `cancelled()` is true, closing the generator therefore
+        waits
+        until DataFusion's threads rest, for a minute at most. So the caller keeps its place until the work has ended.
 
         Raises:
-            CancelledError: `cancelled()` turned true; seen within 100 ms while a batch is slow to come.
-            SqlError: DataFusion failed while running, on a cast or an overflow for example.
+            CancelledError: `cancelled()` turned true; noticed within 100 ms while a batch is slow.
+            SqlError: DataFusion failed while running, for example on a cast or an overflow.
         """
         try:
             direct = ahead and _is_scan(frame)
             stream = frame.execute_stream()
-        except Exception as error:  # the physical plan is made here, and not every plan can be
+        except Exception as error:  # this makes the physical plan, which fails for some logical plans
             raise mapped_error(error) from error
         step = self._step(stream)
         ended = False
@@ -96,9 +97,9 @@ class Loop:
                 self._await_rest()
 
     def _await_rest(self) -> None:
-        """Wait until DataFusion's threads that run now have done what they cannot leave half done, up to a minute.
+        """Wait until each DataFusion thread that runs now has rested once, for a minute at most.
 
-        They can go on for longer with work of others, so that they do not rest.
+        A thread that goes on with other queries' work does not rest, hence the limit.
         """
         kernels, end = running_kernels(), time.monotonic() + _REST_SECONDS
         while kernels and time.monotonic() < end and not self._closing.wait(_POLL_SECONDS):
@@ -110,27 +111,27 @@ class Loop:
 
 
 def _let_go(frame: DataFrame, stream: RecordBatchStream) -> None:
-    """Have DataFusion stop: it works for as long as there is its part of the stream, or of the plan that runs.
+    """Drop DataFusion's stream and plan: DataFusion works as long as either exists.
 
-    The error that ends a query knows the frames of Python's that it went through, and all that these have, among it
-    both. It often lives until Python looks for cycles, which can take minutes.
+    The error that ends a query holds Python's stack frames, and these hold both objects. The error often lives until
+    Python's cycle collector runs, which can take minutes.
     """
     del stream.rbs, frame.df
 
 
 def _is_scan(frame: DataFrame) -> bool:
-    """Tell whether no batch can be much slower than another: nothing filters, joins or gathers rows."""
+    """Return whether all batches take about as long, because the plan does not filter, join or collect rows."""
     lines = [line.strip() for line in frame.logical_plan().display_indent().splitlines()]
     return all(line.startswith(_SCANS) or line in _TRUE for line in lines)
 
 
 def has_join(plan: LogicalPlan) -> bool:
-    """Tell whether tables are joined anywhere in a plan, also in its subqueries."""
+    """Return whether a plan joins tables, also in its subqueries."""
     return _JOIN.search(plan.display_indent()) is not None  # `inputs()` leaves subqueries out
 
 
 def spilled_bytes(plan: ExecutionPlan) -> int:
-    """Return how many bytes a plan that ran wrote to disk for lack of memory."""
+    """Return the bytes that a plan's run spilled to disk for lack of memory."""
     metrics = plan.metrics()
     own = 0 if metrics is None else metrics.spilled_bytes or 0
     return own + sum(map(spilled_bytes, plan.children()))
@@ -144,7 +145,7 @@ def _direct(first: _Step, stream: RecordBatchStream, cancelled: Callable[[], boo
             raise CancelledError("the query was cancelled")
         try:
             batch = next(stream, None)
-        except Exception as error:  # whatever DataFusion raises is about this query
+        except Exception as error:  # each exception of DataFusion is about this query
             raise mapped_error(error) from error
 
 
@@ -169,6 +170,6 @@ def _result(step: _Step, cancelled: Callable[[], bool]) -> RecordBatch | None:
         except concurrent.futures.TimeoutError as error:
             if step.done():
                 raise mapped_error(error) from error
-        except Exception as error:  # whatever DataFusion raises is about this query
+        except Exception as error:  # each exception of DataFusion is about this query
             raise mapped_error(error) from error
     raise CancelledError("the query was cancelled")

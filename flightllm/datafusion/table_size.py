@@ -1,4 +1,4 @@
-"""How large tables are, as far as the footers of their Parquet files say it."""
+"""Table sizes from the footers of Parquet files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,24 +11,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 _MOST_FILES = 64
-"""Footers of more files are not read."""
+"""Footers are not read for tables with more files."""
 _SAMPLE_BYTES = 32 << 20
-"""A column is looked at where a part of it has at most so many bytes in memory: one of few values has fewer."""
+"""A column is sampled if its part in a row group has at most this many bytes in memory; few values need fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """Rows, and bytes in memory of the columns of which these are known."""
+    """The number of rows, and the bytes in memory of the columns with known sizes."""
 
     rows: int
     columns: Mapping[str, int] = field(default_factory=dict)
     largest: Path | None = None
-    """The file with most rows."""
+    """The file with the most rows."""
 
     def distinct(self, column: str) -> float:
-        """Guess how many different values a column would have, were each as frequent, by parts of its largest file.
+        """Estimate the number of distinct values of a column, as if all were equally frequent, from its largest file.
 
-        Infinite where no value is there twice, or nothing is known. NULL is no value, as no join finds it.
+        The result is infinite if no value repeats, or nothing is known. NULL does not count, because no join matches
+        it.
         """
         if self.largest is None:
             return inf
@@ -40,7 +41,7 @@ class TableSize:
 
 
 def size_of_files(paths: list[Path]) -> TableSize | None:
-    """Return how large a table of these Parquet files is, None where their footers do not say."""
+    """Return the size of a table of these Parquet files, or None where their footers do not have it."""
     if not paths or len(paths) > _MOST_FILES or any(path.suffix != ".parquet" for path in paths):
         return None
     rows, columns, largest, most = 0, dict[str, int](), paths[0], -1
@@ -60,7 +61,7 @@ def size_of_files(paths: list[Path]) -> TableSize | None:
 
 @lru_cache(4_096)
 def _footer(path: Path, changed: int, inode: int) -> TableSize:
-    """Return what the footer of a Parquet file says; the file is the same while its change and inode are."""
+    """Return the size in a Parquet file's footer. The other arguments are the cache key: they change with the file."""
     del changed, inode
     metadata = pq.read_metadata(path)
     columns: dict[str, int] = {}
@@ -73,10 +74,17 @@ def _footer(path: Path, changed: int, inode: int) -> TableSize:
 
 @lru_cache(4_096)
 def _distinct(path: Path, changed: int, inode: int, column: str) -> float:
-    """Return the inverse of how likely two rows of a Parquet file have the same value; see `_footer`.
+    """Return 1 / (the probability that two random rows of a Parquet file have the same value); see `_footer`.
 
-    It is told by the first, the middle and the last row group. Two rows are of one group as often as there are groups,
-    and of two otherwise: a value of a sorted column is in one group alone.
+    The first, middle and last row groups are the sample. Of G row groups, two random rows share a group with
+    probability 1/G. So equal pairs within groups get the weight 1/G, and pairs across groups get 1 - 1/G.
+
+    | row group | values | equal / all pairs within | equal / all pairs across |
+    |---|---|---|---|
+    | 0 | a, a | 2 / 2 | |
+    | 1 | b, b | 2 / 2 | 0 / 8 |
+
+    A sorted column, as above, has each value in one group: 4/4 · 1/2 + 0/8 · 1/2 = 1/2, so 2 distinct values.
     """
     del changed, inode
     with pq.ParquetFile(path) as file:
@@ -99,7 +107,7 @@ def _distinct(path: Path, changed: int, inode: int, column: str) -> float:
 
 
 def _same(values: pa.ChunkedArray) -> float:
-    """Return how many pairs of different rows have the same value."""
+    """Return the number of ordered pairs of rows with the same value, without NULLs."""
     counts = pc.cast(values.drop_null().value_counts().field("counts"), pa.float64())
     return float(pc.sum(pc.multiply(counts, pc.subtract(counts, 1.0))).as_py() or 0.0)
 

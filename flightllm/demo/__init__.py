@@ -1,4 +1,4 @@
-"""The demonstration: sample tables, the model's weights, and a server of its own to try them on.
+"""The demonstration: sample tables, the model's weights, and a separate server to try them on.
 
 Imports: common, errors.
 """

@@ -1,4 +1,4 @@
-"""A server in a process of its own, for the tour, tests and benchmarks."""
+"""A server in a separate process, for the tour, tests and benchmarks."""
 
 import json
 import signal
@@ -24,7 +24,7 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A started server: where it listens, its process and its log."""
+    """A started server: its address, its process and its log."""
 
     uri: str
     process: subprocess.Popen[str]
@@ -42,10 +42,10 @@ def running_server(
 ) -> Iterator[RunningServer]:
     """Start `flightllm serve` on a free port with a new data folder, and stop it at the end.
 
-    `arguments` are further ones of `serve`, without `--config` and `--listen`; `tables` default to the samples.
+    `arguments` are further arguments of `serve`, without `--config` and `--listen`; `tables` default to the samples.
 
     Raises:
-        EngineUnavailableError: the server stopped or was not ready within `ready_seconds`; quotes its last words.
+        EngineUnavailableError: the server stopped or was not ready within `ready_seconds`; quotes its last log lines.
     """
     open_things = ExitStack()
     try:
@@ -55,7 +55,7 @@ def running_server(
             config.write_text(_settings(sample_tables() if tables is None else tables), encoding="utf-8")
             log = open_things.enter_context((folder / "log").open("w+", encoding="utf-8"))
             command = [sys.executable, "-m", "flightllm", "serve", "--config", str(config), "--listen", "127.0.0.1:0"]
-            process = subprocess.Popen(  # noqa: S603 -- our own command line
+            process = subprocess.Popen(  # noqa: S603 -- the command line is ours
                 [*command, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
             )
             open_things.callback(stop, process)
@@ -67,10 +67,10 @@ def running_server(
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Let SIGTERM, SIGHUP and SIGINT end the main thread by an exception, so that what is open here gets closed.
+    """Make SIGTERM, SIGHUP and SIGINT end the main thread by an exception, so that open resources are closed.
 
-    Another signal meanwhile changes nothing: closing takes a bounded time. Under nohup SIGHUP stays ignored. For the
-    main thread alone.
+    Further signals are then ignored, because closing takes a limited time. Under nohup, SIGHUP stays ignored. Call it
+    only in the main thread.
     """
     numbers = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
     before = {number: signal.getsignal(number) for number in numbers}
@@ -95,9 +95,9 @@ def ending_on_signals() -> Iterator[None]:
 
 
 class _Held:
-    """A signal that came while something was opened or closed, to act on afterwards.
+    """A signal that arrived while a resource was opened or closed, to be handled afterwards.
 
-    Of the module, as signals are of the process.
+    The module has one object of this class, because signals go to the whole process.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ _held = _Held()
 
 @contextmanager
 def holding_signals() -> Iterator[None]:
-    """Let a signal wait that `ending_on_signals` acts on, so that nothing is opened or closed by half."""
+    """Delay the signals that `ending_on_signals` handles, so that no resource is left half opened or half closed."""
     _held.depth += 1
     try:
         yield
@@ -128,7 +128,7 @@ def _end(number: int) -> NoReturn:
 
 
 def _settings(tables: Mapping[str, Path]) -> str:
-    """Return TOML with the tables and a data folder of its own, so that every run asks the model anew."""
+    """Return TOML with the tables and a new data folder, so that no run uses cached answers of another run."""
     lines = ['data_folder = "data"\n[tables]']
     return "\n".join([*lines, *(f"{json.dumps(name)} = {json.dumps(str(path))}" for name, path in tables.items())])
 
@@ -148,7 +148,7 @@ def _await_ready(process: subprocess.Popen[str], log: IO[str], seconds: float) -
         return found[0]
     process.wait()
     log.seek(0)
-    lines = [line.strip() for line in log if line.strip()] or ["it said nothing"]
+    lines = [line.strip() for line in log if line.strip()] or ["it printed nothing"]
     said = lines[-1].removeprefix("error: ") if lines[-1].startswith("error: ") else " | ".join(lines[-5:])
     raise EngineUnavailableError(f"the server did not start (exit code {process.returncode}): {said}")
 
@@ -161,7 +161,7 @@ def _read_ready(output: IO[str], found: list[str]) -> None:
 
 
 def stop(process: "subprocess.Popen[Any]", seconds: float = _STOP_SECONDS) -> None:
-    """End a process: ask it to, and kill it where that takes longer than so many seconds."""
+    """End a process: terminate it, and kill it if it still runs after `seconds`."""
     process.terminate()
     try:
         process.wait(seconds)

@@ -13,17 +13,17 @@ from flightllm.datafusion.run import Batches
 from flightllm.errors import BudgetExceededError
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_PROMPTS, MOST_SECONDS, DryRun
-from flightllm.functions.call import EMBEDDING, MODEL, AICall, backing_of
+from flightllm.functions.call import EMBEDDING, MODEL, AICall, binding_of
 from flightllm.llm.predict import PromptTokens, tokenizing
 from flightllm.llm.registry import Served, without_section
 from flightllm.model.cost import ModelCosts
 from flightllm.model.engine import Engine
 from flightllm.model.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
-from flightllm.operators.backing import Backing
 from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
-from flightllm.operators.flights import Flights
+from flightllm.operators.in_flight import InFlightRequests
+from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.observed import ObservedEngine
 from flightllm.operators.overlay import Answers, Overlay
 from flightllm.plan.figures import Figures
@@ -43,8 +43,8 @@ class AskingQuery(Protocol):
     def calls(self) -> Collection[AICall]:
         """Return its AI calls."""
 
-    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
-        """Run it on the given engines and answers, by `AICall.backing`."""
+    def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
+        """Run it on the given engines and answers, by `AICall.binding`."""
 
 
 @contextmanager
@@ -89,18 +89,18 @@ def predict(
         models,
         services.cache if reads else None,
         tokens or prompt_tokens(models),
-        _others(query, services.cache if reads else Overlay(None), Flights()),
+        _others(query, services.cache if reads else Overlay(None), InFlightRequests()),
         services.rights.principal.name,
         services.rights.answers,  # what is known tells that somebody asked: so does running it, by its price and time
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )
-    return dry.figures(lambda record, backings: query.run_on(backings, record), cancelled)
+    return dry.figures(lambda record, bindings: query.run_on(bindings, record), cancelled)
 
 
 @contextmanager
-def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[str, Backing]]:
-    """Give the server's engines and answers by `AICall.backing`, the models within the budget of the session.
+def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[str, ModelBinding]]:
+    """Give the server's engines and answers by `AICall.binding`, the models within the budget of the session.
 
     Raises:
         BudgetExceededError: the query would take more than it may.
@@ -108,13 +108,13 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
     """
     with (
         models_of(query, record.cancelled.is_set) as models,
-        _answers(query.services, query.settings) as (cache, flights),
+        _answers(query.services, query.settings) as (cache, in_flight),
     ):
         account = _account(query, models, record)
         rights = query.services.rights
         precedence = Precedence(query.settings.priority)
         asked = {
-            backing_of(name): Backing(
+            binding_of(name): ModelBinding(
                 ObservedEngine(
                     model.engine,
                     model.learned.of(rights.principal.name),
@@ -123,7 +123,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
                     str if name is None else without_section,
                 ),
                 cache,
-                flights,
+                in_flight,
                 model.window,
                 None if account is None else _budget(account, model),
                 rights.answers,
@@ -137,7 +137,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
             for name, model in models.items()
         }
         try:
-            yield {**asked, **_others(query, cache, flights)}
+            yield {**asked, **_others(query, cache, in_flight)}
         finally:
             if account is not None:
                 account.close()
@@ -179,22 +179,22 @@ def _most_thought(engine: Engine) -> Callable[[str, int], int]:
     return own
 
 
-def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, Backing]:
+def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> dict[str, ModelBinding]:
     """Return what answers the query's calls of the embedding model, if it has any."""
     if all(call.backend != EMBEDDING for call in query.calls):
         return {}
     engine, window = query.services.backends.embeddings()
-    return {EMBEDDING: Backing(engine, cache, flights, window, reader=query.services.rights.answers)}
+    return {EMBEDDING: ModelBinding(engine, cache, in_flight, window, reader=query.services.rights.answers)}
 
 
 @contextmanager
-def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, Flights]]:
+def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, InFlightRequests]]:
     """Give the shared answers and prompts in flight, or some for this query alone where the session wants it so."""
     if settings.cache and settings.dedup:
-        yield services.cache, services.flights
+        yield services.cache, services.in_flight
         return
     with closing(AnswerCache(None)) as cache:
-        yield cache, Flights()
+        yield cache, InFlightRequests()
 
 
 def _most_tokens(engine: Engine) -> Callable[[str], int]:

@@ -14,7 +14,7 @@ from flightllm.functions import FunctionRegistry
 from flightllm.llm.registry import Engines
 from flightllm.model.engine import Engine
 from flightllm.operators.cache import AnswerCache
-from flightllm.operators.flights import Flights
+from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
 from flightllm.sandbox.pool import Isolation
@@ -31,7 +31,7 @@ class Services:
     objects: Objects
     engines: Engines
     cache: AnswerCache
-    flights: Flights
+    in_flight: InFlightRequests
     loop: Loop
     workers: Workers
     indexes: VectorIndexes

@@ -9,13 +9,13 @@ from typing import Any
 
 from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError
-from flightllm.functions.call import AICall, backing_of
+from flightllm.functions.call import AICall, binding_of
 from flightllm.llm.learned import Asked
 from flightllm.llm.predict import Asking, EnoughError, PredictingEngine, PromptTokens
 from flightllm.llm.registry import Served
 from flightllm.observe.query_record import QueryRecord, Stop
-from flightllm.operators.backing import Backing
-from flightllm.operators.flights import Flights
+from flightllm.operators.in_flight import InFlightRequests
+from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.overlay import Overlay, Peekable
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 
@@ -26,7 +26,7 @@ _DRAWS = 4
 """How often a query of few prompts is tried, each prompt with another answer each time."""
 
 
-Run = Callable[[QueryRecord, Mapping[str, Backing]], Batches]
+Run = Callable[[QueryRecord, Mapping[str, ModelBinding]], Batches]
 """Runs a query on what answers its calls, by backend."""
 
 
@@ -42,12 +42,12 @@ class DryRun:
     """Answers that need not be bought; None where the session reads none."""
     tokens: Mapping[str | None, PromptTokens]
     """The tokens of prompts, by model."""
-    others: Mapping[str, Backing]
+    others: Mapping[str, ModelBinding]
     """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
     user: str
     """Whose earlier answers tell of the next ones."""
     reader: str = ""
-    """Whose answers are known; see `Backing.reader`."""
+    """Whose answers are known; see `ModelBinding.reader`."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
 
@@ -86,12 +86,12 @@ class DryRun:
             )
             for name, m in self.models.items()
         }
-        known, flights = Overlay(self.known), Flights()
+        known, in_flight = Overlay(self.known), InFlightRequests()
         asked = {
-            backing_of(name): Backing(
+            binding_of(name): ModelBinding(
                 engine,
                 known,
-                flights,
+                in_flight,
                 self.models[name].window,
                 reader=self.reader,
                 costs=self.models[name].costs,

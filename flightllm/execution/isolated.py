@@ -140,7 +140,7 @@ class Isolated:
 
 
 def _joint(context: SessionContext, name: str) -> tuple[pa.Schema, Sequence[pa.RecordBatch]]:
-    """Return the rows of a joint that was not filled, or filled beside the others: a few in memory."""
+    """Return the rows of a stage input that was not filled, or filled beside the others: a few in memory."""
     frame = context.table(name)
     return frame.schema(), frame.collect()
 

@@ -19,7 +19,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches, has_join
 from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
-from flightllm.execution.accounting import AskingQuery, real_backings
+from flightllm.execution.accounting import AskingQuery, real_bindings
 from flightllm.execution.bind import (
     MERGE_JOINS,
     SEARCH_CATALOG,
@@ -42,8 +42,8 @@ from flightllm.functions.call import EMBEDDING, SEARCH, AICall
 from flightllm.llm.registry import Served
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.ai_map import Runtime
-from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
+from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.run import run
 from flightllm.operators.spool import Room
 from flightllm.operators.workers import parallel_parts
@@ -341,20 +341,20 @@ class BatchQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Run it within the session's budget; see `run_on`."""
-        with real_backings(self, record) as backings:
-            yield from self.run_on(backings, record)
+        with real_bindings(self, record) as bindings:
+            yield from self.run_on(bindings, record)
 
-    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
+    def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
         """Run it in a context whose functions ask the engine, when enough of DataFusion's threads are free.
 
         Raises:
             LimitExceededError: more parts would run side by side than there may be.
         """
         if stored := self._stored.get(record.cancelled.is_set):
-            yield from stored.run_on(backings, record)
+            yield from stored.run_on(bindings, record)
             return
         parts = self._parts()
-        yield from self.services.workers.paced(self._run(record, backings), parts, record.cancelled.is_set)
+        yield from self.services.workers.paced(self._run(record, bindings), parts, record.cancelled.is_set)
 
     def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield nothing: there is no plan to change."""
@@ -375,11 +375,11 @@ class BatchQuery:
             )
         return parts
 
-    def _run(self, record: QueryRecord, backings: Mapping[str, Backing]) -> Batches:
+    def _run(self, record: QueryRecord, bindings: Mapping[str, ModelBinding]) -> Batches:
         context = self._context()
         errors: list[Exception] = []
         functions = BatchFunctions(
-            backings,
+            bindings,
             self.settings.optimizer,
             lambda call: record.call_site(call.function, call.text, backend=call.backend, model=call.model),
             record.cancelled.is_set,
@@ -447,17 +447,17 @@ class StagedQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Run it within the session's budget; see `run_on`."""
-        with real_backings(self, record) as backings:
-            yield from self.run_on(backings, record)
+        with real_bindings(self, record) as bindings:
+            yield from self.run_on(bindings, record)
 
-    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
+    def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
         """Run the stages; what they spill is removed at the end.
 
         Raises:
             LimitExceededError: there is no room for what they spill.
         """
         if stored := self._stored.get(record.cancelled.is_set):
-            yield from stored.run_on(backings, record)
+            yield from stored.run_on(bindings, record)
             return
         limits = self.services.config.limits
         with (
@@ -467,7 +467,7 @@ class StagedQuery:
             runtime = Runtime(
                 context=self._context,
                 ordered=self._ordered,
-                backings=backings,
+                bindings=bindings,
                 searcher=self.services.backends.searcher,
                 settings=self.settings,
                 loop=self.services.loop,

@@ -1,4 +1,4 @@
-"""DoAction: prepared statements, session options, cancelling, and what administrators ask of the server."""
+"""DoAction: prepared statements, session options, cancelling, and administration."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -23,14 +23,14 @@ _COMMIT, _ROLLBACK = 1, 2
 
 
 def act(core: Core, context: flight.ServerCallContext, kind: str, body: bytes) -> bytes | None:
-    """Run one action and return its result's body, None if it has none.
+    """Run one action and return the body of its result, or None for an action without a result.
 
     Raises:
-        UnsupportedError: an action this server does not have.
+        UnsupportedError: this server does not have the action.
     """
     found = ACTIONS.get(kind)
     if found is None:
-        raise UnsupportedError(f"the action {kind!r} is not supported; there are: {', '.join(sorted(ACTIONS))}")
+        raise UnsupportedError(f"the action {kind!r} is not supported; supported actions: {', '.join(sorted(ACTIONS))}")
     return found[1](core, context, body)
 
 
@@ -51,7 +51,7 @@ def _prepare_plan(core: Core, context: flight.ServerCallContext, body: bytes) ->
 
 
 def _prepared(core: Core, statement: Prepared) -> bytes:
-    """Keep a prepared statement and tell of it."""
+    """Keep a prepared statement and return its description."""
     core.refuse_when_draining()
     description = statement.description
     returns_rows = not description.is_update or len(description.schema) > 0
@@ -69,7 +69,7 @@ def _prepared(core: Core, statement: Prepared) -> bytes:
 
 def _close_prepared(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
     handle = unpack_as("ActionClosePreparedStatementRequest", body).prepared_statement_handle
-    with suppress(NotFoundError):  # closing twice does no harm
+    with suppress(NotFoundError):  # a statement can be closed twice
         core.prepared_of(context, handle)
         core.prepared.remove(handle)
 
@@ -85,20 +85,20 @@ def _cancel_query(core: Core, context: flight.ServerCallContext, body: bytes) ->
 
 
 def _cancel_by_id(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
-    """Cancel a query by the id that `system.queries` shows; an admin may cancel whoever's it is."""
+    """Cancel a query by the id that `system.queries` shows; an admin can cancel the queries of all users."""
     core.query_of(core.principal(context), body.decode("utf-8", "replace")).cancel()
 
 
 def _query_progress(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
-    """Return as JSON how far the query is whose id is the body: the `app_metadata` of its FlightInfo."""
+    """Return as JSON the progress of the query with the id in the body (the `app_metadata` of its FlightInfo)."""
     return json.dumps(core.query_of(core.principal(context), body.decode("utf-8", "replace")).progress()).encode()
 
 
 def _drain(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:
-    """Refuse new statements, let running ones finish, and end the server; return how many run."""
+    """Refuse new statements, let running ones finish, and stop the server; return the number of running statements."""
     core.check_admin(context, "draining the server")
     if core.stop is None:
-        raise UnsupportedError("this server is part of another program, which ends it")
+        raise UnsupportedError("this server runs inside another program and cannot be drained: stop that program")
     core.draining.set()
     core.stop()
     return str(core.slots.running).encode()
@@ -128,12 +128,12 @@ def _lift_quarantine(core: Core, context: flight.ServerCallContext, body: bytes)
 
 
 def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) -> Cancelled:
-    """Cancel the query of a serialized FlightInfo, by whichever of its tickets."""
+    """Cancel the query of a serialized FlightInfo; any of its tickets is enough."""
     try:
         info = flight.FlightInfo.deserialize(serialized)
         tickets = [unpack(endpoint.ticket.ticket) for endpoint in info.endpoints]
     except pa.ArrowException as exc:
-        raise InvalidInputError("the request to cancel holds no FlightInfo") from exc
+        raise InvalidInputError("the request to cancel holds no FlightInfo: send the FlightInfo of the query") from exc
     handles = [ticket.message.statement_handle for ticket in tickets if ticket.name == "TicketStatementQuery"]
     asked = [core.statement_of(context, handle)[0] for handle in handles if handle != DONE]
     came_to = {statement.cancel() for statement in {id(found): found for found in asked}.values()}
@@ -186,16 +186,16 @@ def _begin_transaction(core: Core, context: flight.ServerCallContext, body: byte
 def _end_transaction(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
     request = unpack_as("ActionEndTransactionRequest", body)
     if request.action not in (_COMMIT, _ROLLBACK):
-        raise InvalidInputError("a transaction ends by commit or rollback")
+        raise InvalidInputError("unknown way to end a transaction: send COMMIT or ROLLBACK")
     core.session(context).end(request.transaction_id, commit=request.action == _COMMIT)
 
 
 def _no_savepoints(_core: Core, _context: flight.ServerCallContext, _body: bytes) -> bytes:
-    raise UnsupportedError("savepoints are not supported: every statement takes effect by itself")
+    raise UnsupportedError("savepoints are not supported: every statement commits by itself")
 
 
 def _option_text(value: Any) -> str:
-    """Return a session option's value as text; a list joins by commas."""
+    """Return a session option's value as text; the values of a list are joined by commas."""
     kind = value.WhichOneof("option_value")
     given = getattr(value, kind)
     if kind == "bool_value":
@@ -209,7 +209,7 @@ def _encoded(message: Any) -> bytes:
 
 
 def _option_value(text: str, kind: str) -> tuple[str, str | bool | int | float]:
-    """Return the kind and value of an option whose text this is: the kind it was set as, where it is still such."""
+    """Return the kind and value of an option with this text; `kind` is used if the text still has that type."""
     try:
         match kind:
             case "bool_value":
@@ -235,18 +235,18 @@ ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "CancelFlightInfo": ("Stop a query.", _cancel_flight_info),
     "CancelQuery": ("Stop a query (older clients).", _cancel_query),
     "CancelQueryById": ("Stop the query with the id in the body.", _cancel_by_id),
-    "GetQueryProgress": ("Tell as JSON how far the query is with the id in the body.", _query_progress),
-    "RenewFlightEndpoint": ("Put off when an endpoint expires.", _renew),
+    "GetQueryProgress": ("Return as JSON the progress of the query with the id in the body.", _query_progress),
+    "RenewFlightEndpoint": ("Extend the expiration time of an endpoint.", _renew),
     "SetSessionOptions": ("Change settings of the session.", _set_options),
     "GetSessionOptions": ("List settings of the session.", _get_options),
     "CloseSession": ("End the session.", _close_session),
-    "BeginTransaction": ("Begin a transaction, in which every statement takes effect by itself.", _begin_transaction),
+    "BeginTransaction": ("Begin a transaction, in which every statement commits by itself.", _begin_transaction),
     "EndTransaction": ("End a transaction; one that changed something cannot be rolled back.", _end_transaction),
     "BeginSavepoint": ("Not supported.", _no_savepoints),
     "EndSavepoint": ("Not supported.", _no_savepoints),
     # For administrators:
-    "Drain": ("Finish what runs and end the server.", _drain),
+    "Drain": ("Let running statements finish, then stop the server.", _drain),
     "Quarantine": ("List the statements refused since the server died.", _quarantine),
     "LiftQuarantine": ("Let the refused statement named in the body run again.", _lift_quarantine),
 }
-"""What each action does, and its function."""
+"""Each action's description and function."""

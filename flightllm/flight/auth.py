@@ -1,4 +1,4 @@
-"""Who calls, with which settings: read once from the headers of each call."""
+"""The user and the settings of a call, read once from its headers."""
 
 import base64
 import binascii
@@ -24,8 +24,8 @@ _OLD_TOKEN = "auth-token-bin"  # noqa: S105 - the name of a header
 class Handshake(flight.ServerAuthHandler):
     """Accept every handshake: the credentials travel in headers, and `CallFactory` checks them.
 
-    Old clients send them as the handshake's payload, a `BasicAuth`, and get a token as payload, which comes with their
-    calls in a header of its own.
+    Old clients send the credentials as the handshake's payload, a `BasicAuth`, and get a token as payload. Their calls
+    then carry the token in the header `auth-token-bin`.
     """
 
     def __init__(self, login: Login) -> None:
@@ -33,7 +33,7 @@ class Handshake(flight.ServerAuthHandler):
         self._login = login
 
     def authenticate(self, outgoing: Any, incoming: Any) -> None:
-        """Exchange a `BasicAuth` for a token; nothing where nothing is sent."""
+        """Exchange a `BasicAuth` for a token; do nothing if the client sends no payload."""
         with statuses():
             try:
                 payload = incoming.read()
@@ -44,14 +44,14 @@ class Handshake(flight.ServerAuthHandler):
                 outgoing.write(self._login.by_password(given.username, given.password)[1].encode())
 
     def is_valid(self, _token: bytes) -> bytes:
-        """Name no peer: identity comes from the headers."""
+        """Return an empty peer name: the user comes from the headers."""
         return b""
 
 
 class Call(flight.ServerMiddleware):
-    """One call: who makes it, the token that names its session if it has one, its cookie and its settings.
+    """One call: its user, the token that names its session (if any), its cookie and its settings.
 
-    `principal` is None on a port where the connection's certificate says who it is.
+    `principal` is None on a port where the connection's certificate names the user.
     """
 
     def __init__(
@@ -76,18 +76,19 @@ class Call(flight.ServerMiddleware):
 
     @property
     def names_session(self) -> bool:
-        """Tell whether the token was made for one login, so that it names a session by itself."""
+        """Return whether the token was made for one login, and so identifies a session."""
         return self.token.startswith(LOGIN_PREFIX)
 
     def sending_headers(self) -> dict[str, str]:
-        """Hand out a token for Basic credentials."""
+        """Return the header with the token that answers Basic credentials."""
         return {"authorization": f"Bearer {self.token}"} if self._new else {}
 
 
 class CallFactory(flight.ServerMiddlewareFactory):
-    """Authenticate each call by `login`: Basic credentials, answered by a token of their own, or a bearer token.
+    """Authenticate each call by `login`.
 
-    With `certificates` the connection has shown who it is, and headers say nothing about that.
+    A call carries Basic credentials, which are answered by a new token, or a bearer token. With `certificates` the
+    connection's certificate names the user, and headers do not.
     """
 
     def __init__(self, login: Login, *, certificates: bool = False) -> None:
@@ -105,7 +106,7 @@ class CallFactory(flight.ServerMiddlewareFactory):
                 return Call(self._login.by_token(token), token, texts)
             handshakes = info is not None and info.method == flight.FlightMethod.HANDSHAKE
             if handshakes and "authorization" not in texts:
-                return Call(None, "", texts)  # `Handshake` reads who it is
+                return Call(None, "", texts)  # `Handshake` reads the credentials
             scheme, _, value = texts.get("authorization", "").partition(" ")
             if scheme.lower() == "basic":
                 principal, token = self._login.by_password(*_credentials(value))
@@ -120,7 +121,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _credentials(value: str) -> tuple[str, str]:
-    """Return name and password of Basic credentials; Go clients leave the base64 padding away."""
+    """Return name and password of Basic credentials; Go clients omit the base64 padding."""
     try:
         plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as exc:

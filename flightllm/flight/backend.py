@@ -1,4 +1,4 @@
-"""What the protocol layer asks of a database and its sessions: the parts it uses, as structural types."""
+"""The interface of databases and sessions that the protocol layer uses, as structural types."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
@@ -23,31 +23,31 @@ class QueryRecord(Protocol):
 
     @property
     def user(self) -> str:
-        """Return the name of who started it."""
+        """Return the name of the user who started the query."""
 
     @property
     def stopped(self) -> bool:
-        """Return whether somebody asked the query to stop."""
+        """Return whether the query was asked to stop."""
 
     @property
     def reason(self) -> FlightLLMError | None:
-        """Return why it was stopped, where that makes it a failure."""
+        """Return the error that stopped the query, or None if the stop is not a failure."""
 
     def cancel(self, reason: FlightLLMError | None = None) -> None:
-        """Ask the query to stop, as a failure where there is a reason; returns at once."""
+        """Ask the query to stop and return at once; with a reason, the query counts as failed."""
 
     def queued(self, seconds: float) -> None:
-        """Say that the query waited for its turn."""
+        """Record the seconds that the query waited for its turn."""
 
     def progress(self) -> Mapping[str, Any]:
-        """Return how far it is, as values of JSON.
+        """Return the query's progress, as values of JSON.
 
         `status` is planned, running, done, failed or cancelled; `calls_done` and `calls_expected` count model calls.
         """
 
 
 class QueryResult(Protocol):
-    """A lazy result: the query runs as `batches` is pulled."""
+    """A lazy result: the query runs while the caller pulls `batches`."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -63,7 +63,7 @@ class QueryResult(Protocol):
 
 
 class Description(Protocol):
-    """What planning alone says about a statement."""
+    """The description of a statement, from planning only."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -71,7 +71,7 @@ class Description(Protocol):
 
     @property
     def is_update(self) -> bool:
-        """Return whether it is DDL, DML or SET."""
+        """Return whether the statement is DDL, DML or SET."""
 
     @property
     def parameters(self) -> pa.Schema:
@@ -79,26 +79,26 @@ class Description(Protocol):
 
     @property
     def plan(self) -> "Plan | None":
-        """Return the plan to execute the statement by, if there is one."""
+        """Return the plan for executing the statement, if there is a plan."""
 
 
 class Plan(Protocol):
     """A planned query, kept for one execution."""
 
     def drop(self) -> None:
-        """Give it up. Idempotent."""
+        """Drop the plan. Idempotent."""
 
 
 class Returned(Protocol):
-    """What a change with RETURNING did."""
+    """The result of a change with RETURNING."""
 
     @property
     def affected(self) -> int:
-        """Return how many rows it changed."""
+        """Return the number of changed rows."""
 
     @property
     def rows(self) -> pa.Table:
-        """Return the rows that it returns."""
+        """Return the rows of RETURNING."""
 
 
 class Session(Protocol):
@@ -106,37 +106,37 @@ class Session(Protocol):
 
     @property
     def principal(self) -> Principal:
-        """Return whose session it is."""
+        """Return the user of the session."""
 
     @property
     def rights(self) -> object:
-        """Return something that is unequal once its user may see or do something else."""
+        """Return a value that changes whenever the user's privileges change."""
 
     @property
     def id(self) -> str:
-        """Return its id in `system.sessions`; no secret."""
+        """Return the session's id in `system.sessions`; the id is not secret."""
 
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
-        """Return how long a statement may run under the session's settings and these."""
+        """Return the time limit of a statement under the session's settings and `settings`."""
 
     def is_update(self, sql: str, settings: Mapping[str, str] = ...) -> bool:
-        """Return whether `sql` is DDL, DML or SET, from its text alone."""
+        """Return whether `sql` is DDL, DML or SET; reads only its text."""
 
     def returns_rows(self, sql: str, settings: Mapping[str, str] = ...) -> bool:
-        """Return whether `sql` changes something and returns rows, from its text alone."""
+        """Return whether `sql` changes data and returns rows; reads only its text."""
 
     def describe(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
     ) -> Description:
-        """Plan `sql` without running anything, with a row of parameters if there is one."""
+        """Plan `sql` without running anything; `parameters` holds one row of parameters."""
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
     ) -> QueryResult:
-        """Start a query with at most one row of parameters; a batch without rows gives no rows."""
+        """Start a query with at most one row of parameters; for a batch without rows the result is empty."""
 
     def execute_planned(self, plan: Any, sql: str, settings: Mapping[str, str] = ...) -> QueryResult | None:
-        """Start a query by the plan of its description; None where something has changed that it depends on."""
+        """Start a query by the plan of its description; return None if the plan is outdated."""
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running anything."""
@@ -162,7 +162,7 @@ class Session(Protocol):
         *,
         cancelled: Stop | None = None,
     ) -> Returned:
-        """Run a change with RETURNING once, or once per parameter row; return the rows that it returns."""
+        """Run a change with RETURNING once, or once per parameter row; return the rows of RETURNING."""
 
     def ingest(
         self,
@@ -178,26 +178,26 @@ class Session(Protocol):
         """Write batches to a table; return the rows written."""
 
     def table_exists(self, table: str, db_schema: str, *, temporary: bool) -> bool:
-        """Return whether an upload in place of a table would find one."""
+        """Return whether the table exists that an upload wants to replace."""
 
     @property
     def catalog(self) -> "Catalog":
-        """Return the catalog as its user sees it now, with the session's temporary tables."""
+        """Return the catalog as the session's user sees it now, with the session's temporary tables."""
 
     def begin(self) -> bytes:
         """Begin a transaction and return its id."""
 
     def check_transaction(self, transaction: bytes) -> None:
-        """Raise `NotFoundError` where there is no such transaction."""
+        """Raise `NotFoundError` if the session has no transaction with this id."""
 
     def end(self, transaction: bytes, *, commit: bool) -> None:
-        """End a transaction; raises `UnsupportedError` where it cannot be undone."""
+        """End a transaction; raises `UnsupportedError` if it cannot be rolled back."""
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting; raises `InvalidInputError` for an unknown key or value."""
 
     def reset_option(self, key: str) -> None:
-        """Put a setting back to its default; raises `InvalidInputError` for an unknown key."""
+        """Reset a setting to its default; raises `InvalidInputError` for an unknown key."""
 
     def get_options(self) -> Mapping[str, str]:
         """Return every setting and its value."""
@@ -207,14 +207,14 @@ class Session(Protocol):
 
 
 class Queries(Protocol):
-    """The queries there were lately."""
+    """The log of recent queries."""
 
     @property
     def spans(self) -> Spans:
-        """Return where traces begin."""
+        """Return the spans of traces."""
 
     def get(self, query_id: str) -> QueryRecord:
-        """Return a query's record; raises `NotFoundError` where there is none."""
+        """Return a query's record; raises `NotFoundError` for an unknown id."""
 
 
 class Refused(Protocol):
@@ -222,23 +222,23 @@ class Refused(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what an administrator calls it."""
+        """Return the name by which an administrator refers to the statement."""
 
     @property
     def seconds(self) -> float:
-        """Return how long it is still refused."""
+        """Return the seconds until the statement can run again."""
 
     @property
     def query_id(self) -> str:
-        """Return the id of the query, empty where it was still being planned."""
+        """Return the id of the query; empty if the query was still being planned."""
 
     @property
     def text(self) -> str:
-        """Return the beginning of its text."""
+        """Return the beginning of the statement's text."""
 
     @property
     def user(self) -> str:
-        """Return whose it is, empty for admins."""
+        """Return the user of the statement; empty if it is refused for all users."""
 
 
 class Quarantine(Protocol):
@@ -248,7 +248,7 @@ class Quarantine(Protocol):
         """Return them."""
 
     def lift(self, name: str) -> None:
-        """Let go of one; raises `NotFoundError` where none has this name."""
+        """Let the statement run again; raises `NotFoundError` for an unknown name."""
 
 
 class TableName(Protocol):
@@ -260,7 +260,7 @@ class TableName(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name in it."""
+        """Return the name within the schema."""
 
 
 class TableInfo(Protocol):
@@ -268,7 +268,7 @@ class TableInfo(Protocol):
 
     @property
     def name(self) -> TableName:
-        """Return its full name."""
+        """Return the table's full name."""
 
     @property
     def type(self) -> str:
@@ -276,15 +276,15 @@ class TableInfo(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Return its columns."""
+        """Return the table's columns."""
 
     @property
     def keys(self) -> Keys:
-        """Return the keys that were declared for it."""
+        """Return the keys that were declared for the table."""
 
 
 class Catalog(Protocol):
-    """The tables all sessions share."""
+    """The tables that all sessions share."""
 
     def schemas(self) -> Iterable[str]:
         """Return the names of the database schemas."""

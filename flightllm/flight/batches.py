@@ -1,4 +1,4 @@
-"""Fit record batches to the wire: at most so many bytes each, and not needlessly few."""
+"""Fit record batches to the wire: split large ones, and join small ones."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,11 +7,11 @@ import pyarrow as pa
 from flightllm.errors import InternalError
 
 _SMALL = 128 << 10
-"""Bytes below which a batch costs more to send than to copy."""
+"""The size in bytes below which a batch costs more to send than to copy."""
 
 
 def sliced(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """Yield `batch` in order, in zero-copy pieces of at most `limit` bytes; a single larger row goes alone."""
+    """Yield `batch` in order, in zero-copy pieces of at most `limit` bytes; a larger row is a piece of its own."""
     if batch.num_rows <= 1 or batch.nbytes <= limit:
         if batch.num_rows:
             yield batch
@@ -20,7 +20,7 @@ def sliced(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     step = max(1, batch.num_rows // pieces)
     for start in range(0, batch.num_rows, step):
         piece = batch.slice(start, step)
-        if piece.num_rows > 1 and piece.nbytes > limit:  # rows differ in length: halve what is still too long
+        if piece.num_rows > 1 and piece.nbytes > limit:  # rows differ in length: halve a piece that is still too large
             middle = piece.num_rows // 2
             yield from sliced(piece.slice(0, middle), limit)
             yield from sliced(piece.slice(middle), limit)
@@ -29,7 +29,7 @@ def sliced(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
 
 
 def joined(batches: Sequence[pa.RecordBatch], limit: int) -> pa.RecordBatch | pa.Table:
-    """Return several batches of one schema: copied into one where they are small, else side by side in a table."""
+    """Return batches of one schema as one value: copied into one batch if they are small, else a table of them."""
     if len(batches) == 1:
         return batches[0]
     table = pa.Table.from_batches(batches)

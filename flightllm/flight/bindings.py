@@ -1,4 +1,4 @@
-"""Values bound to a prepared statement: each binding has a handle of its own."""
+"""Values bound to a prepared statement: each binding has its own handle."""
 
 from collections.abc import Callable
 
@@ -9,17 +9,18 @@ from flightllm.flight.registry import Registry
 from flightllm.flight.statements import Prepared
 
 _MOST = 64
-"""Bindings kept of one prepared statement: a client that binds in a loop need not close any of them."""
+"""The number of bindings kept per prepared statement, so that a client can bind in a loop and close no binding."""
 
 
 def bind(prepared: Registry[Prepared], bound: BoundValues, statement: Prepared, values: pa.Table | None) -> bytes:
-    """Keep values for a prepared statement; return a handle for the statement with just these.
+    """Keep values for a prepared statement; return a handle for the statement with these values.
 
-    Connections that share a handle so read no values of each other. The handle given stays: a client that does not look
-    at the one returned gets the values bound last. Of one statement the oldest bindings go where there are many.
+    So connections that share a handle do not read each other's values. The original handle stays valid: a client that
+    ignores the returned handle gets the values bound last. Beyond `_MOST` bindings of a statement, the oldest are
+    dropped.
 
     Raises:
-        BusyError: there is no room for the values.
+    BusyError: there is no room for the values.
     """
     origin = statement.origin or statement
     binding = Prepared(origin.session, origin.text, origin.description, origin=origin)
@@ -35,7 +36,7 @@ def bind(prepared: Registry[Prepared], bound: BoundValues, statement: Prepared, 
 
 
 def forget(bound: BoundValues, remove: Callable[[bytes], object]) -> Callable[[Prepared], None]:
-    """Return what is to be done with a prepared statement that was closed: its values and bindings go too."""
+    """Return the callback for closed prepared statements: it drops their values and bindings too."""
 
     def dropped(statement: Prepared) -> None:
         bound.forget(statement)

@@ -1,4 +1,4 @@
-"""The values that clients bound to prepared statements: how much of memory they take together."""
+"""The memory of the values that clients bound to prepared statements."""
 
 import threading
 from collections import Counter, OrderedDict
@@ -17,22 +17,22 @@ class _Kept(NamedTuple):
 
 
 class BoundValues:
-    """How many bytes are kept for which prepared statement, `most` of them together. Thread-safe.
+    """The bytes of the values of each prepared statement, together at most `most`. Thread-safe.
 
-    Whoever has most of them makes room.
+    If there is no room, the user with the most bytes loses values.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
-        """By the statement's identity; values bound longest ago first."""
+        """Values by the statement's identity; the values bound longest ago are first."""
 
     def bind(self, handle: bytes, prepared: Prepared, values: pa.Table | None) -> list[bytes]:
-        """Give a statement its values; return the handles of those to drop, so that there is room for them.
+        """Give a statement its values; return the handles of the statements to drop to make room.
 
         Raises:
-            BusyError: there is none, because others keep theirs who have less.
+            BusyError: there is no room, because the other users have fewer bytes.
         """
         with self._lock:
             others = OrderedDict(self._kept)
@@ -47,7 +47,7 @@ class BoundValues:
             return dropped
 
     def _without_most(self, kept: OrderedDict[int, _Kept], new: _Kept) -> list[bytes]:
-        """Take out what there is no room for beside new values, the oldest of who has most; return the handles."""
+        """Remove values until `new` fits, the oldest of the user with the most bytes first; return their handles."""
         sizes = Counter({new.user: new.size})
         for other in kept.values():
             sizes[other.user] += other.size
@@ -56,15 +56,13 @@ class BoundValues:
             user = max(sizes, key=lambda user: (sizes[user], user == new.user))
             oldest = next((key for key, other in kept.items() if other.user == user), None)
             if oldest is None:
-                found = (
-                    f"the values have {new.size:,} bytes, and others keep {sizes.total() - new.size:,} bytes of theirs"
-                )
+                found = f"the values have {new.size:,} bytes, and other users hold {sizes.total() - new.size:,} bytes"
                 raise busy("upload_bytes", self._most, found)
             sizes[user] -= kept[oldest].size
             dropped.append(kept.pop(oldest).handle)
         return dropped
 
     def forget(self, prepared: Prepared) -> None:
-        """Count a statement's values no longer. Idempotent."""
+        """Stop counting a statement's values. Idempotent."""
         with self._lock:
             self._kept.pop(id(prepared), None)

@@ -1,4 +1,4 @@
-"""Which connections there are, as Linux tells it: gRPC does not say when one ends."""
+"""The open connections, from Linux's tables: gRPC does not report the end of a connection."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ _ESTABLISHED = "01"
 
 
 def connected_ports() -> frozenset[int] | None:
-    """Return the remote ports of open TCP connections; None where the system does not tell."""
+    """Return the remote ports of open TCP connections; None on systems without Linux's tables."""
     tables = [table for table in _TABLES if table.exists()]
     if not tables:
         return None
@@ -16,6 +16,6 @@ def connected_ports() -> frozenset[int] | None:
 
 
 def port_of(peer: str) -> int | None:
-    """Return the port in a peer's address, None where it has none."""
+    """Return the port in a peer's address, or None for an address without a port."""
     port = peer.rpartition(":")[2]
     return int(port) if port.isdecimal() else None

@@ -1,4 +1,4 @@
-"""What all calls of one server share."""
+"""The state that all calls of one server share."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -39,16 +39,16 @@ _T = TypeVar("_T")
 CALL = "flightllm"
 """The key of `Call` among the server's middleware."""
 PART = b"."
-"""Stands in the ticket of a part between the statement's handle and the number of the part."""
+"""Separates the statement's handle and the part's number in the ticket of a part."""
 _PART_DIGITS = 9
-"""Python refuses to read thousands of them."""
+"""The most digits of a part's number: Python refuses to parse thousands of digits."""
 
 
 class Context(Protocol):
-    """The call that a statement answers: pyarrow's `ServerCallContext`, or one over another protocol."""
+    """The call that a statement answers: pyarrow's `ServerCallContext`, or a call over another protocol."""
 
     def is_cancelled(self) -> bool:
-        """Tell whether the client left."""
+        """Return whether the client left."""
 
     def get_middleware(self, key: str) -> Any:
         """Return the `Call` under `CALL`."""
@@ -63,7 +63,7 @@ class Core:
     info: Mapping[int, Value]
     login: Login
     stop: Callable[[], None] | None = None
-    """Drains the server, where it runs in a process of its own."""
+    """Drains the server; None if the server shares its process with another program."""
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
     bound: BoundValues = field(init=False)
@@ -76,7 +76,7 @@ class Core:
     received: Sum = field(default_factory=Sum)
     """Bytes of uploads and parameters."""
     option_kinds: WeakKeyDictionary[Session, dict[str, str]] = field(default_factory=WeakKeyDictionary)
-    """As which type of value a session's options were set by the protocol, by name."""
+    """The protocol's value type of each session option that a client set, by name."""
 
     def __post_init__(self) -> None:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds
@@ -95,7 +95,7 @@ class Core:
         )
 
     def principal(self, context: flight.ServerCallContext) -> Principal:
-        """Return who makes a call.
+        """Return the user who makes a call.
 
         Raises:
             UnauthenticatedError: the connection's certificate names no user.
@@ -120,23 +120,25 @@ class Core:
         )
 
     def check_admin(self, context: flight.ServerCallContext, what: str) -> None:
-        """Raise `PermissionDeniedError` unless an admin makes a call; `what` is what only they may do."""
+        """Raise `PermissionDeniedError` unless an admin makes the call; `what` names the action for the error."""
         principal = self.principal(context)
         if not principal.is_admin:
-            raise PermissionDeniedError(f"{what} is for admins, and {principal.name!r} ({principal.role}) is none")
+            raise PermissionDeniedError(
+                f"{what} requires the admin role; {principal.name!r} has the role {principal.role}"
+            )
 
     def session(self, context: flight.ServerCallContext) -> Session:
-        """Return the session a call belongs to."""
+        """Return the session of a call."""
         session, cookie = self.sessions.find(call_of(context), self.principal(context), context.peer())
         if cookie is not None:
             context.add_header("set-cookie", f"{COOKIE}={cookie}; HttpOnly")
         return session
 
     def prepared_of(self, context: flight.ServerCallContext, handle: bytes) -> Prepared:
-        """Return a prepared statement of the caller's; whose it is not, for them there is none.
+        """Return a prepared statement of the caller; other users' statements are reported as not found.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: the caller has no prepared statement with this handle.
         """
         prepared = self.prepared.get(handle)
         if prepared.session.principal != self.principal(context):
@@ -144,10 +146,10 @@ class Core:
         return prepared
 
     def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> tuple[Statement, int]:
-        """Return the caller's statement of a ticket, and which part of its result the ticket stands for.
+        """Return the caller's statement of a ticket, and the number of the part that the ticket fetches.
 
         Raises:
-            NotFoundError: it was dropped or never given out, or is another user's.
+            NotFoundError: the ticket is unknown, its statement was dropped, or it belongs to another user.
         """
         name, mark, part = handle.partition(PART)
         statement = self.statements.get(name)
@@ -157,10 +159,10 @@ class Core:
         return statement, int(part or 0)
 
     def query_of(self, principal: Principal, query_id: str) -> QueryRecord:
-        """Return a query of a user's own, or for an admin of anybody's.
+        """Return a query of a user; an admin can get the queries of all users.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: the user has no query with this id.
         """
         record = self.database.queries.get(query_id)
         if record.user != principal.name and not principal.is_admin:
@@ -170,11 +172,11 @@ class Core:
     def place(self, context: Context, session: Session, cancel: Callable[[], None] = lambda: None) -> Place:
         """Wait for a place for a statement of `session`; see `Slots.take`."""
         self.kept.sweep()
-        self.planned.sweep()  # a change of a table would keep the former files for them
+        self.planned.sweep()  # else old plans would keep the former files of changed tables
         return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
 
     def recipient(self, context: Context, session: Session, settings: Mapping[str, str]) -> Recipient:
-        """Return who reads the result of a statement of `session`."""
+        """Return the recipient of the result of a statement of `session`."""
         asker = Asker(session.principal.name, session.id)
         return Recipient(
             context.is_cancelled, asker, session.time_limit(settings), self.refusals.note, self.draining.is_set
@@ -190,20 +192,20 @@ class Core:
         discard: Callable[[_T], None] = lambda _: None,
         grace_seconds: float = 0.0,
     ) -> _T:
-        """Do the work of a statement that is answered by this call; it takes a place and no longer than it may.
+        """Do the work of a statement that this call answers, within a place and the session's time limit.
 
         Raises:
-            BusyError: there is no place for it.
+            BusyError: no place is free.
             FlightLLMError: what the function raises; see `do` too.
         """
-        limit = session.time_limit(call_of(context).settings)  # before there is a place to give back: it may be wrong
+        limit = session.time_limit(call_of(context).settings)  # a wrong setting fails before a place is taken
         with self.database.queries.spans.attached(call_of(context).traceparent):
             place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
             patience = Patience(context.is_cancelled, limit.start())
             return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
 
     def refuse_when_draining(self) -> None:
-        """Raise `EngineUnavailableError` once the server was told to stop."""
+        """Raise `EngineUnavailableError` if the server is shutting down."""
         if self.draining.is_set():
             raise EngineUnavailableError("the server is shutting down; connect again in a moment")
 
@@ -213,12 +215,12 @@ def _user_of(statement: Prepared | Statement) -> str:
 
 
 def call_of(context: Context) -> Call:
-    """Return what the headers of a call said."""
+    """Return the user, session and settings that the headers of a call carry."""
     call: Call = context.get_middleware(CALL)
     return call
 
 
 def check_transaction(session: Session, message: Any) -> None:
-    """Raise `NotFoundError` where a statement is in a transaction that its session has not."""
+    """Raise `NotFoundError` if a statement names a transaction that its session does not have."""
     if message.transaction_id:
         session.check_transaction(message.transaction_id)

@@ -1,4 +1,4 @@
-"""The endpoints of a result: tickets to fetch it with, over the same connection, and how long they hold."""
+"""The endpoints of a result: tickets for fetching it over the same connection, and their expiration times."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,9 +16,9 @@ def ticket(handle: bytes) -> flight.Ticket:
 
 
 def endpoints(core: Core, handle: bytes, parts: int) -> list[flight.FlightEndpoint]:
-    """Return the endpoints of a statement in so many parts.
+    """Return the endpoints of a statement in `parts` parts.
 
-    A whole result has an expiration time: until then it may be fetched again. A part can be fetched but once.
+    A whole result has an expiration time: until then clients can fetch it again. A part can be fetched only once.
     """
     if parts > 1:
         return [flight.FlightEndpoint(ticket(handle + PART + str(part).encode()), []) for part in range(parts)]
@@ -26,22 +26,22 @@ def endpoints(core: Core, handle: bytes, parts: int) -> list[flight.FlightEndpoi
 
 
 def renewed(core: Core, context: flight.ServerCallContext, serialized: bytes) -> flight.FlightEndpoint:
-    """Return an endpoint under its new expiration time; one that has none stays as it is.
+    """Return an endpoint with its new expiration time; an endpoint without expiration time stays as it is.
 
     Raises:
-        InvalidInputError: the bytes are no endpoint.
-        NotFoundError: it has expired.
+        InvalidInputError: the bytes are not an endpoint.
+        NotFoundError: the endpoint has expired.
     """
     try:
         given = flight.FlightEndpoint.deserialize(serialized)
     except pa.ArrowException as exc:
-        raise InvalidInputError("the request to renew holds no FlightEndpoint") from exc
+        raise InvalidInputError("the request to renew holds no FlightEndpoint: send the endpoint") from exc
     if given.expiration_time is None:
         return given
     command = unpack(given.ticket.ticket)
     if command.name != "TicketStatementQuery":
         return given
-    core.statement_of(context, command.message.statement_handle)  # using it puts its end off
+    core.statement_of(context, command.message.statement_handle)  # the lookup extends the statement's life
     return _lasting(core, given.ticket)
 
 

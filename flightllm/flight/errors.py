@@ -1,4 +1,4 @@
-"""The one place where errors become Flight statuses, and where nothing else of an error may pass."""
+"""The only place where errors become Flight statuses; clients see no other detail of an error."""
 
 import sys
 import traceback
@@ -38,20 +38,23 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _S = TypeVar("_S", bound="_Counting")
 SQLSTATE = "x-flightllm-sqlstate"
-"""The trailer that has an error's SQLSTATE."""
+"""The trailer that holds an error's SQLSTATE."""
 _MESSAGE_BYTES = 3_000
-"""Longest message of a status, with special characters quoted."""
+"""The longest message of a status in bytes, special characters quoted."""
 
 
 class _Counting(Protocol):
     """A server that counts what its limits refuse."""
 
     def refused(self, error: BaseException) -> None:
-        """Count an error, if it is about a limit."""
+        """Count `error` if a limit caused it."""
 
 
 class _SaidOnce(Exception):  # noqa: N818 - never raised itself
-    """Say the message once: Arrow's C++ asks for it twice and would send it doubled, the second time as a 'detail'."""
+    """An error whose text is returned once.
+
+    Arrow's C++ asks for the text twice, and would send it a second time as a 'detail'.
+    """
 
     def __str__(self) -> str:
         text = str(self.args[0]) if self.args else ""
@@ -78,7 +81,7 @@ class Unimplemented(_SaidOnce, NotImplementedError):  # noqa: N818
 
 
 _STATUSES: tuple[tuple[type[FlightLLMError], type[Exception]], ...] = (
-    (NotFoundError, NotFound),  # before what the text of an unknown table is otherwise
+    (NotFoundError, NotFound),  # before InvalidInputError: an unknown table is both
     (InvalidInputError, InvalidArgument),
     (UnsupportedError, Unimplemented),
     (MissingExtraError, Unimplemented),
@@ -103,15 +106,16 @@ _INTERNAL: type[Exception] = flight.FlightInternalError
 def hide_tracebacks() -> None:
     """Keep Python tracebacks out of the statuses that pyarrow makes of ValueError, KeyError and NotImplementedError.
 
-    Arrow formats them with the traceback module, whose only switch is process-wide. Logs pass their own limit.
+    Arrow formats them with the traceback module, which has only a process-wide switch. Log handlers pass a limit of
+    their own, so logs keep their tracebacks.
     """
     sys.tracebacklimit = 0
 
 
 def to_status(error: BaseException, query_id: str | None = None) -> Exception:
-    """Return the exception whose Flight status says `error` to a client, and log what must not be said.
+    """Return the exception whose Flight status describes `error` to a client; log the details that it must not see.
 
-    Anything outside our tree is a defect: the client learns only the query's id, the log has the rest.
+    An error outside our class tree is a defect: the client gets only the query's id, and the log gets the rest.
     """
     if isinstance(error, flight.FlightError):
         return cast("Exception", error)
@@ -126,10 +130,10 @@ def to_status(error: BaseException, query_id: str | None = None) -> Exception:
 
 
 def _fitted(text: str) -> str:
-    """Return a message that fits into gRPC's trailers, its middle left out where it is too long.
+    """Return a message that fits into gRPC's trailers; the middle of a longer message is left out.
 
-    Clients take 8 KiB of them, in which Arrow sends a message twice, once with three bytes for each that is not ASCII.
-    Beyond that they would be told of the trailers' size instead.
+    Clients accept 8 KiB of trailers. Arrow sends a message twice in them, once with three bytes for each byte that is
+    not ASCII. With larger trailers, clients report the size of the trailers instead of the message.
     """
     if len(quote(text, errors="replace")) <= _MESSAGE_BYTES:
         return text
@@ -138,13 +142,13 @@ def _fitted(text: str) -> str:
 
 
 def _begin(text: str, most: int) -> str:
-    """Return as much of the beginning of a text as takes `most` bytes once it is quoted."""
+    """Return the longest beginning of a text that takes at most `most` bytes once it is quoted."""
     sizes = accumulate(len(quote(character, errors="replace")) for character in text[:most])
     return text[: sum(1 for _ in takewhile(lambda size: size <= most, sizes))]
 
 
 class Trailers(Protocol):
-    """What a call can still say at its end, beside its status."""
+    """The trailers of a call, sent at its end beside the status."""
 
     def add_trailer(self, key: str, value: str) -> None:
         """Send a trailer."""
@@ -159,16 +163,17 @@ def statuses(
     query_id: Callable[[], str | None] = lambda: None,
     seen: Callable[[BaseException], None] = lambda _: None,
 ) -> Iterator[None]:
-    """Turn whatever is raised inside into a Flight status, and send its SQLSTATE as a trailer of `call`.
+    """Turn any exception raised inside into a Flight status, and send its SQLSTATE as a trailer of `call`.
 
-    A trailer, because a status made of ValueError or KeyError carries nothing else. ADBC shows it in `error.details`,
-    grpc-js in `error.metadata`, pyarrow and JDBC to their middleware. `seen` has a look at the error before.
+    The SQLSTATE is a trailer because a status made of ValueError or KeyError carries only a message. ADBC shows the
+    trailer in `error.details`, grpc-js in `error.metadata`; pyarrow and JDBC pass it to their middleware. `seen` gets
+    the error first.
     """
     try:
         yield
     except GeneratorExit:
         raise
-    except BaseException as exc:  # noqa: BLE001 - the boundary: no exception may pass as it is
+    except BaseException as exc:  # noqa: BLE001 - the boundary: no exception must pass unchanged
         seen(exc)
         status = to_status(exc, query_id())
         if call is not None and not isinstance(exc, flight.FlightError):
@@ -177,7 +182,7 @@ def statuses(
 
 
 def boundary(method: Callable[Concatenate[_S, _C, _P], _R]) -> Callable[Concatenate[_S, _C, _P], _R]:
-    """Wrap an RPC method of the server so that it raises Flight statuses only."""
+    """Wrap an RPC method of the server so that it raises only Flight statuses."""
 
     @wraps(method)
     def guarded(self: _S, context: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:

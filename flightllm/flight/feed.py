@@ -1,4 +1,4 @@
-"""What a client uploads: read in the thread that answers the call, and worked on in another one."""
+"""The upload of a client: read in the thread that answers the call, and worked on in another one."""
 
 import queue
 import time
@@ -14,14 +14,15 @@ from flightllm.flight.work import Patience
 from flightllm.observe.query_record import Stop
 
 _AHEAD = 2
-"""Chunks read before they are asked for."""
+"""The number of chunks that are read ahead."""
 
 
 class Feed(Iterator[Any]):
     """The chunks of one DoPut.
 
-    Only the thread that answers the call may read them, and it cannot be called back from there while the client
-    sends nothing. So whoever works with them, and holds a place, pulls them from here, where the wait ends.
+    Only the thread that answers the call can read the chunks, and nothing can interrupt it while the client sends
+    nothing. So the thread that works with the chunks, and holds a place, pulls them from this queue. Its wait ends on a
+    cancellation, a stall or the deadline.
     """
 
     def __init__(self, reader: Any, limits: FlightLimits, stop: Stop, patience: Patience, place: Place) -> None:
@@ -37,8 +38,8 @@ class Feed(Iterator[Any]):
         """Return the next chunk.
 
         Raises:
-            CancelledError: somebody asked to stop, or the client sent nothing for too long.
-            StatementTimeoutError: the time is up.
+            CancelledError: the statement was cancelled, or the client sent nothing for too long.
+                StatementTimeoutError: the deadline is over.
         """
         since = time.monotonic()
         while True:
@@ -60,15 +61,15 @@ class Feed(Iterator[Any]):
         if deadline.over:
             raise deadline.error()
         if since := given_up(seconds, self._place, self._limits):
-            raise CancelledError(f"the upload was given up because its client sent no rows for {since}")
+            raise CancelledError(f"the upload was cancelled because its client sent no rows for {since}")
 
     def read(self, work: "Future[Any]") -> None:
-        """Read all that the client sends, as long as the work with it lasts; for the thread that answers the call."""
+        """Read all chunks of the client while the work lasts; called by the thread that answers the call."""
         try:
             for chunk in self._reader:
                 if not self._offer(chunk, work):
                     return
-            self._patience.check()  # what a client sent that left looks complete
+            self._patience.check()  # a client that left looks as if it had sent everything
             self._offer(None, work)
         except Exception as error:  # noqa: BLE001 - raised again where the chunks are pulled
             self._offer(error, work)

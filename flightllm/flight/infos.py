@@ -1,4 +1,4 @@
-"""GetFlightInfo and GetSchema: what a command will return, and the tickets to fetch it with."""
+"""GetFlightInfo and GetSchema: the schema of a command's result, and the tickets for fetching it."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ NO_COLUMNS = pa.schema([])
 def flight_info(
     core: Core, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor, command: Command
 ) -> flight.FlightInfo:
-    """Plan a query, or run an update: ADBC's `execute` of one may never ask for its empty result."""
+    """Plan a query, or run an update. The update runs here, because ADBC's `execute` can skip its empty result."""
     if is_metadata(command):
         return _info(metadata_schema(command), descriptor, [flight.FlightEndpoint(descriptor.command, [])])
     core.refuse_when_draining()
@@ -55,7 +55,7 @@ def flight_info(
 
 
 def result_schema(core: Core, context: flight.ServerCallContext, command: Command) -> pa.Schema:
-    """Return the schema a command's result has, running nothing."""
+    """Return the schema of a command's result without running the command."""
     if is_metadata(command):
         return metadata_schema(command)
     row: pa.RecordBatch | None = None
@@ -78,17 +78,17 @@ def _text(command: Command) -> str | bytes:
     """Return the SQL or the Substrait plan of a command.
 
     Raises:
-        UnsupportedError: it is no query.
+        UnsupportedError: the command is not a query.
     """
     if command.name == "CommandStatementQuery":
         return str(command.message.query)
     if command.name == "CommandStatementSubstraitPlan":
         return bytes(command.message.plan.plan)
-    raise UnsupportedError(f"{command.name} is no query: send it by DoPut, or send SQL text or a Substrait plan")
+    raise UnsupportedError(f"{command.name} is not a query: send it by DoPut, or send SQL text or a Substrait plan")
 
 
 def _parts(session: Session, settings: Mapping[str, str]) -> int:
-    """Return in how many parts the call, or else its session, wants results; planning refuses what is no number."""
+    """Return the number of parts that the call, or else its session, wants; planning refuses an invalid number."""
     asked = settings.get("endpoints") or session.get_options().get("endpoints", "1")
     return int(asked) if asked.isdecimal() else 1
 
@@ -101,6 +101,6 @@ def _info(
     records: int = -1,
     metadata: bytes = b"",
 ) -> flight.FlightInfo:
-    """Return endpoints without location: they are fetched over the same connection. Several are in no order."""
+    """Return endpoints without a location: clients fetch them over the same connection. Several have no order."""
     ordered = len(parts) == 1
     return flight.FlightInfo(schema, descriptor, parts, records, -1, ordered=ordered, app_metadata=metadata)

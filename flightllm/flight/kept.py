@@ -1,4 +1,4 @@
-"""Plans that prepared statements keep for their first execution: bounded in number and in age."""
+"""Plans that prepared statements keep for their first execution, bounded in number and in age."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from flightllm.flight.backend import Plan
 
 
 class KeptPlans:
-    """The plans kept within the last `seconds`, `most` of them. Each holds on to tables. Thread-safe."""
+    """The plans kept within the last `seconds`, at most `most`. Each plan keeps its tables. Thread-safe."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most = most
@@ -17,7 +17,7 @@ class KeptPlans:
         self._young: deque[tuple[float, Plan]] = deque()
 
     def add(self, plan: Plan | None) -> None:
-        """Keep a plan, if there is one; the oldest goes where there are too many."""
+        """Keep a plan, if given; beyond `most` plans the oldest is dropped."""
         if plan is None:
             return
         with self._lock:

@@ -11,7 +11,7 @@ _Row = dict[str, Any]
 
 
 def key_rows(name: str, message: Any, catalog: Catalog) -> list[_Row]:
-    """Return the rows of one of the four commands, for the tables that there are in `catalog`."""
+    """Return the rows of one of the four commands, for the tables of `catalog`."""
     tables = list(catalog.tables())
     rows: Mapping[str, Callable[[], Iterable[_Row]]] = {
         "CommandGetPrimaryKeys": lambda: _primary(message, tables),
@@ -23,7 +23,7 @@ def key_rows(name: str, message: Any, catalog: Catalog) -> list[_Row]:
 
 
 def _asked(message: Any, prefix: str = "") -> Callable[[TableName], bool]:
-    """Return whether a table is the one that a command names; what it leaves out may be anything."""
+    """Return a test whether a table is the one that a command names; an absent field matches anything."""
 
     def matches(field: str, value: str) -> bool:
         given = prefix + field
@@ -57,7 +57,7 @@ def _foreign(
     primary: Callable[[TableName], bool] = lambda _: True,
     foreign: Callable[[TableName], bool] = lambda _: True,
 ) -> list[_Row]:
-    """Return the columns of foreign keys, those left out that refer to what is not there any more."""
+    """Return the columns of foreign keys, except keys that refer to dropped tables or columns."""
     known = {TableName(table.name.schema, table.name.name): table for table in tables}
     rows: list[_Row] = []
     for name, table in known.items():
@@ -94,6 +94,6 @@ def _rows(key: ForeignKey, name: TableName, other: TableInfo) -> Iterator[_Row]:
 
 
 def _order(row: _Row) -> tuple[Any, ...]:
-    """Sort by the other table, as the protocol asks for, keys by their name."""
+    """Return the sort key of a row: the other table, as the protocol requires, then the name of the key."""
     places = ("pk_db_schema_name", "pk_table_name", "fk_db_schema_name", "fk_table_name", "fk_key_name", "key_sequence")
     return tuple(row[place] for place in places)

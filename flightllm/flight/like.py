@@ -1,4 +1,4 @@
-"""LIKE patterns over names, as metadata commands have them: in time that grows with the name, whatever the pattern."""
+"""LIKE patterns over names for metadata commands; matching is linear in the name for every pattern."""
 
 import re
 from collections.abc import Callable
@@ -6,20 +6,21 @@ from collections.abc import Callable
 from flightllm.errors import InvalidInputError
 
 _MOST = 4_096
-"""Characters of a pattern; names are far shorter."""
+"""The longest pattern in characters; names are far shorter."""
 _PART = re.compile(r"\\(.)|(%)|(.)", re.DOTALL)
 
 
 def like(pattern: str) -> Callable[[str], bool]:
     r"""Return a predicate for a pattern with `%`, `_` and backslash as escape.
 
-    `a%b%c` → `a(?>.*?b).*c`: what stands between two `%` matches where it is found first, and nowhere else after that.
+    `a%b%c` becomes `a(?>.*?b).*c`. The text between two `%` matches at its first occurrence; the atomic group prevents
+    a second try later, and so keeps matching linear.
 
     Raises:
         InvalidInputError: the pattern is too long.
     """
     if len(pattern) > _MOST:
-        raise InvalidInputError(f"the name pattern has {len(pattern):,} characters; {_MOST:,} are the most")
+        raise InvalidInputError(f"the name pattern has {len(pattern):,} characters; the limit is {_MOST:,}")
     first, *others = _between(pattern)
     middle = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
     wanted = re.compile(first + middle + "".join(f".*{part}" for part in others[-1:]), re.DOTALL)
@@ -27,7 +28,7 @@ def like(pattern: str) -> Callable[[str], bool]:
 
 
 def _between(pattern: str) -> list[str]:
-    """Return what stands between the `%` of a pattern, as regular expressions of single characters."""
+    """Return the pieces between the `%` of a pattern, as regular expressions of single characters."""
     parts = [""]
     for escaped, many, plain in _PART.findall(pattern):
         if many:

@@ -7,17 +7,22 @@ from flightllm.config import LimitsConfig, RecoveryConfig
 
 @dataclass(frozen=True, slots=True)
 class FlightLimits:
-    """What one client may take.
+    """Limits on the resources that clients can take.
 
-    `batch_bytes` bounds a record batch sent (grpc-js, tonic and Go receive at most 4 MiB by default); batches that are
-    ready together are handed to gRPC up to `coalesce_bytes` at a time. `upload_bytes` bounds one DoPut, and all values
-    bound to prepared statements together. `concurrent_queries` statements are worked on at once; of others up to
-    `queued_queries` wait up to `queue_seconds`. Up to `statements` are kept prepared, and as many planned; one that
-    nobody fetches is dropped after `unfetched_seconds`, its plan after `planned_seconds`; so are the `kept_plans`
-    of statements that were prepared and not executed. A query whose client takes no
-    rows, and an upload whose client sends none, for `stalled_seconds` is given up (0: never), or for `crowded_seconds`
-    where somebody with fewer places waits for one. A session not used for `session_seconds` is closed; where there are
-    `sessions`, a new one takes the place of one not used for `idle_seconds`, or of one of a user who has more of them.
+    - `batch_bytes`: the size of a record batch that is sent. (grpc-js, tonic and Go receive at most 4 MiB by default.)
+    - `coalesce_bytes`: the size of the batches that gRPC gets at a time, if several batches are ready.
+    - `upload_bytes`: the size of one DoPut, and of all values bound to prepared statements together.
+    - `concurrent_queries`: the statements that run at once.
+    - `queued_queries`, `queue_seconds`: how many more statements wait for a place, and for how long.
+    - `statements`: the prepared statements that are kept; as many planned statements are kept.
+    - `unfetched_seconds`, `planned_seconds`: the age at which an unfetched statement and its plan are dropped.
+    - `kept_plans`: the plans of statements that were prepared and not executed; they age by `planned_seconds` too.
+    - `stalled_seconds`: a query whose client takes no rows, or an upload that sends no rows, is cancelled after this
+      time (0: never).
+    - `crowded_seconds`: the same, where a user with fewer places waits for a place.
+    - `sessions`, `session_seconds`: the open sessions, and the idle time after which a session is closed.
+    - `idle_seconds`: at `sessions` sessions, a new session replaces one that was idle for this long, or one of a user
+      who has more sessions.
     """
 
     batch_bytes: int = 2 << 20
@@ -39,7 +44,7 @@ class FlightLimits:
 
     @classmethod
     def of(cls, limits: LimitsConfig, recovery: RecoveryConfig | None = None) -> "FlightLimits":
-        """Return those that the configuration gives."""
+        """Return the limits that the configuration sets."""
         patience = recovery or RecoveryConfig()
         return cls(
             batch_bytes=limits.batch_bytes,

@@ -1,4 +1,4 @@
-"""What a server is doing, for metrics."""
+"""The load of a server, for metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The statements at work and those that wait, the open sessions, and what was received and refused so far."""
+    """The running and the waiting statements, the open sessions, and the bytes received and refusals so far."""
 
     draining: bool
     running: int
     left_behind: int
-    """Of those at work, how many cannot be stopped, though nobody waits for them any more."""
+    """The number of running statements that could not be stopped; no client waits for them."""
     places: int
     queued: int
     waits: int
-    """Places handed out so far, and the seconds they were waited for in all."""
+    """The number of places taken so far; `waited_seconds` is the total wait for them."""
     waited_seconds: float
     sessions: int
     received_bytes: int
     refusals: Mapping[str, int]
-    """How often each limit refused something."""
+    """The number of refusals by each limit."""

@@ -1,6 +1,6 @@
 """Protobuf messages of Flight and Flight SQL, in a descriptor pool of our own.
 
-Other packages in a process may register the same definitions in protobuf's default pool; two copies there clash.
+Other packages in the process can register the same definitions in protobuf's default pool, where two copies clash.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def message_class(full_name: str) -> Any:
     """Return the message class of `full_name`.
 
     Raises:
-        UnsupportedError: no message of that name is known to this server.
+        UnsupportedError: this server knows no message of that name.
     """
     try:
         descriptor = _pool().FindMessageTypeByName(full_name)
@@ -70,16 +70,16 @@ def unpack(data: bytes) -> Command:
     """Decode a Flight SQL command, ticket or action body from its `Any`.
 
     Raises:
-        InvalidInputError: the bytes are no Flight SQL message.
-        UnsupportedError: the message is one this server does not implement.
+        InvalidInputError: the bytes are not a Flight SQL message.
+            UnsupportedError: this server does not implement the message.
     """
     try:
         packed = any_pb2.Any.FromString(data)
     except DecodeError as exc:
-        raise InvalidInputError("the command is not a Flight SQL message (google.protobuf.Any)") from exc
+        raise InvalidInputError("the command is not a Flight SQL message: send a google.protobuf.Any") from exc
     full_name = packed.type_url.removeprefix(_TYPE_URL)
     if not full_name.startswith(SQL_PACKAGE + "."):
-        raise InvalidInputError("the command is not a Flight SQL message; send an arrow.flight.protocol.sql command")
+        raise InvalidInputError("the command is not a Flight SQL message: send an arrow.flight.protocol.sql command")
     return Command(full_name.rsplit(".", 1)[1], _parse(full_name, packed.value))
 
 
@@ -87,7 +87,7 @@ def unpack_as(name: str, data: bytes) -> Any:
     """Decode the message of a ticket or action body that must be of the Flight SQL kind `name`.
 
     Raises:
-        InvalidInputError: it is another message, or none.
+        InvalidInputError: the data is another message, or not a message.
     """
     command = unpack(data)
     if command.name != name:

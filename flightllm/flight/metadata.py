@@ -1,4 +1,4 @@
-"""The catalog as Flight SQL's metadata commands show it."""
+"""The catalog, in the result format of Flight SQL's metadata commands."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,13 +16,13 @@ from flightllm.flight.sql_types import described, type_rows
 
 TABLE_TYPES = ("SYSTEM TABLE", "TABLE", "VIEW")
 _LARGEST = 2 << 20
-"""Bytes of a schema from which on less is said of each column."""
+"""The schema size in bytes above which column metadata is left out."""
 _TYPE_ALIASES = {"BASE TABLE": "TABLE"}
 """The catalog and Grafana say `BASE TABLE` for what other clients call `TABLE`."""
 
 
 def _schema(**types: str | pa.DataType) -> pa.Schema:
-    """Make a schema of `name=type`; a type written with a trailing `?` can be NULL."""
+    """Make a schema of `name=type`; a type with a trailing `?` is nullable."""
     fields = []
     for name, given in types.items():
         text = given if isinstance(given, str) else ""
@@ -81,7 +81,7 @@ _SCHEMAS: Mapping[str, pa.Schema] = {
 
 
 def is_metadata(command: Command) -> bool:
-    """Return whether `command` asks about the catalog or the server."""
+    """Return whether `command` reads the catalog or the server's properties."""
     return command.name in _SCHEMAS
 
 
@@ -98,7 +98,7 @@ def metadata_table(
 ) -> pa.Table:
     """Return a metadata command's result.
 
-    A table's schema of more than `most_bytes` leaves out what Flight SQL says of each column.
+    A table's schema of more than `most_bytes` leaves out Flight SQL's metadata of each column.
     """
     message, schema = command.message, metadata_schema(command)
     if command.name == "CommandGetSqlInfo":
@@ -147,9 +147,9 @@ def _row(table: TableInfo, most_bytes: int | None) -> dict[str, Any]:
 
 
 def _encoded(table: TableInfo, most_bytes: int) -> bytes:
-    """Encode a table's schema with as much about each column as fits: one value cannot be sent in pieces.
+    """Encode a table's schema with as much column metadata as fits: one value cannot be sent in pieces.
 
-    The names of catalog, schema and table go first: the row of the table has them too.
+    The names of catalog, schema and table are dropped first, because the row of the table has them too.
     """
     place = {"CATALOG_NAME": CATALOG, "DB_SCHEMA_NAME": table.name.schema, "TABLE_NAME": table.name.name}
     read_only = table.type != "BASE TABLE"
@@ -170,7 +170,7 @@ def _in_catalog(message: Any) -> bool:
 
 
 def _like(message: Any, field: str) -> Callable[[str], bool]:
-    """Return a predicate for the LIKE pattern of a field; an absent one matches all."""
+    """Return a predicate for the LIKE pattern of a field; an absent field matches all names."""
     if not message.HasField(field):
         return lambda _: True
     return like(getattr(message, field))

@@ -1,4 +1,4 @@
-"""One running result fetched by several streams at once: whichever asks next gets the next batch."""
+"""One running result that several streams fetch at once: the stream that asks next gets the next batch."""
 
 import threading
 from collections.abc import Iterator
@@ -11,10 +11,9 @@ from flightllm.flight.results import close_batches
 
 
 class Parts:
-    """A result in `count` parts, each to be fetched once. Every batch goes to just one of them.
+    """A result in `count` parts. A client can fetch each part once; each batch belongs to exactly one part.
 
-    The query runs once, as far as its parts are read; what ends one part before its end, a client that leaves or an
-    error, ends all.
+    The query runs once, as far as its parts are read. An error, or a client that leaves one part early, ends all parts.
     """
 
     def __init__(self, result: QueryResult, count: int) -> None:
@@ -22,23 +21,23 @@ class Parts:
         self._left = set(range(count))
         self._taking = threading.Lock()
         self._lock = threading.Lock()
-        """Held while a batch is made, which may take long: whoever takes a part does not wait for it."""
+        """Held while a batch is produced, which can take long; `take` does not wait for this lock."""
         self._ended: BaseException | None = None
 
     def take(self, index: int) -> "Part":
-        """Return a part, for one caller to pull.
+        """Return a part; exactly one caller must pull it.
 
         Raises:
-            NotFoundError: it was taken before: its batches are gone.
+            NotFoundError: the part was taken before; its batches are no longer available.
         """
         with self._taking:
             if index not in self._left:
-                raise NotFoundError(f"part {index} of the result is gone, a part is fetched once: run the query again")
+                raise NotFoundError(f"part {index} of the result was fetched before: run the query again")
             self._left.remove(index)
         return Part(self)
 
     def next_batch(self) -> pa.RecordBatch:
-        """Return the next batch of the result; raises in every part what any of them was ended by."""
+        """Return the next batch of the result; the error that ended one part is raised in all parts."""
         with self._lock:
             if self._ended is not None:
                 raise self._ended
@@ -52,12 +51,12 @@ class Parts:
         """End the query for all parts. Idempotent; waits for the batch being made."""
         self.result.query.cancel()
         with self._lock:
-            self._ended = self._ended or CancelledError("another part of the result was given up")
+            self._ended = self._ended or CancelledError("the client of another part of the result left")
             close_batches(self.result.batches)
 
 
 class Part(Iterator[pa.RecordBatch]):
-    """One part, a query result of its own with the record of the whole query."""
+    """One part of a result; a query result with the record of the whole query."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -67,7 +66,7 @@ class Part(Iterator[pa.RecordBatch]):
 
     @property
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Return itself."""
+        """Return this part."""
         return self
 
     def __next__(self) -> pa.RecordBatch:

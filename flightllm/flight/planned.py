@@ -1,4 +1,4 @@
-"""Plans that nobody fetches: each holds on to all tables as they were when it was made."""
+"""Unfetched plans: each plan keeps all its tables as they were at planning."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ class Planned:
         self._young: deque[tuple[float, Statement]] = deque()
 
     def add(self, statement: Statement) -> None:
-        """Keep a statement in mind that was planned just now."""
+        """Record a statement that was planned just now."""
         with self._lock:
             self._young.append((time.monotonic(), statement))
 
@@ -27,5 +27,5 @@ class Planned:
             while self._young and self._young[0][0] <= horizon:
                 old.append(self._young.popleft()[1])
         for statement in old:
-            if statement.parts == 1:  # parts are of one plan, and one may have been fetched
+            if statement.parts == 1:  # parts share one plan, and a part can be in use
                 statement.drop()

@@ -1,4 +1,4 @@
-"""DoPut: bind parameters, run updates, take in tables."""
+"""DoPut: bind parameters, run updates, ingest tables."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ _MODES: Mapping[tuple[int, int], IngestMode] = {
     (_FAIL_MISSING, _APPEND): "append",
     (_FAIL_MISSING, _REPLACE): "replace",
 }
-"""What is done for `if_not_exist` and `if_exists`; where one is not given it fails, as SQL's CREATE and INSERT do."""
+"""The ingest mode for `if_not_exist` and `if_exists`; an absent option fails, as SQL's CREATE and INSERT do."""
 
 
 def put(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
@@ -51,9 +51,9 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
     elif command.name == "CommandPreparedStatementUpdate":
         count = _prepared_update(core, context, command, reader)
     elif command.name == "CommandStatementSubstraitPlan":
-        raise UnsupportedError("a Substrait plan cannot change anything here: execute it as a query, or send SQL")
+        raise UnsupportedError("a Substrait plan cannot change data: execute it as a query, or send the change as SQL")
     else:
-        raise UnsupportedError(f"{command.name} cannot be sent by DoPut")
+        raise UnsupportedError(f"{command.name} cannot be sent by DoPut: send it by GetFlightInfo")
     return sql_message("DoPutUpdateResult", record_count=told(count))
 
 
@@ -67,7 +67,7 @@ def _bind(core: Core, context: flight.ServerCallContext, command: Command, reade
 def _prepared_update(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> int:
     prepared = core.prepared_of(context, command.message.prepared_statement_handle)
     if not prepared.description.is_update:
-        raise InvalidInputError("the statement is a query: execute it as one, once for each row of parameters")
+        raise InvalidInputError("the statement is a query, not an update: execute it as a query")
     parameters = _parameters(core, context, prepared, reader)
     if parameters is None:
         parameters = prepared.values
@@ -75,10 +75,10 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
 
 
 def _parameters(core: Core, context: flight.ServerCallContext, prepared: Prepared, reader: Any) -> pa.Table | None:
-    """Return the rows of values sent, or None for an upload without columns; columns stand in parameter order.
+    """Return the uploaded rows of values, or None for an upload without columns; columns are in parameter order.
 
     Raises:
-        SqlError: there are more or fewer columns than the statement has parameters.
+        SqlError: the number of columns differs from the statement's number of parameters.
     """
 
     def read(upload: Upload, stop: Stop) -> pa.Table:
@@ -103,16 +103,18 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
     if message.catalog not in ("", CATALOG):
         raise NotFoundError(f"there is no catalog {message.catalog!r}; the only one is {CATALOG!r}")
     if not message.table:
-        raise InvalidInputError("the upload names no table: say which one to create or add to")
+        raise InvalidInputError("the upload names no table: name the table to create or to append to")
     if message.options:
-        raise UnsupportedError(f"the ingest option {min(message.options)!r} is unknown; there are none here")
+        raise UnsupportedError(
+            f"unknown ingest option {min(message.options)!r}: this server has no ingest options; remove it"
+        )
     mode = _mode(message.table_definition_options)
     if mode == "replace" and message.table_definition_options.if_not_exist != _CREATE:
         _check_exists(session, message)
 
     def ingest(upload: Upload, stop: Stop) -> int:
         if not upload.schema:
-            raise InvalidInputError("the upload has no columns: a table has one at least")
+            raise InvalidInputError("the upload has no columns: send at least one column")
         return session.ingest(
             message.table,
             upload,
@@ -129,8 +131,8 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
 def _take_in(
     core: Core, context: flight.ServerCallContext, session: Session, reader: Any, work: Callable[[Upload, Stop], _T]
 ) -> _T:
-    """Return what comes of some work with an upload; it has a place, and no more time than a statement."""
-    _ = reader.schema  # waits for the client, before there is a place to hold
+    """Return the result of `work` with an upload; it needs a place, and has the time limit of a statement."""
+    _ = reader.schema  # wait for the client before taking a place
     stop = Stop()
     place = core.place(context, session, stop.set)
     patience = Patience(context.is_cancelled, session.time_limit(call_of(context).settings).start())
@@ -148,7 +150,7 @@ def _mode(options: Any) -> IngestMode:
     mode = _MODES.get((options.if_not_exist or _FAIL_MISSING, options.if_exists or _FAIL_EXISTING))
     if mode is None:
         raise InvalidInputError(
-            "the upload may neither create the table nor change it; choose create, append or replace"
+            "the upload can neither create the table nor change it: choose create, append or replace"
         )
     return mode
 

@@ -1,4 +1,4 @@
-"""Things a client refers to by a handle: bounded in number and in age."""
+"""Values that clients refer to by a handle, bounded in number and in age."""
 
 import secrets
 import threading
@@ -15,8 +15,8 @@ _T = TypeVar("_T")
 class Registry(Generic[_T]):
     """Values under unguessable handles, safe to use from several threads.
 
-    One that was not used for `seconds` is dropped; when there are more than `size`, the least recently used one of the
-    owner who has most. `drop` is then called with it, outside the lock.
+    A value that was not used for `seconds` is dropped. Beyond `size` values, the owner with the most values loses the
+    least recently used one. `drop` is called with each dropped value, outside the lock.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Registry(Generic[_T]):
         """Return the value of `handle`.
 
         Raises:
-            NotFoundError: it was closed, dropped or never given out.
+            NotFoundError: the value was closed or dropped, or the handle is unknown.
         """
         with self._lock:
             found = self._values.pop(handle, None)
@@ -59,11 +59,11 @@ class Registry(Generic[_T]):
             return found[1]
 
     def missing(self) -> NotFoundError:
-        """Return the error that there is no such value."""
+        """Return the error for a handle without a value."""
         return NotFoundError(f"there is no such {self._kind}: it was closed, it expired, or the server restarted")
 
     def remove(self, handle: bytes) -> bool:
-        """Drop the value of `handle`; return whether there was one."""
+        """Drop the value of `handle`; return whether the handle had a value."""
         with self._lock:
             found = self._values.pop(handle, None)
         if found is not None:
@@ -79,7 +79,7 @@ class Registry(Generic[_T]):
             self._drop(value)
 
     def _overdue(self) -> list[_T]:
-        """Take out what is too much or too old; the oldest stand first."""
+        """Remove the values that are too many or too old; the oldest are first."""
         old: list[_T] = []
         horizon = time.monotonic() - self._seconds
         while self._values and next(iter(self._values.values()))[0] < horizon:

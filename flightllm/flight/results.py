@@ -1,7 +1,7 @@
-"""Stream a query's rows to a client: produced ahead in a thread, cancelled when the client goes.
+"""Stream a query's rows to a client: a thread produces them ahead; the query is cancelled when the client leaves.
 
-The thread that answers the call may alone ask whether the client is still there, so it never pulls the query itself:
-a query that computes for minutes before its first row is still cancelled at once.
+Only the thread that answers the call can check whether the client is still there, so it never pulls the query itself. A
+query that computes for minutes before its first row is therefore still cancelled at once.
 """
 
 import json
@@ -28,7 +28,7 @@ from flightllm.flight.work import Patience, start
 
 _log = structlog.get_logger(__name__)
 _AHEAD = 8
-"""Batches produced before the client took them: at most 16 MiB a stream."""
+"""The number of batches produced ahead of the client: at most 16 MiB a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +47,24 @@ _Item: TypeAlias = Any | _Failure | _Done
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Who reads a result: whether it is gone, whose turn it takes, how long the query may run."""
+    """The client that reads a result: its presence, its user in the fair queue, and the query's time limit."""
 
     gone: Callable[[], bool]
-    """Asked only in the thread that pulls the stream."""
+    """Returns whether the client left; called only in the thread that pulls the stream."""
     asker: Asker = Asker("", "")  # noqa: RUF009 - frozen
     time_limit: TimeLimit = TimeLimit()  # noqa: RUF009 - frozen
     seen: Callable[[BaseException], None] = lambda _: None
-    """Gets what the stream fails with."""
+    """Gets the error that ends the stream."""
     draining: Callable[[], bool] = lambda: False
-    """Tells whether the server stops, which cancels the query."""
+    """Returns whether the server is shutting down, which cancels the query."""
 
 
 class _Producer:
-    """Pull a result's batches into a bounded queue until it ends, fails or is told to stop.
+    """A thread that pulls a result's batches into a bounded queue until the result ends, fails or is stopped.
 
-    Its thread holds the query's place until nothing of the query runs here any more and its client has read all; a
-    query that was stopped waits for no client, and one whose client takes no rows for long is given up (see
-    `given_up`): the thread that answers such a client waits inside gRPC, for as long as the client is there.
+    The thread holds the query's place until the query no longer runs here and its client has read all rows. A stopped
+    query does not wait for its client. A query whose client takes no rows for long is cancelled (see `given_up`): the
+    thread that answers that client waits inside gRPC until the client leaves.
     """
 
     def __init__(self, result: QueryResult, limits: FlightLimits, place: Place, deadline: Deadline) -> None:
@@ -77,20 +77,20 @@ class _Producer:
         self._stopped = threading.Event()
         self._read = threading.Event()
         self.sent: float | None = None
-        """When the client was sent the rows that it has not taken yet, in monotonic seconds."""
+        """The time at which the pending rows were sent to the client, in monotonic seconds."""
         self.stalled: str | None = None
-        """Since when the client should have taken rows: the query was given up."""
+        """The exceeded limit, as text, if the query was cancelled because the client took no rows."""
 
     @property
     def reason(self) -> FlightLLMError | None:
-        """Return why the query was stopped, where that makes it a failure."""
+        """Return the error that stopped the query, or None if the stop is not a failure."""
         return self._result.query.reason
 
     def start(self) -> None:
-        """Begin to pull, in a thread of its own.
+        """Start to pull, in a new thread.
 
         Raises:
-            BusyError: there is no room for one.
+            BusyError: the system starts no more threads.
         """
         thread = threading.Thread(target=self._run, name=f"result-{self._result.query.query_id}", daemon=True)
         try:
@@ -100,11 +100,11 @@ class _Producer:
             raise
 
     def done(self) -> None:
-        """Say that the client has read everything."""
+        """Record that the client has read all rows."""
         self._read.set()
 
     def stop(self, reason: FlightLLMError | None) -> None:
-        """Cancel the query; the thread closes the result as soon as it gets the word. Does not wait."""
+        """Cancel the query; the thread closes the result as soon as it notices. Does not wait."""
         self._place.left_behind()
         self._stopped.set()
         self._result.query.cancel(reason)
@@ -130,7 +130,7 @@ class _Producer:
             self._place.release()
 
     def _put(self, item: _Item, *, always: bool = False) -> bool:
-        """Wait until the queue has room; give up once the query is over, after a try where it is to come `always`."""
+        """Put an item, waiting for room; return False if the query ends first. With `always`, try at least once."""
         while always or not self._over():
             try:
                 self.items.put(item, timeout=self._limits.poll_seconds)
@@ -141,14 +141,14 @@ class _Producer:
         return False
 
     def _over(self) -> bool:
-        """Tell whether the query was stopped; one that a slow client keeps beyond its time is stopped here."""
+        """Return whether the query was stopped; stop it here if its client was slow for too long."""
         if self._deadline.over:
             self._result.query.cancel(self._deadline.error())
         sent = self.sent
         if sent is not None and not self.stalled:
             self.stalled = given_up(time.monotonic() - sent, self._place, self._limits)
             if self.stalled:
-                _log.warning("query given up, its client takes no rows", since=self.stalled)
+                _log.warning("query cancelled, its client takes no rows", since=self.stalled)
                 self._result.query.cancel()
         return self._stopped.is_set() or self._result.query.stopped
 
@@ -161,15 +161,15 @@ def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
 
 
 def give_up(result: QueryResult) -> None:
-    """End a query that nobody pulls."""
+    """End a query whose result nobody pulls."""
     result.query.cancel()
     close_batches(result.batches)
 
 
 class ResultStream(Iterator[Any]):
-    """The rows of `stream`, for pyarrow to pull; a client that goes before the first row ends the query too.
+    """The rows of `stream`, for pyarrow to pull; a client that leaves before the first row ends the query too.
 
-    Along with each batch of a query that calls a model goes its progress as JSON.
+    Each batch of a query that calls a model carries the query's progress as JSON metadata.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class ResultStream(Iterator[Any]):
         self._started = False
 
     def __next__(self) -> Any:
-        """Return the next batch, with metadata where there are."""
+        """Return the next batch, together with its metadata, if present."""
         self._started = True
         rows = next(self._rows)
         if not isinstance(rows, pa.RecordBatch):
@@ -194,7 +194,7 @@ class ResultStream(Iterator[Any]):
         return (rows, json.dumps(progress).encode()) if progress["calls_expected"] else rows
 
     def __del__(self) -> None:
-        """End a query that nobody began to read: a generator that never ran has no `finally` to do it."""
+        """End a query that nobody began to read: a generator that never ran does not run its `finally`."""
         if not self._started:
             give_up(self._result)
 
@@ -202,7 +202,7 @@ class ResultStream(Iterator[Any]):
 def stream(
     result: QueryResult, limits: FlightLimits, slots: Slots, recipient: Recipient, call: Trailers | None = None
 ) -> Iterator[pa.RecordBatch | pa.Table]:
-    """Yield the rows of `result` fitted to `limits`, raising Flight statuses only; see `pulled`."""
+    """Yield the rows of `result` fitted to `limits`; raise only Flight statuses. See `pulled`."""
     with statuses(call, lambda: result.query.query_id, recipient.seen):
         yield from pulled(result, limits, slots, recipient)
 
@@ -210,14 +210,14 @@ def stream(
 def pulled(
     result: QueryResult, limits: FlightLimits, slots: Slots, recipient: Recipient
 ) -> Generator[pa.RecordBatch | pa.Table]:
-    """Yield the rows of `result` fitted to `limits`, whatever protocol they go out by.
+    """Yield the rows of `result` fitted to `limits`, for any protocol.
 
-    However the generator ends, the query behind it ends too.
+    The query ends with the generator, however the generator ends.
 
     Raises:
-        BusyError: there is no place for it.
-        CancelledError: it was cancelled, or its recipient is gone.
-        FlightLLMError: what the query fails with.
+        BusyError: no place is free.
+        CancelledError: the query was cancelled, or its recipient left.
+        FlightLLMError: the query failed.
     """
     try:
         place = slots.take(recipient.asker, recipient.gone, result.query.cancel)
@@ -236,7 +236,7 @@ def pulled(
             yield rows
             producer.sent = None
             if producer.stalled:
-                raise CancelledError(f"the query was given up because its client took no rows for {producer.stalled}")
+                raise CancelledError(f"the query was cancelled because its client took no rows for {producer.stalled}")
         finished = True
     except StatementTimeoutError as error:
         reason = error
@@ -249,17 +249,19 @@ def pulled(
 
 
 def _explained(rows: Iterator[pa.RecordBatch | pa.Table], recipient: Recipient) -> Iterator[pa.RecordBatch | pa.Table]:
-    """Yield rows; say where the query is cancelled because the server stops."""
+    """Yield rows; a cancellation by the server's shutdown gets an error that explains it."""
     try:
         yield from rows
     except CancelledError as error:
         if recipient.draining():
-            raise CancelledError("the query was cancelled because the server is draining: ask again later") from error
+            raise CancelledError(
+                "the query was cancelled because the server is draining: run it again later"
+            ) from error
         raise
 
 
 def _receive(producer: _Producer, limits: FlightLimits, patience: Patience) -> Iterator[pa.RecordBatch | pa.Table]:
-    """Yield batches as they come, those that are already waiting at a time."""
+    """Yield batches as they come; batches that already wait are yielded together."""
     held: _Item | None = None
     while True:
         item = held if held is not None else _next(producer, limits, patience)
@@ -274,7 +276,7 @@ def _receive(producer: _Producer, limits: FlightLimits, patience: Patience) -> I
 def _ready_after(
     first: pa.RecordBatch, items: "queue.Queue[_Item]", limits: FlightLimits
 ) -> tuple[list[pa.RecordBatch], _Item | None]:
-    """Return `first` with the batches that wait, and the item taken that is none."""
+    """Return `first` with the batches that wait, and the next item if it was taken and is not a batch."""
     group, size = [first], first.nbytes
     while size < limits.coalesce_bytes:
         try:
@@ -292,7 +294,7 @@ def _next(producer: _Producer, limits: FlightLimits, patience: Patience) -> _Ite
     while True:
         if patience.deadline.over:
             raise patience.deadline.error()
-        if (reason := producer.reason) is not None:  # rows made before are not for its client any more
+        if (reason := producer.reason) is not None:  # its client must not get rows made before the stop
             raise reason
         try:
             return producer.items.get(timeout=limits.poll_seconds)

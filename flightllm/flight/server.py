@@ -1,4 +1,4 @@
-"""The Flight SQL server: decodes calls, hands them on, and lets only Flight statuses out."""
+"""The Flight SQL server: decodes calls, dispatches them, and raises only Flight statuses."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ from flightllm.flight.results import ResultStream
 from flightllm.flight.sql_info import sql_info
 
 _STOP_SECONDS = 5.0
-"""How long cancelled calls may take to end."""
+"""The time that cancelled calls have to end."""
 
 
 class _Port(flight.FlightServerBase):
@@ -40,15 +40,15 @@ class _Port(flight.FlightServerBase):
 
     @property
     def core(self) -> Core:
-        """Return what its calls share, for those that come over another protocol."""
+        """Return the state that all calls share, for front ends of other protocols."""
         return self._core
 
     def load(self) -> Load:
-        """Return what the server is doing."""
+        """Return the server's load."""
         return self._core.load()
 
     def refused(self, error: BaseException) -> None:
-        """Count what a limit refused."""
+        """Count `error` if a limit caused it."""
         self._core.refusals.note(error)
 
     @boundary
@@ -92,7 +92,7 @@ class _Port(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,
         writer: flight.FlightMetadataWriter,
     ) -> None:
-        """Bind parameters, run an update or take in a table."""
+        """Bind parameters, run an update or ingest a table."""
         answer = put(self._core, context, unpack(descriptor.command or b""), reader)
         writer.write(answer.SerializeToString())
 
@@ -104,19 +104,19 @@ class _Port(flight.FlightServerBase):
 
     @boundary
     def list_actions(self, _context: flight.ServerCallContext) -> list[tuple[str, str]]:
-        """Return the actions there are."""
+        """Return the names and descriptions of all actions."""
         return [(name, text) for name, (text, _) in ACTIONS.items()]
 
     @boundary
     def list_flights(self, _context: flight.ServerCallContext, _criteria: bytes) -> Iterator[flight.FlightInfo]:
-        """Return nothing: tables are found by metadata commands."""
+        """Return nothing: clients find tables by metadata commands."""
         return iter(())
 
 
 class FlightSqlServer(_Port):
-    """Serve `database` over Flight SQL; it listens as soon as it is made.
+    """A Flight SQL server for `database`; it listens as soon as it is constructed.
 
-    Where `config` says so, a second port takes clients that show a certificate. `stop` is called where an admin drains
+    If `config` sets one, a second port accepts clients that show a certificate. `stop` is called when an admin drains
     the server.
     """
 
@@ -145,7 +145,7 @@ class FlightSqlServer(_Port):
         super().__init__(core, location, CallFactory(login), auth_handler=Handshake(login), **certificates)
         self._certified: _Port | None = None
         if tls is not None and tls.address is not None:
-            # Without a handler for handshakes: with one, the certificate's name is not passed on.
+            # Without a handshake handler: with one, gRPC does not pass on the certificate's name.
             self._certified = _Port(
                 core,
                 _location(*tls.address, encrypted=True),
@@ -169,7 +169,8 @@ class FlightSqlServer(_Port):
     def drain(self, seconds: float) -> bool:
         """Refuse new statements, let running streams finish for `seconds`, then cancel them and stop.
 
-        Returns whether all calls have ended: the one of a client that neither reads nor goes cannot be ended from here.
+        Returns whether all calls have ended: the call of a client that neither reads nor disconnects cannot be ended
+        here.
         """
         core = self._core
         core.draining.set()

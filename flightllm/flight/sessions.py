@@ -1,4 +1,4 @@
-"""Which session a call belongs to: by cookie, else by bearer token, else by connection."""
+"""Find the session of a call: by cookie, else by bearer token, else by connection."""
 
 import secrets
 import threading
@@ -18,11 +18,11 @@ from flightllm.flight.connections import connected_ports, port_of
 from flightllm.flight.limits import FlightLimits
 
 _LOOK_SECONDS = 60.0
-"""How often it is looked for connections that are gone."""
+"""How often the store looks for connections that have closed."""
 
 
 class _Key(NamedTuple):
-    """What tells clients without a cookie apart."""
+    """The identity of a client that sends no cookie."""
 
     user: Principal
     token: str
@@ -35,19 +35,21 @@ class _Entry:
     key: _Key
     used: float
     options: Mapping[str, str]
-    """Its settings when it was opened."""
+    """The session's settings when it was opened."""
     by_cookie: bool = False
-    """Its client keeps cookies, so that it may come back by another connection."""
+    """The client keeps cookies, so it can come back over another connection."""
 
 
 class SessionStore:
     """The open sessions, safe to use from several threads.
 
-    A client that keeps cookies is found by its cookie. Many do not: they are found by the token they got for their
-    password, and without one by their connection, with which the session ends where the system tells of that: another
-    client may get its port. A session that was not used for long is closed: see `FlightLimits`.
-    Where there are as many as may be, whoever has most makes room. Who comes back to a session that was closed with
-    settings of its own is told so once, if a cookie or a login's token says that it is the same client.
+    A client that keeps cookies is found by its cookie. Many clients do not keep cookies; they are found by the token
+    that they got for their password. A client without a token is found by its connection. Its session ends with the
+    connection where the operating system reports this, because another client can get the same port.
+
+    A session that was not used for long is closed: see `FlightLimits`. At the maximum number of sessions, the user with
+    the most sessions loses one. A client whose session was closed with changed settings gets one error when it comes
+    back. The store recognises that client by a cookie or a login's token.
     """
 
     def __init__(self, database: Database, limits: FlightLimits) -> None:
@@ -57,15 +59,15 @@ class SessionStore:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._by_key: dict[_Key, str] = {}
         self._lost: OrderedDict[str, _Key] = OrderedDict()
-        """The last sessions closed with settings of their own, by cookie: as many as may be open."""
+        """The last sessions that were closed with changed settings, by cookie; at most as many as can be open."""
         self._looked = time.monotonic()
 
     def find(self, call: Call, principal: Principal, peer: str) -> tuple[Session, str | None]:
         """Return the call's session, and the cookie to set when this call opened it.
 
         Raises:
-            BusyError: there are as many sessions as there may be, all of them in use, and others have no more of them.
-            NotFoundError: the session was closed meanwhile, and its settings are gone.
+            BusyError: the maximum number of sessions is open and in use, and no other user has more of them.
+            NotFoundError: the session was closed meanwhile, and its settings are lost.
         """
         key = _key(call, principal, peer)
         now = time.monotonic()
@@ -90,16 +92,16 @@ class SessionStore:
         return entry.session, opened
 
     def __len__(self) -> int:
-        """Return how many sessions are open."""
+        """Return the number of open sessions."""
         with self._lock:
             return len(self._entries)
 
     def _expired(self, horizon: float) -> list[Session]:
-        """Take out the sessions not used since `horizon`."""
+        """Remove the sessions not used since `horizon`."""
         return [self._lose(name) for name in self._unused(horizon)]
 
     def _left(self, now: float) -> list[Session]:
-        """Take out the sessions of connections that are gone, once in a while."""
+        """Remove the sessions of closed connections, at most every `_LOOK_SECONDS`."""
         if now - self._looked < _LOOK_SECONDS:
             return []
         horizon, self._looked = self._looked, now
@@ -115,7 +117,10 @@ class SessionStore:
         return list(takewhile(lambda name: self._entries[name].used <= horizon, self._entries))
 
     def _one_too_many(self, principal: Principal, horizon: float) -> Session:
-        """Take out one not used since `horizon`, or else any: the least recently used one of the user who has most."""
+        """Remove the least recently used session of the user who has the most sessions.
+
+        A session not used since `horizon` is preferred.
+        """
         users = {name: entry.key.user.name for name, entry in self._entries.items()}
         counts = Counter(users.values())
         unused = self._unused(horizon)
@@ -140,23 +145,23 @@ class SessionStore:
             session.close()
 
     def _named(self, call: Call, principal: Principal, key: _Key) -> str | None:
-        """Return the name of the call's session; a cookie opens none of another user."""
+        """Return the name of the call's session; a cookie never opens a session of another user."""
         entry = self._entries.get(call.cookie or "")
         return call.cookie if entry is not None and entry.key.user == principal else self._by_key.get(key)
 
     def _tell(self, call: Call, key: _Key) -> None:
-        """Raise `NotFoundError`, once, where the client had a session that was closed with settings of its own."""
+        """Raise `NotFoundError` once if the client's session was closed with changed settings."""
         names = (name for name, lost in self._lost.items() if lost == key and call.names_session)
         name = call.cookie or next(names, "")
         if (lost := self._lost.get(name)) is not None and lost.user == key.user:
             del self._lost[name]
             raise NotFoundError(
-                "the session was closed, as it was not used for long or others needed room, and its settings are gone:"
-                " set them again, or send the call again to go on without"
+                "the session was closed because it was idle too long or others needed room, and its settings are lost:"
+                " set them again, or repeat the call to continue with the default settings"
             )
 
     def _lose(self, name: str) -> Session:
-        """Take a session out whose client may come back."""
+        """Remove a session whose client can come back."""
         entry = self._entries[name]
         if entry.session.get_options() != entry.options:
             self._lost[name] = entry.key
@@ -171,5 +176,5 @@ class SessionStore:
 
 
 def _key(call: Call, principal: Principal, peer: str) -> _Key:
-    """Name the client: by its own token, but by its connection where several may send the same token or none."""
+    """Return the client's key: its token, or its connection where clients can share a token or send no token."""
     return _Key(principal, call.token, "" if call.names_session else peer)

@@ -1,4 +1,4 @@
-"""What gRPC's own options do not do from Python: say why a port cannot be had, close connections that are gone."""
+"""Socket settings that gRPC does not offer in Python: errors for ports in use, and TCP keep-alive."""
 
 import os
 import socket
@@ -17,10 +17,10 @@ _PROBES = 3
 
 @contextmanager
 def told_where(listen: str, option: str) -> Iterator[None]:
-    """Say which address cannot be listened on where a server does not start, and the option that names it.
+    """Add the address, and the option that sets it, to the error of a server that does not start.
 
     Raises:
-        ConfigError: it did not.
+        ConfigError: the server did not start.
     """
     try:
         yield
@@ -28,15 +28,15 @@ def told_where(listen: str, option: str) -> Iterator[None]:
         if "did not start" not in str(error):
             raise
         raise ConfigError(
-            f"cannot listen on {listen}: in use, or not an address of this machine; see {option}"
+            f"cannot listen on {listen}: the port is in use, or the address is not of this machine; change {option}"
         ) from error
 
 
 def keep_alive(port: int, seconds: int) -> None:
     """Close connections to `port` of this process that have not answered for `seconds`; 0 changes nothing.
 
-    Accepted connections inherit the options of the socket that listens. Linux only: elsewhere the operating system's
-    own times hold, which are hours.
+    Accepted connections inherit the options of the socket that listens. Linux only: on other systems the operating
+    system's default of hours applies.
     """
     if not seconds or sys.platform != "linux":
         return
@@ -50,7 +50,7 @@ def keep_alive(port: int, seconds: int) -> None:
 
 
 def own_sockets() -> Iterator[socket.socket]:
-    """Yield the internet sockets of this process, each as a duplicate that is closed when the next one comes."""
+    """Yield the internet sockets of this process, each as a duplicate that is closed before the next one."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         try:
             if not stat.S_ISSOCK(entry.stat().st_mode):

@@ -1,4 +1,4 @@
-"""What GetSqlInfo says about this server: every id of the specification, because old JDBC drivers fail on a gap."""
+"""The values of GetSqlInfo: every id of the specification, because old JDBC drivers fail on a missing id."""
 
 from collections.abc import Iterable, Mapping
 
@@ -25,7 +25,7 @@ SQL_INFO_SCHEMA = pa.schema(
 )
 
 SUBSTRAIT = "0.85.0"
-"""The Substrait version of the DataFusion inside."""
+"""The Substrait version of the DataFusion release in use."""
 
 _KEYWORDS = ["EXPLAIN", "ILIKE", "LATERAL", "LIMIT", "OFFSET", "QUALIFY", "UNNEST"]
 _NUMERIC = (
@@ -47,12 +47,12 @@ _CONVERSIONS = {
     _TIME: [_TIME, _CHAR, _VARCHAR],
     _TIMESTAMP: [_TIMESTAMP, _DATE, _TIME, _CHAR, _VARCHAR],
 }
-"""What CAST converts, from and to."""
+"""The type codes that CAST converts to, by the code that it converts from."""
 _DATETIME = "current_date current_time current_timestamp date_part date_trunc extract now to_timestamp"
 
 
 def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Value]:
-    """Return the value of every id; `functions` are the AI functions, named among the system functions."""
+    """Return the value of every id; the AI functions in `functions` are listed as system functions."""
     values: dict[int, Value] = {
         # The server.
         0: "FlightLLM",
@@ -63,13 +63,13 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
         5: True,  # Substrait
         6: SUBSTRAIT,
         7: SUBSTRAIT,
-        8: 1,  # transactions, in which every statement commits by itself
+        8: 1,  # transactions; every statement in one commits by itself
         9: True,  # cancels queries
         10: True,  # bulk ingestion
-        11: False,  # ingestion in no transaction
+        11: False,  # no ingestion inside a transaction
         100: 3_600_000,
         101: 0,
-        # What can be created, and how names are written.
+        # Objects that can be created, and the syntax of names.
         500: False,
         501: True,
         502: True,
@@ -111,7 +111,7 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
         538: 0b0111,  # in comparisons, EXISTS and IN; not with ANY or ALL
         539: True,
         540: 0b11,
-        # Limits; 0 says there is none.
+        # Limits; 0 means no limit.
         **dict.fromkeys(_INT64_IDS, 0),
         557: statement_bytes,
         556: True,
@@ -136,7 +136,7 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
 
 
 def sql_info_table(values: Mapping[int, Value], ids: Iterable[int]) -> pa.Table:
-    """Return the rows of GetSqlInfo for `ids`, all of them when empty; ids nobody defined have no row."""
+    """Return the rows of GetSqlInfo for `ids`, or for all ids if `ids` is empty; undefined ids have no row."""
     wanted = list(ids) or list(values)
     chosen = [number for number in wanted if number in values]
     children: list[list[Value]] = [[] for _ in range(_UNION.num_fields)]

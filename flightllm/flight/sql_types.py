@@ -1,4 +1,4 @@
-"""SQL's names and measures of Arrow types, as JDBC and ODBC clients ask for them."""
+"""SQL's names and sizes of Arrow types, for JDBC and ODBC clients."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pyarrow as pa
 from flightllm.common.declared_types import declared
 
 _DATETIME, _INTERVAL = 9, 10
-"""The generic codes in `sql_data_type` that stand for several types."""
+"""The generic codes in `sql_data_type` that cover several types."""
 _LONGEST = 2_147_483_647
 
 
@@ -23,16 +23,16 @@ class SqlType:
     quote: tuple[str, str] | None = None
     parameters: tuple[str, ...] | None = None
     searchable: int = 2
-    """0 not at all, 2 by comparisons, 3 by LIKE too."""
+    """0: not searchable, 2: by comparisons, 3: by LIKE too."""
     unsigned: bool | None = None
-    """None for what is no number."""
+    """None for types that are not numbers."""
     scale: tuple[int, int] | None = None
     generic: int | None = None
     subcode: int | None = None
     radix: int | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return its row of GetXdbcTypeInfo."""
+        """Return the type's row of GetXdbcTypeInfo."""
         prefix, suffix = self.quote or (None, None)
         least, most = self.scale or (None, None)
         return {
@@ -114,13 +114,13 @@ _UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def type_rows(code: int | None) -> list[dict[str, Any]]:
-    """Return the rows of GetXdbcTypeInfo, those of one XdbcDataType or all, by code and name."""
+    """Return the rows of GetXdbcTypeInfo, of one XdbcDataType or of all, sorted by code and name."""
     chosen: Iterable[SqlType] = (kind for kind in _ALL if code is None or kind.code == code)
     return [kind.row() for kind in sorted(chosen, key=lambda kind: (kind.code, kind.name))]
 
 
 def described(schema: pa.Schema, place: dict[str, str], *, read_only: bool) -> pa.Schema:
-    """Return a table's schema with what Flight SQL has to say of each column as its metadata.
+    """Return a table's schema with Flight SQL's metadata of each column.
 
     `place` has the names of catalog, schema and table.
     """

@@ -1,4 +1,4 @@
-"""A stable code for each error: its SQLSTATE, as PostgreSQL uses them."""
+"""The SQLSTATE of each error: a stable code, with PostgreSQL's meaning."""
 
 import re
 
@@ -48,7 +48,7 @@ _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
         (EngineUnavailableError, r"shutting down", "57P01"),
     )
 )
-"""Where the class of an error says less than its text: DataFusion's errors are all of one class."""
+"""Codes by the text of an error: DataFusion's errors all have the same class."""
 _BY_CLASS: tuple[tuple[type[FlightLLMError], str], ...] = (
     (AICallError, "22023"),
     (UnknownTableError, "42P01"),
@@ -73,7 +73,7 @@ _BY_CLASS: tuple[tuple[type[FlightLLMError], str], ...] = (
 
 
 def sqlstate(error: BaseException) -> str:
-    """Return the five characters that say what kind of error this is; `XX000` for a defect."""
+    """Return the SQLSTATE of an error, five characters; `XX000` for a defect."""
     if not isinstance(error, FlightLLMError):
         return INTERNAL
     text = str(error)

@@ -1,13 +1,13 @@
-"""How long a client may keep a place without taking or sending rows."""
+"""The time that a client can hold a place without taking or sending rows."""
 
 from flightllm.common.admission import Place
 from flightllm.flight.limits import FlightLimits
 
 
 def given_up(seconds: float, place: Place, limits: FlightLimits) -> str | None:
-    """Return since when a client should have moved that did not for so many seconds; None where it still may wait.
+    """Return the limit that a client exceeds after `seconds` without progress, as text for an error, or None.
 
-    That is `stalled_seconds`, or `crowded_seconds` where somebody who has fewer places waits for this one.
+    The limit is `stalled_seconds`, or `crowded_seconds` where a user with fewer places waits for this place.
     """
     if not limits.stalled_seconds:
         return None

@@ -1,4 +1,4 @@
-"""Statements between two calls of a client: prepared, or planned and waiting to be fetched."""
+"""Statements between two calls of a client: prepared statements, and planned ones that wait for a fetch."""
 
 import re
 import threading
@@ -22,7 +22,7 @@ _PARAMETER = re.compile(r"\$\d")
 
 
 class Cancelled(IntEnum):
-    """What a request to cancel came to; the numbers are those of CancelStatus and of CancelResult."""
+    """The outcome of a request to cancel, with the numbers of CancelStatus and CancelResult."""
 
     CANCELLED = 1
     CANCELLING = 2
@@ -31,9 +31,9 @@ class Cancelled(IntEnum):
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared statement, SQL or a serialized Substrait plan; or such a one, the `origin`, with values bound to it.
+    """A prepared statement: SQL text or a serialized Substrait plan. Thread-safe.
 
-    Thread-safe.
+    With an `origin` it is a binding: the origin's statement with `parameters` bound to it.
     """
 
     session: Session
@@ -42,17 +42,17 @@ class Prepared:
     parameters: pa.Table | None = None
     origin: "Prepared | None" = None
     lost: bool = False
-    """Whether it had values, which were dropped."""
+    """Whether values were bound to the statement and then dropped."""
     _latest: "Prepared | None" = None
     _bindings: deque[bytes] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def values(self) -> pa.Table | None:
-        """Return the rows of parameters to run with: its own, else those bound to it last.
+        """Return the rows of parameters to run with: the statement's own, else the rows bound to it last.
 
         Raises:
-            NotFoundError: those were dropped.
+            NotFoundError: the rows were dropped.
         """
         with self._lock:
             latest = self._latest
@@ -60,24 +60,24 @@ class Prepared:
             return self.parameters
         if latest.lost:
             raise NotFoundError(
-                "the values bound to the prepared statement are gone, others needed their room or closed them: bind"
+                "the values bound to the prepared statement were dropped or closed, because others needed room: bind"
                 " them again"
             )
         return latest.parameters
 
     def lose(self) -> None:
-        """Give up its values."""
+        """Drop the statement's values."""
         self.lost, self.parameters = self.parameters is not None, None
 
     def bound_as(self, handle: bytes, binding: "Prepared", most: int) -> list[bytes]:
-        """Note a binding; return the handles of the oldest ones beyond `most`."""
+        """Record a binding; return the handles of the oldest bindings beyond `most`."""
         with self._lock:
             self._latest = binding
             self._bindings.append(handle)
             return [self._bindings.popleft() for _ in range(len(self._bindings) - most)]
 
     def unbind(self) -> list[bytes]:
-        """Return the handles of all bindings, which are none of it any more."""
+        """Remove all bindings and return their handles."""
         with self._lock:
             self._latest, handles = None, list(self._bindings)
             self._bindings.clear()
@@ -85,13 +85,13 @@ class Prepared:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names promised for columns that may be computed from parameters."""
+        """Return the promised column names if the statement has parameters, else nothing."""
         return tuple(self.description.schema.names) if len(self.description.parameters) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
-    """A result under the column names that a prepared statement promised before it had values."""
+    """A result with the column names that a prepared statement promised before values were bound."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -100,7 +100,7 @@ class _Renamed:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The rows that a change returned, for one caller to read."""
+    """The rows that a change returned; one caller can read them."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -109,11 +109,11 @@ class _Kept:
 
 @dataclass(slots=True)
 class Statement:
-    """A query, SQL or a serialized Substrait plan, that GetFlightInfo planned; DoGet runs it.
+    """A query (SQL or a serialized Substrait plan) that GetFlightInfo planned; DoGet runs it.
 
-    The ticket may be fetched again, which runs the query again, unless it has several `parts`; other columns than
-    GetFlightInfo told are never sent. `names` are those of the columns as they were promised before there were values:
-    where one is computed from parameters, it keeps that name.
+    A client can fetch the ticket again, which runs the query again, unless the query has several `parts`. The columns
+    are always those that GetFlightInfo announced. `names` are the column names that were promised before values were
+    bound; a column computed from parameters keeps its promised name.
     """
 
     session: Session
@@ -123,25 +123,25 @@ class Statement:
     parts: int = 1
     names: tuple[str, ...] = ()
     returned: pa.Table | None = None
-    """What a change has returned by RETURNING: it ran in GetFlightInfo, and fetching it never runs it again."""
+    """The rows of RETURNING: the change ran in GetFlightInfo, and a fetch never runs it again."""
     kept: Plan | None = None
-    """What describing it planned."""
+    """The plan that was made to describe the statement."""
     _schema: pa.Schema | None = None
     _waiting: QueryResult | None = None
     _shared: Parts | None = None
     _running: list[QueryRecord] = field(default_factory=list)
     _rights: object = None
-    """What its user might see when it was planned."""
+    """The user's rights when the statement was planned."""
     _cancelled: bool = False
     _stopped: bool = False
-    """Whether there was something to stop when it was cancelled."""
+    """Whether the query was running when it was cancelled."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self) -> QueryResult:
-        """Plan the query, so that its schema and id are known; it runs once its batches are pulled.
+        """Plan the query, so that its schema and id are known; it runs when its batches are pulled.
 
         Raises:
-            InvalidInputError: it would have other columns than when it was planned first.
+            InvalidInputError: the columns differ from those of the first plan.
         """
         rights = self.session.rights
         result = self._start()
@@ -163,7 +163,7 @@ class Statement:
     def take(
         self, part: int = 0, again: Callable[[Callable[[], QueryResult]], QueryResult] = lambda plan: plan()
     ) -> QueryResult:
-        """Return the planned result, or a part of it, for one caller to pull; once it was taken, `again` plans it anew.
+        """Return the planned result or a part of it, for one caller to pull; a second call plans again through `again`.
 
         Raises:
             CancelledError: the statement was cancelled before.
@@ -175,11 +175,11 @@ class Statement:
             result, self._waiting = self._waiting, None
         if self.returned is not None:
             return self._kept(self.returned)
-        if self.session.rights != self._rights:  # what was planned may show what is not granted any more
+        if self.session.rights != self._rights:  # the plan can read data whose grant was revoked
             if result is not None:
                 give_up(result)
             if self._shared is not None:
-                raise PermissionDeniedError("what you may see has changed: run the query again")
+                raise PermissionDeniedError("your privileges have changed since planning: run the query again")
             result = None
         if self._shared is not None:
             return self._shared.take(part)
@@ -189,20 +189,20 @@ class Statement:
         return self.take(part, again)
 
     def keep(self, returned: pa.Table) -> None:
-        """Keep what a change returned, for as long as there is the statement."""
+        """Keep the rows that a change returned until the statement is dropped."""
         self._rights = self.session.rights
         self.returned = returned
 
     def _kept(self, returned: pa.Table) -> QueryResult:
         if self.session.rights != self._rights:
-            raise PermissionDeniedError("what you may see has changed: run a query over the table")
+            raise PermissionDeniedError("your privileges have changed since the change ran: query the table instead")
         record = Record("", str(self.text), user=self.session.principal.name)
         with self._lock:
             self._running = [*filter(_is_alive, self._running), record]
         return _Kept(returned.schema, _until_end(returned, record), record)
 
     def cancel(self) -> Cancelled:
-        """Stop the query wherever it is fetched, and keep it from starting. Idempotent; does not wait."""
+        """Stop all running fetches of the query and prevent new ones. Idempotent; does not wait."""
         with self._lock:
             self._cancelled = True
             waiting, self._waiting = self._waiting, None
@@ -220,7 +220,7 @@ class Statement:
         return Cancelled.CANCELLED if stopped else Cancelled.NOT_CANCELLABLE
 
     def drop(self) -> None:
-        """Give up a planned result that nobody fetched; one that is being fetched goes on."""
+        """Drop a planned result that nobody fetched; a running fetch continues."""
         with self._lock:
             waiting, self._waiting = self._waiting, None
         if waiting is not None:
@@ -245,7 +245,7 @@ class Statement:
 
 
 def promised(schema: pa.Schema, names: Names[str]) -> pa.Schema:
-    """Return a schema in which columns computed from parameters have the names they had before there were values."""
+    """Return a schema in which columns computed from parameters keep the names promised before values were bound."""
     if len(names) != len(schema) or not any(map(_PARAMETER.search, names)):
         return schema
     return pa.schema([f.with_name(n) if _PARAMETER.search(n) else f for f, n in zip(schema, names, strict=True)])
@@ -262,5 +262,5 @@ def _is_alive(query: QueryRecord) -> bool:
 
 
 def _no_row(schema: pa.Schema) -> pa.RecordBatch:
-    """Return values for no row, of no type: Arrow makes no empty array of some types, such as unions."""
+    """Return a batch of no rows whose columns have the null type: Arrow cannot make empty arrays of unions."""
     return pa.RecordBatch.from_arrays([pa.nulls(0)] * len(schema), names=schema.names)

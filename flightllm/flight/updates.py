@@ -1,4 +1,4 @@
-"""Run DDL and DML exactly once, stopping when the client goes or the time is up."""
+"""Run DDL and DML exactly once; stop it when the client leaves or the time limit passes."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from flightllm.flight.core import Context, Core, call_of
 from flightllm.observe.query_record import Stop
 
 GRACE_SECONDS = 1.0
-"""How long an update that is told to stop may still say how it ended: what took effect is not called a failure."""
+"""How long a stopped update can still report its end, so that a completed change is not reported as failed."""
 
 
 def run_update(core: Core, context: Context, session: Session, sql: str, parameters: pa.Table | None) -> int:
@@ -17,7 +17,8 @@ def run_update(core: Core, context: Context, session: Session, sql: str, paramet
 
     Raises:
         CancelledError: the client left before the end.
-        StatementTimeoutError: it took too long; it is told to stop, and changes nothing unless it is ending already.
+        StatementTimeoutError: the update took too long. It is stopped, and changes nothing unless it was already
+            ending.
     """
     cancelled, settings = Stop(), call_of(context).settings
     update = partial(session.update, sql, parameters, settings, cancelled=cancelled)
@@ -25,15 +26,15 @@ def run_update(core: Core, context: Context, session: Session, sql: str, paramet
 
 
 def run_returning(core: Core, context: Context, session: Session, sql: str, parameters: pa.Table | None) -> Returned:
-    """Run a change with RETURNING as `run_update` does; return what it returns too."""
+    """Run a change with RETURNING as `run_update` does; return the changed rows too."""
     cancelled, settings = Stop(), call_of(context).settings
     update = partial(session.update_returning, sql, parameters, settings, cancelled=cancelled)
     return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
 
 
 def told(affected: int) -> int:
-    """Return the count that a client is told: 0 for what counts no rows, such as DDL and SET.
+    """Return the row count for the client: 0 for statements that count no rows, such as DDL and SET.
 
-    Avatica takes -1 for "there is a result set", opens it, and so runs the statement of JDBC a second time.
+    Avatica reads -1 as "there is a result set", opens it, and so runs the JDBC statement a second time.
     """
     return max(affected, 0)

@@ -1,4 +1,4 @@
-"""What clients upload: checked in full before anything reads it, and bounded."""
+"""Uploads of clients: limited in size, and validated in full before other code reads them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,13 +15,11 @@ _NO_DEADLINE = Deadline()
 
 
 class Upload:
-    """The batches of one DoPut, as plain types; unions, of which some clients make parameters, stay.
+    """The batches of one DoPut, as plain types. Unions stay, because some clients send parameters as unions.
 
-    `declared` is the schema that was sent, with extension types and metadata.
-
-    What counts is the room that they take as plain types, at least a byte for each value. Iterating raises
-    `LimitExceededError` beyond `limit` bytes, `InvalidInputError` for malformed data, and `StatementTimeoutError` for a
-    batch that comes after `deadline`.
+    `declared` is the schema that was sent, with extension types and metadata. The limit counts the bytes of the batches
+    as plain types, at least a byte for each value. Iterating raises `LimitExceededError` beyond `limit` bytes,
+    `InvalidInputError` for malformed data, and `StatementTimeoutError` for a batch after `deadline`.
     """
 
     def __init__(
@@ -40,13 +38,13 @@ class Upload:
         chunks = iter(self._reader)
         while (chunk := _next(chunks)) is not None:
             batch = chunk.data
-            if batch is None:  # metadata alone
+            if batch is None:  # only metadata
                 continue
             size = batch.get_total_buffer_size()
             self._count(size)
             with _malformed():
-                batch.validate()  # lengths may be anything, also below zero
-            least = max(size, batch.num_rows, sum(map(elements, batch.columns)))  # to check so many would take long
+                batch.validate()  # lengths can have any value, also below zero
+            least = max(size, batch.num_rows, sum(map(elements, batch.columns)))  # checked before the costly validation
             self._check(received + least)
             if self._deadline.over:
                 raise self._deadline.error()
@@ -61,12 +59,12 @@ class Upload:
             raise over_limit("upload_bytes", self._limit, f"the upload has {received:,} bytes", "send it in parts")
 
     def read_all(self) -> pa.Table:
-        """Return everything sent."""
+        """Return all uploaded rows."""
         return pa.Table.from_batches(list(self), schema=self.schema)
 
 
 def _next(chunks: Iterator[Any]) -> Any:
-    """Return what was sent next, None at the end."""
+    """Return the next chunk, or None at the end."""
     with _malformed():
         return next(chunks, None)
 
@@ -78,7 +76,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 @contextmanager
 def _malformed() -> Iterator[None]:
-    """Say of what Arrow cannot read that it is the client's fault. A lost or cancelled call is none."""
+    """Raise `InvalidInputError` for data that Arrow cannot read; errors of a lost or cancelled call pass unchanged."""
     try:
         yield
     except (flight.FlightError, pa.ArrowCancelled):

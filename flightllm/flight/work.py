@@ -1,4 +1,4 @@
-"""Do work that cannot be interrupted in a thread of its own, so that its client is answered in time."""
+"""Run uninterruptible work in a separate thread, so that its client gets an answer in time."""
 
 import threading
 from collections.abc import Callable
@@ -19,16 +19,16 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """What ends the wait for some work: the client's leaving, and the deadline.
+    """The events that end the wait for some work: the client leaves, or the deadline passes.
 
-    `gone` is asked in the thread that answers the call alone.
+    Only the thread that answers the call must call `gone`.
     """
 
     gone: Callable[[], bool]
     deadline: Deadline = Deadline()  # noqa: RUF009 - frozen
 
     def check(self) -> None:
-        """Raise `CancelledError` or `StatementTimeoutError` once the work is no longer to be waited for."""
+        """Raise `CancelledError` if the client left, or `StatementTimeoutError` after the deadline."""
         if self.gone():
             raise CancelledError("the client cancelled the statement")
         if self.deadline.over:
@@ -44,16 +44,17 @@ def do(
     discard: Callable[[_T], None] = lambda _: None,
     grace_seconds: float = 0.0,
 ) -> _T:
-    """Return what `function` returns, run in a thread of its own that holds `place` until it has returned.
+    """Return the result of `function`, which runs in a new thread that holds `place` until it returns.
 
-    Once it is waited for no longer, `stop` gets the reason, and it may still end well within `grace_seconds`. What
-    cannot be stopped goes on: its client is told, its place stays taken until the thread has really ended, and
-    `discard` gets what nobody takes any more. What runs on the way, in planning above all, ends by `flightllm.stops`.
+    When the wait ends early, `stop` gets the reason, and the function can still return within `grace_seconds`. A
+    function that does not stop in time continues: its client gets the error, its place stays taken until the thread
+    ends, and `discard` gets the unwanted result. Cancellable steps inside, planning above all, see the stop through
+    `cancel_token.stopped_by`.
 
     Raises:
-        BusyError: the system starts no more threads.
-        CancelledError: the client left before.
-        StatementTimeoutError: the deadline came before.
+    BusyError: the system starts no more threads.
+    CancelledError: the client left before the result.
+    StatementTimeoutError: the deadline passed before the result.
     """
     inner = Stop()
 
@@ -80,7 +81,7 @@ def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
             place.release()
             future.set_result(result)
 
-    run = copy_context().run  # what is bound to log events and traces goes with it
+    run = copy_context().run  # keeps the context variables of logs and traces
     thread = threading.Thread(target=run, args=(work,), name="statement", daemon=True)
     start(thread, place)
     return future
@@ -95,7 +96,7 @@ def await_end(
     discard: Callable[[_T], None] = lambda _: None,
     grace_seconds: float = 0.0,
 ) -> _T:
-    """Return what some work that holds a place returns, or end the wait; see `do`."""
+    """Return the result of work that holds a place, or end the wait; see `do`."""
     try:
         while not _ended(future, _POLL_SECONDS):
             patience.check()
@@ -110,10 +111,10 @@ def await_end(
 
 
 def start(thread: threading.Thread, place: Place) -> None:
-    """Start the thread that is to hold `place`.
+    """Start the thread that holds `place`.
 
     Raises:
-        BusyError: the system starts no more threads; the place is given back.
+        BusyError: the system starts no more threads; the place is released.
     """
     try:
         thread.start()

@@ -1,4 +1,4 @@
-"""The public API for AI functions: what a file in `udfs/`, or in a folder of your own, imports.
+"""The public API for AI functions: everything that a file in `udfs/`, or in your own folder, imports.
 
 Imports: common, errors, llm, model, vector.
 """

@@ -1,4 +1,4 @@
-"""The common shapes of an answer: text, one of several options, a number, a JSON value."""
+"""The common kinds of answers: a text, one of several options, a number, a JSON value."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,14 +14,14 @@ from flightllm.model.engine import Choice, Constraint, JsonSchema, Regex
 
 
 def text_answer(instruction: str, *, max_tokens: int = 128, room: Room | None = None) -> Answer:
-    """Answer with free text; surrounding white space is dropped and an empty answer is an error."""
+    """Answer with free text; surrounding white space is removed, and an empty answer is an error."""
     return Answer(instruction, pa.string(), _parse_text, max_tokens=max_tokens, room=room)
 
 
 def choice_answer(
     instruction: str, options: Mapping[str, Any] | Sequence[str], output: pa.DataType | None = None
 ) -> Answer:
-    """Answer with exactly one of the options; a mapping gives the value of type `output` that each stands for."""
+    """Answer with exactly one of the options; a mapping gives the value of type `output` of each option."""
     values = options if isinstance(options, Mapping) else {option: option for option in options}
     longest = max(len(option.encode()) for option in values)
     parse = _one_of(values)
@@ -31,8 +31,8 @@ def choice_answer(
 def number_answer(instruction: str, low: float, high: float) -> Answer:
     """Answer with a number from `low` to `high`, as double.
 
-    Up to 101 whole numbers (or tenths, where the range is under 4 wide) become a choice, for which an engine may have
-    probabilities; other ranges are bounded by a pattern and checked when parsed.
+    Up to 101 whole numbers (or tenths, in a range less than 4 wide) become a choice, because engines can give
+    probabilities for choices. Other ranges become a pattern, and are checked when the answer is parsed.
 
     Raises:
         AICallError: the range is empty or not finite.
@@ -43,12 +43,12 @@ def number_answer(instruction: str, low: float, high: float) -> Answer:
 
 
 def json_answer(instruction: str, schema: str | Sequence[str]) -> Answer:
-    """Answer with a JSON value under a JSON Schema text, or with an object of the named texts.
+    """Answer with a JSON value that follows a JSON Schema, or with an object with the named text fields.
 
-    The value is of the Arrow type that follows from the schema; it is validated when parsed.
+    The value has the Arrow type that follows from the schema; parsing validates it.
 
     Raises:
-        AICallError: the text is no JSON Schema, or has no Arrow type.
+        AICallError: the text is not a JSON Schema, or the schema has no Arrow type.
     """
     shape: Shape = read_schema(schema)
     reply = f"Answer with JSON that follows this schema: {shape.text}"
@@ -64,10 +64,10 @@ def _parse_text(text: str) -> str:
 
 
 def _one_of(values: Mapping[str, Any]) -> Callable[[str], Any]:
-    """Match an option exactly, else without regard to case and wrapping punctuation; never a part of the text."""
+    """Match an option exactly, or else without regard to case and punctuation around it; never match a part."""
     folded = {_fold(option): value for option, value in values.items()}
     if len(folded) < len(values):
-        folded = {}  # options that differ only in case or punctuation match exactly or not at all
+        folded = {}  # options that differ only in case or punctuation must match exactly
 
     def parse(text: str) -> Any:
         stripped = text.strip()
@@ -90,7 +90,7 @@ def _number_between(low: float, high: float) -> Callable[[str], float]:
             value = float(text.strip().removesuffix("."))
         except ValueError:
             value = math.nan
-        if not low <= value <= high:  # NaN too
+        if not low <= value <= high:  # also true for NaN
             raise ValueError(f"expected a number from {low:g} to {high:g}; got {text[:80]!r}")
         return value
 
@@ -110,7 +110,7 @@ def _number_constraint(low: float, high: float) -> Constraint:
 
 
 def _numbers(low: int, high: int) -> str:
-    """Return a pattern of the numbers from `low` to `high`, with up to four decimals, and of no others."""
+    """Return a pattern that matches exactly the numbers from `low` to `high`, with up to four decimals."""
     decimals = "(\\.[0-9]{1,4})?"
     parts = []
     if high >= 0:
@@ -125,9 +125,9 @@ def _numbers(low: int, high: int) -> str:
 
 
 def _whole(low: int, high: int) -> list[str]:
-    """Return patterns that fit the whole numbers from `low` to `high`, both at least 0.
+    """Return patterns that match the whole numbers from `low` to `high`; both must be at least 0.
 
-    From 95 to 1000 they are `9[5-9]`, `[1-9][0-9]{2}` and `1000`.
+    From 95 to 1000, the patterns are `9[5-9]`, `[1-9][0-9]{2}` and `1000`.
     """
     patterns = []
     while low <= high:

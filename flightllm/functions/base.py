@@ -1,4 +1,4 @@
-"""What an AI function declares. A file in `udfs/` holds one `FUNCTION`; everything else about it is common code.
+"""The declaration of an AI function. A file in `udfs/` has one `FUNCTION`; all other code is shared.
 
 ```python
 from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, text_answer
@@ -34,13 +34,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A constant such as `{'urgent': 'needs an answer today', 'other': NULL}`; numbers as keys are texts here."""
+    """A constant such as `{'urgent': 'needs an answer today', 'other': NULL}`; keys that are numbers become texts."""
 
     items: "tuple[tuple[str, Literal], ...]"
 
     @classmethod
     def of(cls, keys: "Sequence[Literal]", values: "Sequence[Literal]") -> "Entries | None":
-        """Return the entries of keys and values that stand in the same order; None where one lacks its other."""
+        """Return pairs of the keys and values at equal positions; None where their numbers differ."""
         if len(keys) != len(values):
             return None
         return cls(tuple((str(key), value) for key, value in zip(keys, values, strict=True)))
@@ -51,16 +51,16 @@ Literal: TypeAlias = "str | int | float | bool | tuple[Literal, ...] | Entries |
 
 
 class Kind(Enum):
-    """What a positional parameter takes."""
+    """The kind of argument that a positional parameter takes."""
 
     PROMPT = "prompt"
-    """A text literal with `{field}` references, or any expression, which then is itself a field."""
+    """A text literal with `{field}` references; or another expression, which then is itself a field."""
     FIELD = "field"
     """Any expression, sent to the model as a field; or `t.*`, sent as one field per column."""
     TEXT = "text"
-    """A text literal, told in the instruction; or any expression, which then is a field the instruction refers to."""
+    """A text literal, put into the instruction; or another expression, which then is a field named there."""
     LABELS = "labels"
-    """A list literal of distinct, non-empty texts; or entries, which say what each label means. See `labels.py`."""
+    """A list literal of distinct, non-empty texts; or pairs of labels and their meanings. See `labels.py`."""
     INDEX = "index"
     """The name of a vector index, as a text literal."""
     SCHEMA = "schema"
@@ -69,7 +69,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A positional parameter; SQL may also pass it by name."""
+    """A positional parameter; SQL can also pass it by name."""
 
     name: str
     kind: Kind
@@ -77,12 +77,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An argument by name, always a literal: `name => value`."""
+    """An argument passed by name, always as a literal: `name => value`."""
 
     name: str
     type: type[str] | type[int] | type[float] | type[bool] | type[tuple[str, ...]] | type[list[Any]] | type[Entries]
-    """`tuple` takes what `Kind.SCHEMA` takes, `list` takes a list of any constants, and `Entries` what each of some
-    values means."""
+    """`tuple` accepts the values of `Kind.SCHEMA`, `list` a list of any constants, and `Entries` the meanings of
+    values."""
     default: Literal = None
     low: float | None = None
     high: float | None = None
@@ -103,26 +103,28 @@ COMMON_OPTIONS = (
     Option("normalize", str),
     Option("ordered", bool, default=False),
 )
-"""Options of every AI function. `max_tokens` defaults to what the function's answer needs; the elements of lists keep
-their order if `ordered`. `reasoning` is how long a model that thinks does so before it answers; where it is left out,
-the model's own setting counts. An answer that reached `max_tokens` before its end is a row error. With
-`on_truncated => 'keep'` the part that there is becomes the value, in this query alone. `top_p` and
-`seed` change nothing at temperature 0. `instructions` and `examples` are told to the model before the question, see
-`guidance.py`."""
+"""The options of every AI function.
+
+`max_tokens` defaults to the length that the function's answer needs. The elements of lists keep their order with
+`ordered`. `reasoning` is how long a reasoning model thinks before it answers; the default is the model's own setting.
+An answer that was cut at `max_tokens` is a row error; with `on_truncated => 'keep'` the partial answer becomes the
+value, in this query only. `top_p` and `seed` have no effect at temperature 0. The prompt has `instructions` and
+`examples` before the question, see `guidance.py`.
+"""
 CONFIDENCE = Option("confidence", bool, default=False)
-"""Of functions that choose their answer: `confidence => true` returns `struct<answer, confidence>`."""
+"""An option of functions that choose an answer: `confidence => true` returns `struct<answer, confidence>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """A call's checked arguments, as `build` sees them."""
+    """A call's checked arguments, as `build` gets them."""
 
     prompt: str
-    """The prompt with `{field}` replaced by a reference to the field; a reference to it if it is no literal."""
+    """The prompt with references in place of each `{field}`; if it is not a literal, a reference to its field."""
     values: Mapping[str, Literal]
-    """Options and literal parameters by name; a `Kind.TEXT` parameter that is no literal refers to its field."""
+    """Options and literal parameters by name; a `Kind.TEXT` parameter that is not a literal refers to its field."""
     indexes: Callable[[str], Any] | None = None
-    """Opens a vector index by its name."""
+    """Opens a vector index by name."""
 
     def text(self, name: str) -> str:
         """Return a text parameter or option."""
@@ -147,26 +149,26 @@ class Arguments:
         return tuple(label for label, _ in value.items) if isinstance(value, Entries) else self._typed(name, tuple)
 
     def meanings(self, name: str) -> Mapping[str, str]:
-        """Return what labels, or the values of an option of type `Entries`, mean, where SQL says so."""
+        """Return the meanings of labels, or of the values in an option of type `Entries`, where SQL gives meanings."""
         value = self.values.get(name)
         items = value.items if isinstance(value, Entries) else ()
         return {key: meaning for key, meaning in items if isinstance(meaning, str)}
 
     def schema(self, name: str) -> str | tuple[str, ...] | None:
-        """Return a schema parameter or option: JSON Schema text or field names; None where it was left out."""
+        """Return a schema parameter or option: JSON Schema text or field names; None where SQL leaves it out."""
         value = self.values.get(name)
         if isinstance(value, tuple):
             return tuple(item for item in value if isinstance(item, str))
         return value if isinstance(value, str) else None
 
     def index(self, name: str) -> Any:
-        """Return the vector index that a `Kind.INDEX` parameter names, opened.
+        """Return the vector index that a `Kind.INDEX` parameter names, opened for search.
 
         Raises:
-            NotFoundError: there is none of this name.
+            NotFoundError: there is no index with this name.
         """
         if self.indexes is None:
-            raise AICallError("there are no vector indexes here")
+            raise AICallError("this place has no vector indexes: search in a query on a server")
         return self.indexes(self.text(name))
 
     def _typed(self, name: str, type_: type[T]) -> T:
@@ -178,40 +180,40 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call asks of the model and how its text becomes a value."""
+    """The question that a call asks the model, and the parser of the model's text."""
 
     instruction: str
-    """What the model is told before the fields; never contains values of a row."""
+    """The text that the model gets before the fields; it never contains values of a row."""
     output: pa.DataType
     parse: Callable[[str], Any]
-    """Turn the model's text into a Python value of `output`; raises `ValueError` saying what was expected.
+    """Turn the model's text into a Python value of `output`; raise `ValueError` saying what was expected.
 
-    What searches find is no text, theirs is not used.
+    Searches do not use it, because their results are not texts.
     """
     constraint: Constraint = None
     max_tokens: int = 128
-    """Bound on the answer's tokens unless the call says otherwise."""
+    """Limit on the answer's tokens, unless the call sets one."""
     room: Room | None = None
-    """Bounds each answer by its prompt's values instead where that is more, unless the call says `max_tokens`.
+    """Limits each answer by the size of its prompt's values, if that is more, unless the call sets `max_tokens`.
 
-    It has no part in what kept answers are found by: a complete answer does not depend on its bound.
+    The key of a cached answer does not include it, because a complete answer does not depend on its limit.
     """
     through: str = ""
-    """The SQL function that makes bytes of the fields, where they are no texts."""
+    """The SQL function that encodes the fields as bytes, where they are not texts."""
     probability: bool = False
-    """Ask how probable the answer is; `parse` takes the answer with its probability, see `confidence.py`."""
+    """Ask for the answer's probability; `parse` then gets the answer with its probability, see `confidence.py`."""
     asked: Asked | None = None
     """The instruction in parts, see `in_parts`."""
     reading: str = ""
-    """Tells apart calls that ask the same and make different values of an answer."""
+    """Distinguishes calls that send the same prompt but parse the answer into different values."""
     write: Callable[[Any], str] | None = None
-    """Turn the answer of an example into the text that the model must write, where SQL's value is not like it."""
+    """Turn the answer of an example into the text that the model must write, where SQL's value differs from it."""
 
     def in_parts(self, question: str, *, task: str = "", reply: str | None = None) -> Self:
-        """Return the answer with its instruction in parts as well, for models that are asked with chat messages.
+        """Return the answer with its instruction also in parts, for models with a chat format.
 
-        `question` is what the user asks, `task` tells the model its job, and `reply` says how the answer must look;
-        None keeps what is said of that already. Without parts each model gets the instruction as one text.
+        `question` is what the user asks, `task` describes the model's job, and `reply` describes the form of the
+        answer; None keeps the current `reply`. Without parts, each model gets the instruction as one text.
         """
         known = self.asked.reply if self.asked is not None else ""
         return replace(self, asked=Asked(task, question, known if reply is None else reply))
@@ -219,25 +221,25 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AIFunction:
-    """An SQL function answered by a language model."""
+    """An SQL function that a language model answers."""
 
     name: str
     summary: str
     returns: str
     parameters: tuple[Parameter, ...]
     build: Callable[[Arguments], Answer]
-    """Make the instruction, output type, constraint and parser; raises `AICallError` on unusable arguments."""
+    """Make the instruction, output type, constraint and parser; raise `AICallError` on arguments that do not work."""
     fields: bool = False
-    """Whether any number of fields may follow the parameters, by position, as `name => field` or as `t.*`.
+    """Whether any number of fields can follow the parameters: by position, as `name => field`, or as `t.*`.
 
-    A literal under a name in `functions/reserved.py`, or one like an option's, is no field but an error, unless the
-    prompt has the name in braces; in parentheses it is one.
+    A literal with a reserved name (`functions/reserved.py`) or a name similar to an option's is an error, unless the
+    prompt has the name in braces. In parentheses, such a literal is a field.
     """
     options: tuple[Option, ...] = ()
     backend: Backend = MODEL
-    """Who answers its calls."""
+    """The model or index that answers its calls."""
     aliases: Mapping[str, tuple[str, ...] | None] | None = None
-    """Further names, each with its order of positional arguments (parameters or text options); None for the same."""
+    """Further names, each with its order of positional arguments (parameters or text options); None: the same order."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -246,9 +248,10 @@ class AIFunction:
 
     @property
     def all_options(self) -> tuple[Option, ...]:
-        """Return the function's own options, then those of every AI function that it does not define itself.
+        """Return the function's own options, then the common options that it does not define itself.
 
-        A search fails as a whole or not at all, so it has none of these; embeddings are asked of no language model.
+        A search fails as a whole or not at all, so it has no common options. Embeddings have only `on_error`, because
+        no language model answers them.
         """
         if self.backend == SEARCH:
             return self.options
@@ -257,12 +260,12 @@ class AIFunction:
         return (*self.options, *(option for option in common if option.name not in own))
 
     def positional(self, name: str) -> tuple[str, ...]:
-        """Return the names of the positional arguments under this name of the function."""
+        """Return the names of the positional arguments of the function under this name."""
         order = (self.aliases or {}).get(name)
         return order or tuple(parameter.name for parameter in self.parameters)
 
     def signature(self, name: str | None = None) -> str:
-        """Return how the function is called, e.g. `ai_filter(prompt [, field…] [, model =>, …])`."""
+        """Return the usage of the function, e.g. `ai_filter(prompt [, field…] [, model =>, …])`."""
         name = name or self.name
         order = self.positional(name)
         options = ", ".join(f"{option.name} =>" for option in self.all_options if option.name not in order)
@@ -279,9 +282,9 @@ class ScalarFunction:
     arguments: tuple[pa.DataType, ...]
     output: pa.DataType
     bind: Callable[[Engine], Callable[..., pa.Array]]
-    """Given the engine, return the function over Arrow arrays of equal length that DataFusion is to register."""
+    """Return, for an engine, the function over Arrow arrays of equal length that DataFusion registers."""
     through: str | None = None
-    """The AI function whose answers it takes: SQL gives it what that one takes instead."""
+    """The AI function whose answers it takes as arguments; SQL passes the arguments of that AI function instead."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -289,6 +292,6 @@ class ScalarFunction:
         return (self.name,)
 
     def signature(self) -> str:
-        """Return how the function is called, e.g. `ai_count_tokens(string)`."""
+        """Return the usage of the function, e.g. `ai_count_tokens(string)`."""
         kinds = ("text" if self.through else str(argument) for argument in self.arguments)
         return f"{self.name}({', '.join(kinds)})"

@@ -1,4 +1,4 @@
-"""From the arguments of one call, as SQL tokens gave them, to a checked `AICall`."""
+"""Binding of a call: from its arguments, as read from SQL tokens, to a checked `AICall`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,12 +34,12 @@ _MODEL_OPTION = "model"
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An SQL expression: its text, and the column's name where it is a plain column reference."""
+    """An SQL expression: its text, and the column's name if it is a plain column reference."""
 
     sql: str
     column: str | None = None
     bare: bool = False
-    """It is one name alone, which may be that of a model or a prompt."""
+    """True for a single name, which can also be the name of a model or a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,20 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument: an expression, or the columns that a star stands for; `name =>` and its literal value, if any."""
+    """One argument: an expression, or the columns of a star; and its name and literal value, if it has them."""
 
     expressions: tuple[Expression, ...]
     name: str | None = None
     constant: Constant | None = None
     star: bool = False
     parts: tuple[str | Expression, ...] = ()
-    """The texts and the values that the expression joins, if it joins texts that tell something."""
+    """The texts and the values that the expression concatenates, if some of these texts are literals."""
     values: tuple["Argument", ...] | None = None
-    """It is `PROMPT(constant, value, …)`: the values, which `{0}`, `{1}`, … in the constant number."""
+    """The values of `PROMPT(constant, value, …)`; `{0}`, `{1}`, … in the constant refer to them."""
 
     @property
     def text(self) -> str | None:
-        """Return the text of a literal, or of several that are joined; None where it is none."""
+        """Return the text of a literal or of concatenated literals; None for other arguments."""
         if self.constant is not None and self.values is None:
             return self.constant.value if isinstance(self.constant.value, str) else None
         texts = [part for part in self.parts if isinstance(part, str)]
@@ -72,7 +72,7 @@ class Argument:
 
     @property
     def word(self) -> str | None:
-        """Return the text of a literal, or the name where it is one name alone."""
+        """Return the text of a literal, or the name if the argument is a single name."""
         if self.constant is not None:
             return self.constant.value if isinstance(self.constant.value, str) else None
         return next((one.column for one in self.expressions if one.bare), None)
@@ -85,31 +85,31 @@ class BoundCall:
     call: AICall
     arguments: tuple[str, ...]
     ordered: bool = False
-    """The elements of lists keep their order."""
+    """True if the elements of lists keep their order."""
 
 
 class Names(Protocol):
-    """What the names of models and prompts in calls mean."""
+    """The meanings of the names of models and prompts in calls."""
 
     def model(self, name: str | None) -> str | None:
-        """Return the model that a call names, None where that is the server's own; None is what names none.
+        """Return the model that a call names, or None for the server's own; `name` is None if the call names no model.
 
         Raises:
-            AICallError: there is no such model.
-            PermissionDeniedError: it is not for whoever asks.
+            AICallError: there is no model with this name.
+            PermissionDeniedError: the user must not use this model.
         """
 
     def prompt(self, reference: str) -> str | None:
-        """Return the text of the prompt that `name` or `name@version` means, None where the text is no name.
+        """Return the text of the prompt `name` or `name@version`, or None where the text is not a prompt's name.
 
         Raises:
-            AICallError: there is no such prompt.
-            PermissionDeniedError: it is not for whoever asks.
+            AICallError: there is no prompt with this name.
+            PermissionDeniedError: the user must not use this prompt.
         """
 
 
 class AnyNames:
-    """Takes any model, and knows no prompts: for calls that nobody asks a server for."""
+    """Accepts any model name and knows no prompts; for calls that are bound outside a server."""
 
     def model(self, name: str | None) -> str | None:
         """Return the name."""
@@ -131,12 +131,12 @@ def bind_call(
 ) -> BoundCall:
     """Check the arguments of `name(…)` against the function's declaration and build the call.
 
-    `names` tells what the names of models and prompts mean; `indexes` opens a vector index by its name.
+    `names` resolves the names of models and prompts; `indexes` opens a vector index by name.
 
     Raises:
         AICallError: wrong arity, an unknown or ill-typed option, a missing `{field}`, a bad label list or schema, an
             unknown model or prompt.
-        PermissionDeniedError: a model or prompt is not for whoever asks.
+        PermissionDeniedError: the user must not use a model or prompt.
     """
     try:
         return _Binder(function, name, names, indexes).bind(arguments, text)
@@ -154,12 +154,12 @@ class _Field:
 
 @dataclass(slots=True)
 class _Fields:
-    """The fields so far; makes their names unique."""
+    """Collects a call's fields and makes their names unique."""
 
     items: list[_Field] = field(default_factory=list)
 
     def add(self, argument: Argument, fallback: str | None = None) -> str:
-        """Add an argument's expression, or its columns if it is a star; return the (first) field's name."""
+        """Add an argument's expression, or its columns for a star; return the name of the (first) field."""
         first = len(self.items)
         for expression in argument.expressions:
             name = argument.name or expression.column or fallback or f"field{len(self.items) + 1}"
@@ -167,9 +167,9 @@ class _Fields:
         return self.items[first].name
 
     def told(self, part: str | Expression) -> str:
-        """Return what stands in the instruction for one part of a joined prompt: a text itself, or a field's name.
+        """Return one part of a concatenated prompt as the instruction shows it: a text itself, or a field's name.
 
-        An expression becomes a field. A column that is a field already keeps that field.
+        An expression becomes a field. A column that is already a field is not added again.
         """
         if isinstance(part, str):
             return part
@@ -190,7 +190,7 @@ class _Fields:
 
 
 class _Binder:
-    """Binds one call; holds what was found so far."""
+    """Binds one call; holds the arguments bound so far."""
 
     def __init__(self, function: AIFunction, name: str, names: Names, indexes: Callable[[str], Any] | None) -> None:
         self._function = function
@@ -226,7 +226,7 @@ class _Binder:
         return BoundCall(call, given, values.get("ordered") is True)
 
     def _check_order(self) -> None:
-        """Check that the prompt and a field, both given by position, have not changed places.
+        """Check that the prompt and a field, both passed by position, are not in the wrong order.
 
         Raises:
             AICallError: the prompt is a column and a field is a text literal.
@@ -246,23 +246,23 @@ class _Binder:
             ):
                 raise AICallError(
                     f"the prompt is the column {column} and the text {_shown(field_.constant.value)[:60]} is a field:"
-                    f" write the prompt first and {column} after it; if it is what you mean, give the field a name,"
-                    " as in text => '…'"
+                    f" write the prompt first and {column} after it; if this order is correct, give the field a name,"
+                    " such as text => '…'"
                 )
 
     def _check_templates(self) -> None:
-        """Check that PROMPT(…) stands for a prompt.
+        """Check that PROMPT(…) is used only as a prompt.
 
         Raises:
-            AICallError: it is an option, a field, or another parameter.
+            AICallError: PROMPT(…) is an option, a field, or another parameter.
         """
         prompts = {name for name, parameter in self._parameters.items() if parameter.kind is Kind.PROMPT}
         others = [argument for name, argument in self._given.items() if name not in prompts]
         if any(argument.values is not None for argument in (*others, *self._further, *self._values())):
-            raise AICallError("PROMPT(…) is a prompt, and can be nothing else")
+            raise AICallError("PROMPT(…) can only be the prompt of an AI function")
 
     def _values(self) -> tuple[Argument, ...]:
-        """Return the values of PROMPT(…): they are the call's first fields, as the template numbers them."""
+        """Return the values of PROMPT(…); they are the call's first fields, in the template's numbering."""
         return tuple(value for argument in self._given.values() for value in argument.values or ())
 
     def _answer(self, arguments: Arguments, fields: _Fields) -> Answer:
@@ -270,7 +270,7 @@ class _Binder:
             answer = self._function.build(arguments)
         except FlightLLMError:
             raise
-        except Exception as error:  # a defect of the function's file, which its author wants to read about
+        except Exception as error:  # a bug in the function's file: its author needs the type and text
             raise AICallError(f"the function's build failed with {type(error).__name__}: {error}") from error
         if not isinstance(answer, Answer):
             raise AICallError(f"the function's build must return an Answer, not {type(answer).__name__}")
@@ -285,7 +285,7 @@ class _Binder:
         return [*self._order, *(name for name in self._parameters if name not in self._order)]
 
     def _assign(self, arguments: Sequence[Argument]) -> None:
-        """Say what each argument is for. Those without a name are, in order, for what is not given by name."""
+        """Assign each argument to its parameter or option; unnamed arguments fill the positions not passed by name."""
         named = {argument.name for argument in arguments}
         fields = self._field_names(arguments)
         free = iter([name for name in self._order if name not in named])
@@ -295,7 +295,7 @@ class _Binder:
                 target = None
             if argument.name is None:
                 here = self._order[position] if position < len(self._order) else None
-                # Only a field can be meant beside what is given by name, and a literal is no use as one.
+                # If the parameter is also passed by name, this can only be a field; a literal is no use as a field.
                 twice = here in named and (argument.constant is not None or not self._function.fields)
                 target = here if twice else next(free, None)
             if target is None:
@@ -306,7 +306,7 @@ class _Binder:
                 self._given[target] = argument
 
     def _field_names(self, arguments: Sequence[Argument]) -> frozenset[str]:
-        """Return the names in braces of the prompt, in lower case, that no column among the arguments has."""
+        """Return the names in the prompt's braces, in lower case, except names of column arguments."""
         referred: set[str] = set()
         columns: set[str] = set()
         for argument in arguments:
@@ -318,7 +318,7 @@ class _Binder:
         return frozenset(referred - columns)
 
     def _is_field(self, argument: Argument, fields: frozenset[str]) -> bool:
-        """Tell whether an argument under an option's name is a field: an expression, or what the prompt names."""
+        """Tell whether an argument with an option's name is a field: an expression, or named in the prompt's braces."""
         name = (argument.name or "").lower()
         if not self._function.fields:
             return False
@@ -327,7 +327,7 @@ class _Binder:
         if name == _MODEL_OPTION and argument.word is not None:
             return False
         if argument.parts and argument.text is not None:
-            return False  # texts that are joined, which is how a long one is written
+            return False  # a long text written as concatenated literals
         nested = self._options[name].type in {list, Entries}
         return not nested or any(one.column is not None for one in argument.expressions)
 
@@ -340,9 +340,9 @@ class _Binder:
         self._further.append(argument)
 
     def _check_fields(self, prompt: Constant | str | None) -> None:
-        """Refuse literals under names of options: as fields they would be told to the model, and change its answers.
+        """Refuse literals with names of options: as fields, the model would see them and answer differently.
 
-        Where the prompt refers to `{name}`, the name is a field's; an expression, such as a column, always is one.
+        A name that the prompt has in braces is a field's name. An expression, such as a column, is always a field.
         """
         referred = referred_fields(prompt.value) if isinstance(prompt, Constant) else frozenset()
         known = [*self._options, *self._parameters]
@@ -354,7 +354,7 @@ class _Binder:
                 raise self._unknown(name)
 
     def _unknown(self, name: str) -> AICallError:
-        """Return the error that there is no such option."""
+        """Return the error for an option that does not exist."""
         known = [*self._options, *self._parameters]
         meant = meant_option(name, known)
         hint = f"did you mean {meant}?" if meant else f"known by name: {', '.join(known)}"
@@ -364,7 +364,7 @@ class _Binder:
         return AICallError(f"unknown option {name}; {hint}")
 
     def _bind_parameters(self, fields: _Fields, values: dict[str, Literal]) -> Constant | str | None:
-        """Turn each parameter into a field or a value; return the prompt: its literal, or a reference to its field."""
+        """Turn each parameter into a field or a value; return the prompt's literal, or a reference to its field."""
         prompt: Constant | str | None = None
         for name in (name for name in self._required() if name in self._parameters):
             argument = self._given[name]
@@ -389,9 +389,9 @@ class _Binder:
         return prompt
 
     def _prompt(self, argument: Argument, name: str, fields: _Fields) -> tuple[Constant | str, str]:
-        """Return a prompt, which is constant where names in braces are references, and its value as a parameter.
+        """Return the prompt, and its value as a parameter. A constant prompt can have references in braces.
 
-        The texts of a prompt that SQL joins are told to the model as they are, and its values are fields.
+        The texts of a concatenated prompt go into the instruction unchanged, and its values become fields.
         """
         if (stored := self._stored(argument)) is not None:
             return Constant(stored), stored
@@ -406,7 +406,7 @@ class _Binder:
         return f"Do what {told} says.", told
 
     def _stored(self, argument: Argument) -> str | None:
-        """Return the text of the prompt that `prompt => name` means; one given by position is itself the text."""
+        """Return the text of the stored prompt of `prompt => name`; a prompt passed by position is the text itself."""
         if argument.name is None or argument.word is None or argument.values is not None:
             return None
         return self._names.prompt(argument.word)
@@ -419,7 +419,7 @@ class _Binder:
             return _checked(option, argument.text)
         if argument.constant is None and option.type in {list, Entries}:
             shown = "{0: 'useless', 10: 'perfect'}" if option.type is Entries else "[('a text', 'its answer')]"
-            raise AICallError(f"{name} must be constants, with texts in single quotes, such as {shown}")
+            raise AICallError(f"{name} must be a constant, with texts in single quotes, such as {shown}")
         if argument.constant is None:
             raise AICallError(f"{name} must be a literal, not an expression")
         value = argument.constant.value

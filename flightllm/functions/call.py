@@ -1,4 +1,4 @@
-"""One AI call site, resolved: what every later stage needs to know about `ai_filter('…', a, b)`."""
+"""One resolved AI call: the facts about `ai_filter('…', a, b)` that all later stages need."""
 
 import hashlib
 import json
@@ -13,43 +13,45 @@ from flightllm.model.engine import Parameters
 from flightllm.model.prompt_formats import PLAIN, Asked, PromptFormat
 
 Backend = Literal["model", "embedding", "search"]
-"""Who answers a call: the language model, the embedding model or a vector index."""
+"""The part that answers a call: the language model, the embedding model or a vector index."""
 MODEL: Backend = "model"
 EMBEDDING: Backend = "embedding"
 SEARCH: Backend = "search"
 ELEMENT_END = "\x1e"
-"""Between the elements of a list that is passed as one text (ASCII's record separator)."""
+"""Separates the elements of a list that is passed as one text (ASCII's record separator)."""
 
 
 MOST_ROOM = 8_192
-"""Tokens that an answer can have where nobody said how many: many endpoints refuse requests for more."""
+"""The most tokens of an answer where neither call nor function sets a limit; many endpoints refuse larger limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many tokens an answer can have: `tokens`, and `per_byte` more for each byte of the values in its prompt.
+    """The limit on an answer's tokens: `tokens`, and `per_byte` more for each byte of the values in its prompt.
 
-    It is to be generous: models end answers by themselves, and tokenizers make a token of each byte of rare scripts.
+    Set it generously: models end answers by themselves, and tokenizers make a token of each byte of rare scripts.
     """
 
     tokens: int
     per_byte: float = 0.0
 
     def of(self, fields: Iterable[tuple[str, str]]) -> int:
-        """Return the tokens for one prompt's named values."""
+        """Return the limit for one prompt's named values."""
         given = sum(len(value) if value.isascii() else len(value.encode(errors="replace")) for _, value in fields)
         return min(self.tokens + ceil(self.per_byte * given), MOST_ROOM)
 
 
 @dataclass(frozen=True, slots=True)
 class AICall:
-    """A call site after its literals were checked and its fields named.
+    """A call whose literals are checked and whose fields have names.
 
-    `stub` is the scalar function that stands for it while DataFusion plans: `name(utf8 × len(fields)) → type`, where
-    the name is derived from everything else here, so that equal call sites share one stub. `fields[i]` names the
-    stub's i-th argument in the prompt. A row with NULL in a field listed in `required` is answered NULL without a
-    call; NULL in another field leaves that field out of the prompt (all fields NULL: no call). The
-    stub of a call without fields takes one text that is ignored, and has one answer for all rows.
+    `stub` is the scalar function that replaces the call while DataFusion plans: `name(utf8 × len(fields)) → type`. Its
+    name is derived from everything else here, so that equal calls share one stub. `fields[i]` is the name of the stub's
+    i-th argument in the prompt.
+
+    A row with NULL in a `required` field gets NULL without a call. A NULL in another field leaves that field out of the
+    prompt; if all fields are NULL, there is no call. The stub of a call without fields takes one text, which is
+    ignored, and has one answer for all rows.
     """
 
     stub: str
@@ -57,40 +59,40 @@ class AICall:
     text: str = field(compare=False)
     """The call as the user wrote it, for EXPLAIN and errors."""
     instruction: str
-    """What the call asks, as one text."""
+    """The question of the call, as one text."""
     asked: Asked | None = field(default=None, kw_only=True)
-    """The same in parts, for formats that put them together."""
+    """The same question in parts, for prompt formats that arrange the parts."""
     fields: tuple[str, ...]
     required: frozenset[int]
     lists: frozenset[int] = field(default=frozenset(), kw_only=True)
-    """The fields whose values are lists: elements in any order, with `ELEMENT_END` between them. Each is sent as a
-    field of its own, all of the same name."""
+    """The fields whose values are lists. Elements can be in any order, with `ELEMENT_END` between them. Each element is
+    sent as a separate field; all of them have the same name."""
     parameters: Parameters
     output: pa.DataType
-    """Type of one parsed answer; `type` wraps it when `on_error` is 'struct'."""
+    """The type of one parsed answer; `type` wraps it if `on_error` is 'struct'."""
     parse: Callable[[str], Any] = field(compare=False)
-    """Turn the model's text into a Python value that `pa.array(values, type=output)` takes; raises `ValueError` saying
+    """Turn the model's text into a Python value that `pa.array(values, type=output)` accepts; raise `ValueError` saying
     what was expected."""
     on_error: str
     model: str | None = None
-    """What SQL calls the language model; None is the server's own."""
+    """The language model's name in SQL; None for the server's own model."""
     backend: Backend = MODEL
     joined: bool = field(default=False, kw_only=True, compare=False)
-    """SQL joins the prompt from texts and values, as in `'Is ' || a || ' red?'` or `PROMPT('Is {0} red?', a)`. EXPLAIN
-    then shows `instruction` beside `text`."""
+    """True where SQL builds the prompt from texts and values, as in `'Is ' || a || ' red?'` or `PROMPT('Is {0} red?',
+    a)`. EXPLAIN then shows `instruction` beside `text`."""
     numeric: bool = field(default=False, kw_only=True)
-    """Its answers are texts that are read as numbers, so that calls of the same prompts do not share them."""
+    """True where the answers are read as numbers; such calls share no answers with other calls of the same prompt."""
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
-    """The type of its fields: text, but for searches of vectors, which take their bytes."""
+    """The type of its fields: text, except for vector searches, which take the vectors' bytes."""
     reading: str = field(default="", kw_only=True)
-    """What `parse` depends on beside all else here, where calls that ask the same read answers differently."""
+    """Further input of `parse`, where calls with the same prompt parse answers differently."""
     on_truncated: str = field(default="error", kw_only=True)
-    """What an answer is that the token limit cut: 'error' makes a row error of it, 'keep' a value."""
+    """How to treat an answer cut at the token limit: 'error' makes it a row error, 'keep' a value."""
     room: Room | None = field(default=None, kw_only=True)
-    """Bounds an answer by what its prompt has, where that is more than `parameters.max_tokens`."""
+    """Limits an answer by the size of its prompt's values, where that is more than `parameters.max_tokens`."""
     normalize: frozenset[str] = frozenset()
-    """What does not count when values are compared (see `normalised`): rows that agree share one answer, that of the
-    row sent first."""
+    """Differences that are ignored when values are compared (see `normalize.py`): rows whose values then agree share
+    the answer for the row that was sent first."""
 
     @property
     def type(self) -> pa.DataType:
@@ -100,12 +102,12 @@ class AICall:
         return self.output
 
     @property
-    def backing(self) -> str:
-        """Return what tells those that answer calls apart: the backend, and of language models which one."""
-        return backing_of(self.model) if self.backend == MODEL else self.backend
+    def binding(self) -> str:
+        """Return a key of the model that answers: the backend, and for language models also the model's name."""
+        return binding_of(self.model) if self.backend == MODEL else self.backend
 
     def max_tokens(self, fields: Sequence[tuple[str, str]]) -> int | None:
-        """Return the bound on the answer to one prompt's named values, where it is not that of the parameters."""
+        """Return the token limit for one prompt's named values, where it exceeds the limit in the parameters."""
         if self.room is None or (most := self.room.of(fields)) <= self.parameters.max_tokens:
             return None
         return most
@@ -115,20 +117,20 @@ class AICall:
     ) -> str:
         """Render the prompt for named values, in the order given.
 
-        Prompts of one call site share the instruction as a prefix, and more where the first values are equal. With
-        `fields_first` the instruction comes after the fields, for several call sites to share these. Neither order
-        changes what the model is told.
+        Prompts of one call share the instruction as a prefix, and more if the first values are equal. With
+        `fields_first` the instruction follows the fields, so that several calls can share the fields as a prefix. The
+        order does not change the content of the prompt.
         """
         return prompt_format.render(self.instruction, self.asked, fields, fields_first=fields_first)
 
 
-def backing_of(model: str | None) -> str:
-    """Return the `AICall.backing` of calls of a language model."""
+def binding_of(model: str | None) -> str:
+    """Return the `AICall.binding` of calls of a language model."""
     return MODEL if model is None else f"{MODEL} {model}"
 
 
 def name_stub(call: AICall) -> AICall:
-    """Return the call with `stub` set to a name derived from all that decides its answers."""
+    """Return the call with `stub` set to a name derived from everything that decides the call's answers."""
     content: tuple[object, ...] = (
         call.function,
         call.instruction,

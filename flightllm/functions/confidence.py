@@ -1,4 +1,4 @@
-"""An answer and how probable it is: as one text, which is kept and shared, and as one value, which SQL gets."""
+"""An answer with its probability: as one text in caches, and as one struct in SQL."""
 
 import math
 from collections.abc import Callable
@@ -10,22 +10,22 @@ import pyarrow as pa
 from flightllm.functions.base import Answer
 
 _SEPARATOR = "\x1f"
-"""Between an answer and its probability (ASCII's unit separator); nothing follows it where that is unknown."""
+"""Separates an answer from its probability (ASCII's unit separator); an unknown probability is empty."""
 
 
 def with_confidence(answer: Answer) -> Answer:
-    """Return what asks the same and answers `struct<answer, confidence>`; confidence is NULL where it is unknown."""
+    """Return the same question with answers `struct<answer, confidence>`; an unknown confidence is NULL."""
     output = pa.struct([("answer", answer.output), ("confidence", pa.float64())])
     return replace(answer, output=output, parse=_parse_both(answer.parse), probability=True)
 
 
 def join_confidence(text: str, confidence: float | None) -> str:
-    """Return one text of an answer and its probability, as a call with confidence reads it."""
+    """Return an answer and its probability as one text, in the form that a call with confidence parses."""
     return f"{text}{_SEPARATOR}{'' if confidence is None else repr(float(confidence))}"
 
 
 def answer_alone(text: str) -> str:
-    """Return the answer of a text that `join_confidence` made."""
+    """Return the answer part of a text that `join_confidence` made."""
     return _split(text)[0]
 
 
@@ -44,7 +44,7 @@ def _parse_both(parse: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
 
 
 def _probability(text: str) -> float | None:
-    """Read a probability from 0 to 1; None for anything else, as what engines and caches give is not trusted."""
+    """Return a probability from 0 to 1, or None for other texts: the output of engines and caches is not trusted."""
     try:
         value = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a call tells the model before its question: instructions, and examples with their answers.
+"""The part of a prompt before the question: instructions, and examples with their answers.
 
 Both are constants, so all prompts of a call share them, and a prefix cache computes them once.
 """
@@ -18,20 +18,20 @@ from flightllm.model.engine import Choice
 from flightllm.model.prompt_formats import Asked, field_line
 
 _ANSWERS = ("answer", "output", "label", "labels")
-"""The names of an example's answer; the first that an example has counts, and others then are fields."""
+"""The names of an example's answer; the first of them in an example counts, and the others are then fields."""
 _REASON, _INPUT = "explanation", "input"
 
 
 def guided(
     answer: Answer, options: Mapping[str, Literal], fields: Sequence[str], required: Collection[str] = ()
 ) -> Answer:
-    """Return what asks the same with the call's `instructions` and `examples`.
+    """Return the same question with the call's `instructions` and `examples` before it.
 
-    An example must name each of the `required` fields, of which a row that is asked has a value.
+    An example must name each of the `required` fields, which have a value in each row that is asked about.
 
     Raises:
-        AICallError: an example is none, lacks a field, names what is no field, or has an answer that the call cannot
-            give.
+        AICallError: an example has the wrong form, lacks a field, names a field that the call does not have, or has an
+            answer that the call cannot give.
     """
     instructions, given = options.get("instructions"), options.get("examples")
     parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []
@@ -47,10 +47,10 @@ def guided(
 
 
 def read_examples(value: Literal, name: str) -> tuple[Literal, ...]:
-    """Return a list of examples, given as a list or as a text with a JSON list.
+    """Return a list of examples, passed as a list or as a text with a JSON list.
 
     Raises:
-        AICallError: it is neither.
+        AICallError: the value is neither a list nor such a text.
     """
     found = read_json(value) if isinstance(value, str) else value
     if not isinstance(found, tuple):
@@ -67,9 +67,9 @@ def _example(answer: Answer, example: Literal, fields: Sequence[str], required: 
     given = [(_field(name, fields, place), value) for name, value in values]
     named = [(name, value) for name, value in given if value is not None]
     if len({name for name, _ in named}) < len(named):
-        raise AICallError(f"{place} has a field twice")
+        raise AICallError(f"{place} names a field twice")
     if not named and fields:
-        raise AICallError(f"{place} has an answer alone; add {' and '.join(fields[:3])}")
+        raise AICallError(f"{place} has only an answer; add {' and '.join(fields[:3])}")
     present = {name for name, _ in given}
     if missing := [name for name in fields if name in required and name not in present]:
         raise AICallError(
@@ -104,9 +104,9 @@ def _parts(
 
 
 def _field(name: str, fields: Sequence[str], place: str) -> str:
-    """Return the field that a name in an example means, in any case of its letters.
+    """Return the field that a name in an example refers to, in any case of its letters.
 
-    `input` means the only field. A call without fields can have it in its examples too.
+    `input` refers to the only field. The examples of a call without fields can have an `input` too.
     """
     if name in fields:
         return name
@@ -117,7 +117,7 @@ def _field(name: str, fields: Sequence[str], place: str) -> str:
         return fields[0] if fields else _INPUT
     hint = f"; name each one: {{{', '.join(f'{one!r}: …' for one in fields)}, 'answer': …}}" if len(fields) > 1 else ""
     raise AICallError(
-        f"{place} has {name!r}, which is no field of the call (fields: {', '.join(fields) or 'none'}){hint}"
+        f"{place} has {name!r}, which is not a field of the call (fields: {', '.join(fields) or 'none'}){hint}"
     )
 
 
@@ -127,7 +127,7 @@ def _written(answer: Answer, wanted: Literal, place: str) -> str:
         text = _candidate(answer, as_json(wanted))
         answer.parse(text)
     except ValueError as error:
-        raise AICallError(f"{place}: no answer of this call is {_text(wanted)!r}; {error}") from error
+        raise AICallError(f"{place}: {_text(wanted)!r} cannot be an answer of this call; {error}") from error
     return text.replace("\n", "\n  ")
 
 
@@ -138,7 +138,7 @@ def _candidate(answer: Answer, value: Any) -> str:
     if not isinstance(constraint, Choice):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if isinstance(value, list) and len(value) == 1:
-        value = value[0]  # Snowflake's examples have a list of labels, also where there is one
+        value = value[0]  # Snowflake's examples have a list of labels, even for a single label
     if pa.types.is_string(answer.output) and isinstance(value, int | float):
         value = json.dumps(value)
     wanted = answer.parse(value) if isinstance(value, str) else value

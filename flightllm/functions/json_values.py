@@ -1,6 +1,6 @@
-"""Values in JSON texts, found by a path; msgspec reads one level at a time and keeps nested values as text.
+"""Values in JSON texts, found by a path; msgspec decodes one level at a time and keeps nested values as text.
 
-So numbers keep each digit. A text that is not JSON has no values.
+So numbers keep all their digits. A text that is not JSON has no values.
 """
 
 import re
@@ -31,15 +31,15 @@ _TYPES: Mapping[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.list_(pa.string()): "list of text",
 }
-"""What users call the types of results."""
+"""The users' names for the types of results."""
 
 
 def json_function(
     name: str, summary: str, kind: pa.DataType, read: Callable[[bytes], object], *, by_path: bool = True
 ) -> ScalarFunction:
-    """Return a function over JSON texts whose results are what `read` makes of the values at paths, or of whole texts.
+    """Return a function over JSON texts that applies `read` to the values at paths, or to whole texts.
 
-    Its result is NULL for NULL, where there is no such value, and where `read` returns None.
+    Its result is NULL for NULL, where there is no value at the path, and where `read` returns None.
     """
 
     def at(texts: pa.Array, paths: pa.Array) -> pa.Array:
@@ -60,12 +60,12 @@ def json_function(
 
 @lru_cache(maxsize=1024)
 def read_path(path: str) -> tuple[Step, ...]:
-    """Return the steps of `$.a[0]."b c"` or of the JSON pointer `/a/0/b c`; any other text is one name, as in DuckDB.
+    """Return the steps of `$.a[0]."b c"` or the JSON pointer `/a/0/b c`; other texts are one name, as in DuckDB.
 
-    A number in a pointer is a place in a list.
+    A number in a JSON pointer is a position in a list.
 
     Raises:
-        SqlError: the path has wildcards or filters, or cannot be read.
+        SqlError: the path has wildcards or filters, or is malformed.
     """
     if path.startswith("/"):
         return tuple(map(_pointed, path[1:].split("/")))
@@ -77,7 +77,7 @@ def read_path(path: str) -> tuple[Step, ...]:
         found = _STEP.match(path, at)
         if found is None:
             raise SqlError(
-                f"the path {path[:100]!r} cannot be read at {path[at : at + 20]!r}: write names and places, as in"
+                f"the path {path[:100]!r} cannot be read at {path[at : at + 20]!r}: write names and positions, as in"
                 """ '$.a[0]."b c"'"""
             )
         steps.append(_step(found))
@@ -86,7 +86,7 @@ def read_path(path: str) -> tuple[Step, ...]:
 
 
 def _pointed(part: str) -> Step:
-    """Return the step of a part of a JSON pointer (RFC 6901)."""
+    """Return the step for one part of a JSON pointer (RFC 6901)."""
     return int(part) if _PLACE.fullmatch(part) else part.replace("~1", "/").replace("~0", "~")
 
 
@@ -102,7 +102,7 @@ def _step(found: re.Match[str]) -> Step:
 
 
 def written_path(steps: tuple[Step, ...]) -> str:
-    """Return the path of some steps."""
+    """Return the path text of some steps."""
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{_escaped(step)}"' for step in steps)
 
 
@@ -111,7 +111,7 @@ def _escaped(name: str) -> str:
 
 
 def at_paths(texts: pa.Array, paths: pa.Array, read: Callable[[bytes], _T | None]) -> Iterator[_T | None]:
-    """Yield what `read` makes of the value at each path of each text, None where there is none."""
+    """Yield `read` of the value at each path of each text; None where there is no value."""
     for text, path in zip(texts.to_pylist(), paths.to_pylist(), strict=True):
         steps = None if text is None or path is None else _steps(path)
         value = None if steps is None else value_at(text, steps)
@@ -119,7 +119,7 @@ def at_paths(texts: pa.Array, paths: pa.Array, read: Callable[[bytes], _T | None
 
 
 def _steps(path: str) -> tuple[Step, ...] | None:
-    """Return the steps of a path of a row, None for one that cannot be read."""
+    """Return the steps of a row's path; None for a malformed path."""
     try:
         return read_path(path)
     except SqlError:
@@ -127,13 +127,13 @@ def _steps(path: str) -> tuple[Step, ...] | None:
 
 
 def of_each(texts: pa.Array, read: Callable[[bytes], _T | None]) -> Iterator[_T | None]:
-    """Yield what `read` makes of each text, None of NULL."""
+    """Yield `read` of each text; None for NULL."""
     for text in texts.to_pylist():
         yield None if text is None else read(text.encode())
 
 
 def value_at(text: str, steps: tuple[Step, ...]) -> bytes | None:
-    """Return the value that some steps lead to, as it is written; None where there is none, or the text is no JSON."""
+    """Return the text of the value at the end of some steps; None where there is no value or the text is not JSON."""
     value = text.encode()
     try:
         for step in steps or ("",):
@@ -149,24 +149,24 @@ def value_at(text: str, steps: tuple[Step, ...]) -> bytes | None:
 
 
 def as_json(value: bytes) -> str:
-    """Return a value as it is written."""
+    """Return a value as it is in the JSON text."""
     return value.decode()
 
 
 def as_text(value: bytes) -> str | None:
-    """Return a text without its quotes, None for null, all else as it is written."""
+    """Return a text without its quotes, None for null, and other values as they are in the JSON text."""
     if value[:1] == b'"':
         return as_string(value)
     return None if value == b"null" else value.decode()
 
 
 def as_scalar(value: bytes) -> str | None:
-    """Return a text, number or boolean as text, None for all else."""
+    """Return a text, number or boolean as text; None for other values."""
     return None if value[:1] in {b"{", b"["} else as_text(value)
 
 
 def as_string(value: bytes) -> str | None:
-    """Return a text, None for all else."""
+    """Return a text; None for other values."""
     try:
         return msgspec.json.decode(value, type=str) if value[:1] == b'"' else None
     except msgspec.DecodeError:  # half of a surrogate pair
@@ -174,23 +174,23 @@ def as_string(value: bytes) -> str | None:
 
 
 def as_int(value: bytes) -> int | None:
-    """Return a whole number of 64 bits, None for all else."""
+    """Return a whole number of 64 bits; None for other values."""
     number = int(value) if _INTEGER.match(value) else _MOST
     return number if -_MOST <= number < _MOST else None
 
 
 def as_float(value: bytes) -> float | None:
-    """Return a number, None for all else."""
+    """Return a number; None for other values."""
     return float(value) if value[:1].isdigit() or value[:1] == b"-" else None
 
 
 def as_bool(value: bytes) -> bool | None:
-    """Return a boolean, None for all else."""
+    """Return a boolean; None for other values."""
     return {b"true": True, b"false": False}.get(value)
 
 
 def length(text: bytes) -> int | None:
-    """Return how many elements a list has, None for all else."""
+    """Return how many elements a list has; None for other values."""
     try:
         return len(msgspec.json.decode(text, type=list[msgspec.Raw]))
     except (msgspec.DecodeError, RecursionError):
@@ -198,7 +198,7 @@ def length(text: bytes) -> int | None:
 
 
 def keys(text: bytes) -> list[str] | None:
-    """Return the names in an object, None for all else."""
+    """Return the names in an object; None for other values."""
     try:
         return list(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
     except (msgspec.DecodeError, RecursionError):

@@ -1,8 +1,7 @@
-"""Labels, and what each of them means, in the forms in which SQL can give them.
+"""Labels and their meanings, in all forms in which SQL can give them.
 
-All of these are read: `['a', 'b']`, `{'a': 'its meaning'}`, `[('a', 'its meaning')]`, which BigQuery takes,
-`[{'label': 'a', 'description': 'its meaning', 'examples': ['a text']}]`, which Snowflake takes, and a text with any of
-these as JSON, which Databricks takes.
+The forms are `['a', 'b']`, `{'a': 'its meaning'}`, BigQuery's `[('a', 'its meaning')]`, and Snowflake's `[{'label':
+'a', 'description': 'its meaning', 'examples': ['a text']}]`. Databricks passes a text with any of these as JSON.
 """
 
 import json
@@ -17,10 +16,10 @@ _OF_LABEL = ("label", "description", "examples")
 
 
 def read_labels(value: Literal, name: str) -> Literal:
-    """Return labels as a tuple of texts, or as entries where SQL says what some label means.
+    """Return labels as a tuple of texts, or as entries where SQL gives a label's meaning.
 
     Raises:
-        AICallError: they are no labels, or not distinct and not empty; names the label and its place.
+        AICallError: a label is not a text, is empty, or occurs twice; the error names the label and its place.
     """
     entries = [(label.strip(), meaning) for label, meaning in _read(value, name)]
     labels = tuple(label for label, _ in entries)
@@ -32,7 +31,7 @@ def read_names(value: Literal, name: str) -> tuple[str, ...]:
     """Return a list of distinct texts.
 
     Raises:
-        AICallError: it is none.
+        AICallError: the value is not such a list.
     """
     texts = value if isinstance(value, tuple) else ()
     names = tuple(text.strip() for text in texts if isinstance(text, str))
@@ -43,10 +42,10 @@ def read_names(value: Literal, name: str) -> tuple[str, ...]:
 
 
 def read_meanings(value: Literal, name: str) -> Entries:
-    """Return what each of some values means, given as entries, as a list of pairs, or as a text with these as JSON.
+    """Return the meanings of values, given as entries, as a list of pairs, or as a text with either as JSON.
 
     Raises:
-        AICallError: it is none of these, or a meaning is no text.
+        AICallError: the value has another form, or a meaning is not a text.
     """
     if isinstance(value, str):
         value = read_json(value)
@@ -54,18 +53,18 @@ def read_meanings(value: Literal, name: str) -> Entries:
     found = tuple((str(pair[0]), pair[1]) for pair in pairs if isinstance(pair, tuple) and len(pair) == 2)
     told = all(isinstance(meaning, str) and meaning.strip() for _, meaning in found)
     if not found or len(found) < len(pairs) or not told:
-        raise AICallError(f"{name} must say in texts what values mean, such as {{0: 'useless', 10: 'perfect'}}")
+        raise AICallError(f"{name} must give each value a meaning as text, such as {{0: 'useless', 10: 'perfect'}}")
     _check_distinct([key for key, _ in found], name)
     return Entries(found)
 
 
 def described(meanings: Mapping[str, str]) -> str:
-    """Return a line for each value, with what it means."""
+    """Return a line for each value with its meaning."""
     return "\n".join(f"- {value}: {meaning}" for value, meaning in meanings.items())
 
 
 def read_json(text: str) -> Literal:
-    """Return the JSON value of a text as SQL has it; None for a text that is no JSON."""
+    """Return the JSON value of a text as an SQL constant; None for a text that is not JSON."""
     try:
         return _literal(well_formed_value(json.loads(text)))
     except (ValueError, RecursionError):
@@ -73,7 +72,7 @@ def read_json(text: str) -> Literal:
 
 
 def as_json(value: Literal) -> Any:
-    """Return a constant as JSON has it."""
+    """Return a constant as a JSON value."""
     if isinstance(value, Entries):
         return {key: as_json(one) for key, one in value.items}
     return [as_json(one) for one in value] if isinstance(value, tuple) else value
@@ -96,14 +95,14 @@ def _read(value: Literal, name: str) -> Sequence[tuple[str, str | None]]:
 
 
 def _described(label: str, meaning: Literal, name: str, place: int) -> tuple[str, str | None]:
-    """Return a label with what it means, which is a text or entries with a description."""
+    """Return a label with its meaning, which is a text, or entries with a description."""
     if isinstance(meaning, Entries):
         return _label(Entries((("label", label), *meaning.items)), name, place)
     return label, _meaning(meaning, label, name, place)
 
 
 def _label(item: Literal, name: str, place: int) -> tuple[str, str | None]:
-    """Return one label of a list, and what it means."""
+    """Return one label of a list with its meaning."""
     if isinstance(item, str | int | float) and not isinstance(item, bool):
         return str(item), None
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
@@ -114,7 +113,7 @@ def _label(item: Literal, name: str, place: int) -> tuple[str, str | None]:
         raise _unreadable(name, f"; label {place} is {_shown(item)}")
     where = f"label {place}, {label!r}"
     if unknown := [key for key in given if key not in _OF_LABEL]:
-        raise AICallError(f"{name}: {where}, has {unknown[0]!r}; {', '.join(_OF_LABEL)} are known")
+        raise AICallError(f"{name}: {where}, has {unknown[0]!r}; the keys are {', '.join(_OF_LABEL)}")
     meaning, texts = _meaning(given.get("description"), label, name, place), given.get("examples")
     if texts is None:
         return label, meaning
@@ -129,7 +128,7 @@ def _meaning(value: Literal, label: str, name: str, place: int) -> str | None:
 
 
 def _check_distinct(values: Sequence[str], name: str) -> None:
-    """Check that no value is empty and no two are equal. Places in the error count from 1."""
+    """Check that no value is empty and no two values are equal. Numbers in the error count from 1."""
     first: dict[str, int] = {}
     for place, value in enumerate(values, 1):
         if not value:
@@ -145,6 +144,6 @@ def _shown(value: Literal) -> str:
 
 def _unreadable(name: str, found: str = "") -> AICallError:
     return AICallError(
-        f"{name} must be a list of texts such as ['a', 'b'], or say what each label means: {{'a': '…', 'b': '…'}}"
+        f"{name} must be a list of texts such as ['a', 'b'], or give the meaning of each label: {{'a': '…', 'b': '…'}}"
         f"{found}"
     )

@@ -1,4 +1,4 @@
-"""Texts as `normalize => '…'` compares them: rows whose values agree then share one call."""
+"""Texts in the form in which `normalize => '…'` compares them; rows whose values then agree share one call."""
 
 import re
 import unicodedata
@@ -7,16 +7,16 @@ from collections.abc import Set as AbstractSet
 from flightllm.errors import AICallError
 
 NORMALIZATIONS = ("case", "space", "punctuation")
-"""Words that `normalize` takes."""
+"""The words that `normalize` accepts."""
 _PUNCTUATION = re.compile(r"(?:[^\w\s]|_)(?!\d)")
-"""What may be punctuation. Directly before a digit it stays, since 3.5 is not 35, nor -1 the same as 1."""
+"""Candidates for punctuation. A mark directly before a digit stays, because 3.5 is not 35, and -1 is not 1."""
 
 
 def normalised(value: str, how: AbstractSet[str]) -> str:
-    """Return `value` without what `how` says not to count.
+    """Return `value` without the differences that `how` ignores.
 
-    `case`: case-folded as Unicode has it. `punctuation`: without characters of Unicode's categories P, other than
-    directly before a digit. `space`: any white space as one blank, none at the ends.
+    `case` applies Unicode's case folding. `punctuation` removes characters of Unicode's categories P, except directly
+    before a digit. `space` turns white space into single blanks and removes it at both ends.
     """
     if "case" in how:
         value = value.casefold()
@@ -26,7 +26,7 @@ def normalised(value: str, how: AbstractSet[str]) -> str:
 
 
 def normalised_tuple(values: tuple[str | None, ...], how: AbstractSet[str]) -> tuple[str | None, ...]:
-    """Return `values` each `normalised`, and NULL as it is."""
+    """Return `values` with each value `normalised`; NULL stays NULL."""
     return tuple(None if value is None else normalised(value, how) for value in values) if how else values
 
 
@@ -34,7 +34,7 @@ def read_normalize(text: str) -> frozenset[str]:
     """Read the words of `normalize => 'case,space'`.
 
     Raises:
-        AICallError: there is none, or an unknown one.
+        AICallError: the text has no word, or an unknown word.
     """
     words = frozenset(word.strip().lower() for word in text.split(","))
     if not words <= set(NORMALIZATIONS):
@@ -46,5 +46,5 @@ def read_normalize(text: str) -> frozenset[str]:
 
 
 def _kept(match: re.Match[str]) -> str:
-    """Return nothing for punctuation, and any other symbol as it is."""
+    """Return an empty text for punctuation, and other symbols unchanged."""
     return "" if unicodedata.category(match[0]).startswith("P") else match[0]

@@ -1,4 +1,4 @@
-"""Answers in words as numbers, for aggregates such as `avg`, which take numbers alone."""
+"""Answers in words as numbers, for aggregates such as `avg`, which take only numbers."""
 
 import math
 import re
@@ -13,16 +13,16 @@ from flightllm.functions.call import AICall, name_stub
 
 _NUMBER = re.compile(r"(?<![^\W_])(?:(?<!\w)[-+\u2212])?[0-9]++(?:[.,][0-9]++)*+(?:[eE][-+]?[0-9]++)?+")
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?|[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+")
-"""A number with a mark at each thousand; a single point is a decimal one."""
+"""A number with a mark at each thousand; a single point is a decimal point."""
 _GROUPED_BY_POINTS = re.compile(r"[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}")
 _PLAIN = re.compile(r"[0-9]+(?:[.,][0-9]+)?")
 
 
 def read_number(text: str) -> float:
-    """Return the one number in a text: 4 of `Rating: 4.`, 4.5 of `4,5`, 1234.5 of `$1,234.5`.
+    """Return the only number in a text: 4 of `Rating: 4.`, 4.5 of `4,5`, 1234.5 of `$1,234.5`.
 
     Raises:
-        ValueError: there is none or more than one, as in `4/5` and `4½`, or it is too large.
+        ValueError: the text has no number or several, as in `4/5` and `4½`, or the number is too large.
     """
     found = _NUMBER.findall(text)
     others = any(not character.isascii() and category(character) in {"Nd", "No"} for character in text)
@@ -33,7 +33,7 @@ def read_number(text: str) -> float:
 
 
 def with_number(call: AICall, *, whole: bool = False) -> AICall:
-    """Return a call of the same prompts whose answers, texts, are numbers: double, or bigint where they are `whole`."""
+    """Return a call of the same prompts whose text answers become numbers: double, or bigint if `whole`."""
     parse = _whole(call.parse) if whole else _double(call.parse)
     return name_stub(replace(call, output=pa.int64() if whole else pa.float64(), parse=parse, numeric=True))
 
@@ -53,7 +53,7 @@ def _whole(parse: Callable[[str], Any]) -> Callable[[str], int]:
 
 
 def _value(written: str) -> float:
-    """Return the value of a number as people write it, NaN where it is none: `1,234.5`, `1.234,5`, `4,5`, `1e3`."""
+    """Return the value of a number as people write it, NaN for other texts: `1,234.5`, `1.234,5`, `4,5`, `1e3`."""
     sign = -1.0 if written[0] in "-\u2212" else 1.0
     digits, exponent, power = written.lstrip("-+\u2212").lower().partition("e")
     if _GROUPED.fullmatch(digits):

@@ -1,4 +1,4 @@
-"""A schema as SQL can write it without JSON: names of fields, each with the question that its value answers."""
+"""A schema without JSON, as SQL can write it: names of fields, each with the question that its value answers."""
 
 import json
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from flightllm.functions.labels import as_json
 from flightllm.functions.schema import NAMED_FIELD
 
 _WRAPPED = ({"schema"}, {"type", "schema"})
-"""The keys of an object that holds a JSON Schema, as Snowflake and OpenAI take it."""
+"""The keys of an object that wraps a JSON Schema, as Snowflake and OpenAI write it."""
 
 
 def schema_text(value: Literal) -> str | None:
-    """Return the JSON Schema that entries mean, as text; None where they mean none.
+    """Return the JSON Schema that entries describe, as text; None for other entries.
 
-    `{'city': 'Where is it?'}` and `[['city', 'Where is it?']]` are an object with a short text or null for each
-    question. `{'schema': {…}}` and entries with `properties` are a JSON Schema themselves.
+    `{'city': 'Where is it?'}` and `[['city', 'Where is it?']]` describe an object with a short text or null for each
+    question. `{'schema': {…}}`, and entries with `properties`, are a JSON Schema themselves.
     """
     if isinstance(value, Entries):
         given = dict(value.items)

@@ -1,4 +1,4 @@
-"""The functions that need no answers of a model, for contexts of DataFusion."""
+"""Registration of functions that need no model with DataFusion."""
 
 from collections.abc import Callable
 from functools import cache
@@ -13,7 +13,7 @@ from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 
 
 def register_scalars(context: SessionContext, functions: FunctionRegistry, engine: Callable[[], Engine]) -> None:
-    """Register the ordinary functions of a registry; each is bound to the engine when it is first called."""
+    """Register the ordinary functions of a registry; each is bound to the engine at its first call."""
     for scalar in functions.scalars():
         values = _bound_late(scalar, engine)
         context.register_udf(udf(values, list(scalar.arguments), scalar.output, "immutable", scalar.name))

@@ -1,4 +1,4 @@
-"""All functions of a server: the shipped ones and those in folders that config names, one file each."""
+"""All functions of a server: the shipped functions and those in configured folders, one file each."""
 
 import hashlib
 import importlib.util
@@ -15,25 +15,26 @@ from flightllm.functions.base import AIFunction, ScalarFunction
 
 
 class FunctionRegistry:
-    """Functions by lower-case name and alias. Immutable; safe to share between threads."""
+    """Functions by lower-case name and alias. Immutable; threads can share it."""
 
     def __init__(
         self, functions: Mapping[str, AIFunction | ScalarFunction], own_names: frozenset[str] = frozenset()
     ) -> None:
         self.own_names = own_names
-        """Names and aliases of the functions in the folders that config names."""
+        """Names and aliases of the functions in the configured folders."""
         self._by_name = dict(functions)
         self._mention = re.compile("|".join(["ai_", *map(re.escape, functions)]), re.IGNORECASE)
 
     @classmethod
     def load(cls, folders: Sequence[Path] = ()) -> "FunctionRegistry":
-        """Read the shipped functions, then every `*.py` of the folders that does not begin with `_`.
+        """Read the shipped functions, then each `*.py` of the folders whose name does not begin with `_`.
 
-        A function of the folders stands in place of a shipped `json_…` one of its name.
+        A function of the folders replaces a shipped `json_…` function with the same name.
 
         Raises:
             ConfigError: a folder is missing, a file cannot be imported or declares no `FUNCTION`, or a name is taken;
-                names the file.
+            the
+                error names the file.
         """
         found: dict[str, AIFunction | ScalarFunction] = {}
         origin: dict[str, Path] = {}
@@ -42,7 +43,7 @@ class FunctionRegistry:
             function = _read(path)
             for name in function.names:
                 if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                    raise ConfigError(f"{path}: {name!r} is no function name: lower-case letters, digits and _")
+                    raise ConfigError(f"{path}: {name!r} is not a function name: use lower-case letters, digits and _")
                 taken = origin.get(name)
                 if taken is not None and not (taken.parent == shipped and _gives_way(found[name])):
                     raise ConfigError(f"{path}: function {name} is already defined in {taken}")
@@ -51,12 +52,12 @@ class FunctionRegistry:
         return cls(found, frozenset(name for name, path in origin.items() if path.parent != shipped))
 
     def get(self, name: str) -> AIFunction | None:
-        """Return the AI function of this name or alias, in any case; None if there is none."""
+        """Return the AI function of this name or alias, in any case; None if there is no such function."""
         function = self._by_name.get(name.lower())
         return function if isinstance(function, AIFunction) else None
 
     def lifted(self, name: str) -> tuple[ScalarFunction, AIFunction] | None:
-        """Return the ordinary function of this name that takes an AI function's answers, and that one; None else."""
+        """Return the ordinary function of this name that takes an AI function's answers, with that AI function."""
         function = self._by_name.get(name.lower())
         through = self.get(function.through or "") if isinstance(function, ScalarFunction) else None
         return None if through is None or not isinstance(function, ScalarFunction) else (function, through)
@@ -66,7 +67,7 @@ class FunctionRegistry:
         return name.lower() in self._by_name
 
     def may_be_in(self, sql: str) -> bool:
-        """Tell quickly whether any function's name could occur in the text; false means surely none."""
+        """Tell quickly whether a function's name can occur in the text; if false, the text calls no function."""
         return self._mention.search(sql) is not None
 
     def scalars(self) -> tuple[ScalarFunction, ...]:
@@ -74,7 +75,7 @@ class FunctionRegistry:
         return tuple(function for function in self if isinstance(function, ScalarFunction))
 
     def ai_functions(self) -> tuple[AIFunction, ...]:
-        """Return the AI functions."""
+        """Return all AI functions."""
         return tuple(function for function in self if isinstance(function, AIFunction))
 
     def suggest(self, name: str) -> list[str]:
@@ -86,13 +87,13 @@ class FunctionRegistry:
 
 
 def _gives_way(function: AIFunction | ScalarFunction) -> bool:
-    """Tell whether a folder's own function can stand in place of a shipped one."""
+    """Tell whether a function in a configured folder can replace this shipped function."""
     return isinstance(function, ScalarFunction) and function.name.startswith("json_")
 
 
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise ConfigError(f"functions.folders: {folder} is no folder")
+        raise ConfigError(f"functions.folders: {folder} is not a folder")
     return sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
 
 
@@ -109,10 +110,10 @@ def _import(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path}: cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses and pickling look their module up there
+    sys.modules[spec.name] = module  # dataclasses and pickle look up modules there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the file is the user's: whatever it raises is its error
+    except Exception as error:  # the user's file can raise anything
         del sys.modules[spec.name]
         raise ConfigError(f"{path}: {type(error).__name__}: {error}") from error
     return module

@@ -1,4 +1,4 @@
-"""Names that a literal in an AI call cannot be a field under: options of other engines, which would join the prompt."""
+"""Options of other engines; a literal with such a name is refused as a field, because it would join the prompt."""
 
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -25,8 +25,11 @@ _ELSEWHERE = {
     " max_concurrency parallelism cache use_cache no_cache cache_ttl stream streaming fail_on_error failonerror"
     " ignore_errors on_failure error_handling rate_limit budget priority",
 }
-"""By what they are about; in the spellings of OpenAI, vLLM, llama.cpp, Ollama, Anthropic, Gemini, Snowflake Cortex,
-Databricks, BigQuery and DuckDB's extensions. One table for all functions: a new option of ours leaves it by itself."""
+"""By topic, in the spellings of OpenAI, vLLM, llama.cpp, Ollama, Anthropic, Gemini, Snowflake Cortex, Databricks,
+BigQuery and DuckDB's extensions.
+
+All functions share this table; an option of ours with such a name is found first, so it works.
+"""
 RESERVED_NAMES = frozenset(name for names in _ELSEWHERE.values() for name in names.split())
 _MEANT = {
     "max_length": "max_tokens",
@@ -75,13 +78,13 @@ _MEANT = {
     "enable_thinking": "reasoning",
     "thinking_budget": "reasoning",
 }
-"""What most likely does what is meant."""
+"""The option of ours that most likely does the same."""
 _CLOSE = 0.75
 _COMPARED = 200
 
 
 def meant_option(name: str, known: Collection[str]) -> str | None:
-    """Return the known option that an unknown name most likely means, None where no option is like it."""
+    """Return the known option that an unknown name most likely means; None where no option is similar."""
     folded = _folded(name)
     for option in known:
         if _folded(option) == folded:
@@ -93,7 +96,7 @@ def meant_option(name: str, known: Collection[str]) -> str | None:
 
 
 def is_option(name: str, known: Collection[str]) -> bool:
-    """Tell whether a literal under this name is meant as an option, ours misspelt or one of another engine."""
+    """Tell whether a literal with this name is probably an option: a misspelt one of ours, or one of another engine."""
     folded = _folded(name)
     if any(_folded(reserved) == folded for reserved in RESERVED_NAMES):
         return True

@@ -1,4 +1,4 @@
-"""JSON Schema as an Arrow type: how structured answers become columns."""
+"""JSON Schema as Arrow types: how structured answers become columns."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ from flightllm.functions.call import Room
 from flightllm.llm.bounded_schema import MOST_TEXT, bounded
 
 NAMED_FIELD = {"type": ["string", "null"], "maxLength": 200}
-"""A field of which only the name was given: a short text, or null where the input does not say."""
+"""A field with only a name: a short text, or null where the input does not have it."""
 _SCALARS = {
     "string": pa.string(),
     "integer": pa.int64(),
@@ -29,38 +29,38 @@ _SCALARS = {
 }
 _MAX_DEPTH = 32
 _TEXT_TOKENS = 320
-"""Room for a text: about as many as `MOST_TEXT` characters take in most languages."""
+"""Room for a text: about the tokens of `MOST_TEXT` characters in most languages."""
 _MOST_PARTS = 1_000
-"""Parts of a schema once every `$ref` is replaced: a text of 2 KB may stand for billions of them."""
+"""Parts of a schema with every `$ref` replaced: a text of 2 KB can expand to billions of parts."""
 _NAMES = {"properties", "$defs", "definitions", "dependentSchemas"}
-"""Keywords whose own keys are names."""
+"""Keywords whose own keys are names, not keywords."""
 _DECIDING = {"type", "$ref", "enum", "const", "anyOf", "oneOf"}
-"""Keywords that say what a value is."""
+"""Keywords that determine the type of a value."""
 _REFUSED = {"$id", "$dynamicRef", "patternProperties", "unevaluatedProperties", "unevaluatedItems"}
-"""Keywords that no column is made of, and that hide parts from their count or check some many times."""
+"""Keywords that have no column type, hide parts from the count, or make validation check some parts many times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A structured answer: its schema as canonical text, its Arrow type, its parser and a bound on its tokens."""
+    """A structured answer: its schema as canonical text, its Arrow type, its parser and a limit on its tokens."""
 
     text: str
     type: pa.DataType
     parse: Callable[[str], Any]
     max_tokens: int
     room: Room
-    """A bound that leaves texts as long as they can be."""
+    """A limit that fits texts of the greatest length."""
 
 
 def read_schema(schema: str | Sequence[str]) -> Shape:
     """Read a JSON Schema text, or a list of names for an object of nullable texts.
 
-    Objects become structs, arrays lists, integers int64, numbers double; enums take the type of their values, and
-    `$ref` to `#/$defs/…` and unions with null are followed. Objects take no properties beside the listed ones. Patterns
-    are RE2's, which takes time that grows with the answer alone.
+    Objects become structs, arrays lists, integers int64, numbers double. Enums take the type of their values. `$ref` to
+    `#/$defs/…` and unions with null are supported. Objects allow no properties except those listed. Patterns have RE2's
+    syntax, whose matching time is linear in the answer's length.
 
     Raises:
-        AICallError: the text is no JSON Schema, or a part of it has no Arrow type; says which.
+        AICallError: the text is not a JSON Schema, or a part of it has no Arrow type; the error names the part.
     """
     document = _named(schema) if not isinstance(schema, str) else _document(schema)
     reader = _Reader(document)
@@ -68,7 +68,7 @@ def read_schema(schema: str | Sequence[str]) -> Shape:
     type_ = reader.arrow_type(document, "$", 0)
     closed = reader.close(document)
     text = json.dumps(closed, ensure_ascii=False, separators=(",", ":"))
-    validator = _Validator(closed, registry=Registry())  # an empty registry: nothing is ever fetched
+    validator = _Validator(closed, registry=Registry())  # an empty registry, so that no schema is ever fetched
     max_tokens = min(2048, 64 + 64 * _leaves(type_))
     shorter = _Validator(json.loads(bounded(text, MOST_TEXT - 1)), registry=Registry())
     room = Room(64 + _TEXT_TOKENS * _leaves(type_, texts=True) + 64 * _leaves(type_))
@@ -97,23 +97,23 @@ def _document(text: str) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(document)
     except (SchemaError, RecursionError) as error:
-        raise AICallError(f"the schema is no JSON Schema: {str(error).splitlines()[0]}") from error
+        raise AICallError(f"the schema is not a JSON Schema: {str(error).splitlines()[0]}") from error
     return document
 
 
 class _Reader:
-    """Walks a schema with its `$defs`."""
+    """Reads the types of a schema and its `$defs`."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
         self._sizes: dict[str, int | None] = {}
-        """Of what references refer to; None while it is counted."""
+        """Sizes of the parts that references refer to; None while a part is being counted."""
 
     def check_size(self) -> None:
-        """Raise `AICallError` where the schema is endless or too long once every `$ref` is replaced."""
+        """Raise `AICallError` where the schema is endless or too large with every `$ref` replaced."""
         size = self._size({key: part for key, part in self._document.items() if key != "$id"})
         if size > _MOST_PARTS:
-            raise AICallError(f"the schema has {size:,} parts with those it refers to; {_MOST_PARTS:,} are the most")
+            raise AICallError(f"the schema has {size:,} parts with every $ref replaced; the limit is {_MOST_PARTS:,}")
 
     def _size(self, part: Any, *, names: bool = False) -> int:
         if isinstance(part, list):
@@ -123,9 +123,7 @@ class _Reader:
         if names:
             return sum(map(self._size, part.values()))
         if refused := _REFUSED & part.keys():
-            raise AICallError(
-                f"the schema has {min(refused)!r}, which is not followed here: name properties one by one"
-            )
+            raise AICallError(f"the schema has {min(refused)!r}, which is not supported: name properties one by one")
         _check_pattern(part.get("pattern"))
         size = 1 + sum(self._size(value, names=key in _NAMES) for key, value in part.items())
         return size + self._referred(part["$ref"]) if isinstance(part.get("$ref"), str) else size
@@ -139,7 +137,7 @@ class _Reader:
         return size
 
     def arrow_type(self, schema: Any, path: str, depth: int) -> pa.DataType:
-        """Return the Arrow type of one part; `path` is for messages."""
+        """Return the Arrow type of one part; `path` is its place for error messages."""
         if depth > _MAX_DEPTH:
             raise AICallError(f"the schema at {path} is nested too deeply or refers to itself")
         if not isinstance(schema, dict):
@@ -161,9 +159,10 @@ class _Reader:
                 raise AICallError(f"the schema at {path} needs {'items' if name == 'array' else 'a known type'}")
 
     def close(self, schema: Any) -> Any:
-        """Return the schema with each object closed, at any depth: no other properties. Checks every `$ref`.
+        """Return the schema with each object closed at any depth: it allows no other properties. Checks every `$ref`.
 
-        `{"properties": …}` without a type lets any text or number pass in JSON Schema; here it gets `"type": "object"`.
+        In JSON Schema, `{"properties": …}` without a type also allows texts and numbers; here it gets `"type":
+        "object"`.
         """
         if isinstance(schema, list):
             return [self.close(part) for part in schema]
@@ -174,7 +173,7 @@ class _Reader:
         closed: dict[str, Any] = {}
         for key, value in schema.items():
             if key in {"properties", "$defs"} and isinstance(value, dict):
-                closed[key] = {name: self.close(part) for name, part in value.items()}  # names here, no keywords
+                closed[key] = {name: self.close(part) for name, part in value.items()}  # keys are names here
             else:
                 closed[key] = value if key in {"enum", "const", "default", "examples"} else self.close(value)
         if "properties" not in schema:
@@ -185,7 +184,7 @@ class _Reader:
     def _struct(self, schema: Mapping[str, Any], path: str, depth: int) -> pa.DataType:
         properties = schema.get("properties")
         if not properties:
-            raise AICallError(f"the object at {path} needs properties: a struct has named fields")
+            raise AICallError(f"the object at {path} needs properties: a struct column has named fields")
         return pa.struct(
             [(name, self.arrow_type(part, f"{path}.{name}", depth + 1)) for name, part in properties.items()]
         )
@@ -193,7 +192,7 @@ class _Reader:
     def _only(self, union: Sequence[Any], path: str, depth: int) -> pa.DataType:
         types = {self.arrow_type(part, path, depth + 1) for part in union} - {pa.null()}
         if len(types) != 1:
-            raise AICallError(f"the schema at {path} is a union of several types: a column has one")
+            raise AICallError(f"the schema at {path} is a union of several types: a column has only one type")
         return types.pop()
 
     def _resolve(self, reference: Any, path: str) -> Any:
@@ -226,7 +225,7 @@ def _type_of_values(values: Sequence[Any], path: str) -> pa.DataType:
 
 
 def _leaves(type_: pa.DataType, *, texts: bool = False) -> int:
-    """Count scalar fields, or only texts; a list counts four times its item."""
+    """Count scalar fields, or only texts; a list counts as four of its items."""
     if pa.types.is_struct(type_):
         return sum(_leaves(field.type, texts=texts) for field in type_)
     if pa.types.is_list(type_):
@@ -235,7 +234,7 @@ def _leaves(type_: pa.DataType, *, texts: bool = False) -> int:
 
 
 def _lengths(value: Any) -> set[int]:
-    """Return how many characters the texts in a value have."""
+    """Return the lengths in characters of all texts in a value."""
     if isinstance(value, dict | list):
         return set().union(*map(_lengths, value.values() if isinstance(value, dict) else value))
     return {len(value)} if isinstance(value, str) else set()
@@ -252,7 +251,7 @@ def _read(text: str, validator: Draft202012Validator) -> Any:
 
 
 def _matches(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    """Check a text by RE2: Python may take years for a pattern of ten characters."""
+    """Check a text by RE2, because Python can take years for a pattern of ten characters."""
     if validator.is_type(value, "string") and not _found(pattern, value):
         yield ValidationError(f"the pattern {pattern!r} does not fit {value!r}")
 
@@ -269,12 +268,12 @@ def _check_pattern(pattern: Any) -> None:
         _found(pattern if isinstance(pattern, str) else "", "")
     except pa.ArrowInvalid as error:
         raise AICallError(
-            f"the schema's pattern {pattern!r} looks around, repeats too often or is wrong: {error}"
+            f"the schema's pattern {pattern!r} has look-around, repeats too often or is malformed: {error}"
         ) from error
 
 
 def _unfenced(text: str) -> str:
-    """Drop the code fence that unconstrained models like to put around JSON."""
+    """Remove the code fence that unconstrained models often put around JSON."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```"):
         return stripped.removeprefix("```").removeprefix("json").removesuffix("```")
@@ -286,7 +285,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _convert(value: Any, type_: pa.DataType) -> Any:
-    """Make a validated JSON value one that Arrow takes: `3.0` is an integer in JSON Schema."""
+    """Turn a validated JSON value into one that Arrow accepts: `3.0` is an integer in JSON Schema."""
     if value is None:
         return None
     if pa.types.is_struct(type_):

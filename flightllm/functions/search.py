@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 VECTOR_BYTES = "__vector_bytes"
-"""The SQL function that `vector_bytes` is."""
+"""The name of `vector_bytes` as an SQL function."""
 
 
 class Searched(Protocol):
@@ -20,31 +20,31 @@ class Searched(Protocol):
 
     @property
     def rows(self) -> pa.Table:
-        """Return the rows that can be found."""
+        """Return the rows of the index."""
 
     @property
     def generation(self) -> str:
-        """Return what tells it from the index of the same name before and after."""
+        """Return an id that differs between versions of the index with this name."""
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """Return the name of the index."""
 
     @property
     def of_vectors(self) -> bool:
-        """Tell whether it is searched for vectors, not texts."""
+        """Tell whether its queries are vectors, not texts."""
 
     def check(self, condition: str, mode: str) -> None:
-        """Check that it can be searched so; raises `SqlError`."""
+        """Check that the index supports the condition and the mode; raise `SqlError` where it does not."""
 
 
 def search_answer(index: Searched, count: int, mode: str, condition: str, returning: str = "") -> Answer:
-    """Answer with up to `count` rows of an index for which `condition` is true.
+    """Answer with up to `count` rows of an index that fulfil `condition`.
 
-    They are structs with a `score`, or the values of the one column that `returning` names.
+    The rows are structs with a `score`, or the values of the one column that `returning` names.
 
     Raises:
-        AICallError: the index has no such column.
+        AICallError: the index does not have the column `returning`.
     """
     from flightllm.vector.engine import Search, found_type
 
@@ -58,7 +58,7 @@ def search_answer(index: Searched, count: int, mode: str, condition: str, return
 
 
 def vector_bytes(vectors: pa.Array) -> pa.Array:
-    """Return lists of numbers as their bytes, those of NULL being those of NaN; NULL where there is no list."""
+    """Return lists of numbers as their bytes, with NaN in place of NULL numbers; NULL where there is no list."""
     numbers = vectors.values.to_numpy(zero_copy_only=False).astype("<f4", copy=False)
     ends = vectors.offsets.to_numpy() * numbers.itemsize
     there = pa.array(vectors.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]

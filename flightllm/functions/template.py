@@ -1,4 +1,4 @@
-"""Prompts as users write them: `{name}` refers to a field, `{{` and `}}` are braces."""
+"""Prompts in the form that users write: `{name}` refers to a field, `{{` and `}}` are literal braces."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,26 +9,27 @@ from flightllm.errors import AICallError
 _REFERENCE, _NAME = re.compile(r"\{\{|\}\}|\{([\s\w$.-]++)\}"), re.compile(r"[\w$. -]+")
 
 _COMPARED = 200
-"""Characters of a name that are compared with others, which takes the square of them."""
+"""Characters of a name that are compared with others, because the time grows with their square."""
 
 _MISSPELT, _ALIKE = 0.7, 0.6
-"""How alike a name in braces and a field's are, of 1, to be taken for that field misspelt; to be told as a hint."""
+"""Similarity, from 0 to 1, at which a name in braces counts as a misspelt field; and at which the error hints at it."""
 
 
 def reference(name: str) -> str:
-    """Return how an instruction refers to a field whose value follows below it."""
+    """Return an instruction's reference to a field whose value follows below the instruction."""
     return f"`{name}`"
 
 
 def resolve_template(template: str, fields: Sequence[str]) -> str:
     """Replace `{name}` by a reference to the field of that name, never by its value, so that all rows share the text.
 
-    `{0}`, `{1}` … refer by position, from 0. Names match exactly, else without regard to case. Names of no field mean,
-    in the order in which they come, the fields that no name means: `{movie}` is `m.title` where that is the only one.
-    Braces around anything that is no name, as in JSON, stay; so does `}}` in a prompt that has no `{{`.
+    `{0}`, `{1}` … refer to fields by position, from 0. Names match exactly, or else without regard to case. Names that
+    match no field take the fields that no name refers to, in order: `{movie}` is `m.title` if that is the only field.
+    Braces around anything except a name, such as JSON, stay; so does `}}` in a prompt without `{{`.
 
     Raises:
-        AICallError: no field has that name, and there are too few others, or it is one's misspelt; lists the fields.
+        AICallError: a name matches no field, and it is a misspelt field or too few fields are left; the error lists the
+            fields.
     """
     escapes = "{{" in template
     known = _known(template, fields)
@@ -42,7 +43,7 @@ def resolve_template(template: str, fields: Sequence[str]) -> str:
 
 
 def _known(template: str, fields: Sequence[str]) -> Mapping[str, str]:
-    """Return the field of each name in a template, by the exact name or by that in lower case."""
+    """Return the field of each name in a template, by the exact name or the name in lower case."""
     known = {str(index): name for index, name in enumerate(fields)}
     known |= {name.lower(): name for name in reversed(fields)}
     known |= {name: name for name in fields}
@@ -61,13 +62,13 @@ def _known(template: str, fields: Sequence[str]) -> Mapping[str, str]:
 
 
 def _name(match: re.Match[str]) -> str | None:
-    """Return the name in braces; None where these are doubled, or around something else."""
+    """Return the name in braces; None for doubled braces, and for braces around anything else."""
     name = "" if match[1] is None else match[1].strip()
     return name if _NAME.fullmatch(name) else None
 
 
 def _may_mean(name: str, field: str, fields: Sequence[str]) -> bool:
-    """Tell whether a name that is no field's can mean one by its place: it is no number, and no other's misspelt."""
+    """Tell whether an unknown name can take a field by position: it is not a number, and not another field misspelt."""
     if name.isdecimal():
         return False
     compared = name[:_COMPARED]
@@ -76,7 +77,7 @@ def _may_mean(name: str, field: str, fields: Sequence[str]) -> bool:
 
 
 def referred_fields(template: object) -> frozenset[str]:
-    """Return the names in braces of a prompt, in lower case; of anything else than a text none."""
+    """Return the names in a prompt's braces, in lower case; an empty set if the prompt is not a text."""
     found = _REFERENCE.finditer(template) if isinstance(template, str) else ()
     return frozenset(match[1].strip().lower() for match in found if match[1] is not None)
 
@@ -86,4 +87,4 @@ def _missing(name: str, fields: Sequence[str]) -> str:
         return f"the prompt names {{{name}}} but the call has no fields; pass it: {name} => expression"
     close = get_close_matches(name[:_COMPARED], fields, n=1, cutoff=_ALIKE)
     hint = f"did you mean {{{close[0]}}}?" if close else f"pass it: {name} => expression"
-    return f"the prompt names {{{name}}}, which is no field of the call (fields: {', '.join(fields)}); {hint}"
+    return f"the prompt names {{{name}}}, which is not a field of the call (fields: {', '.join(fields)}); {hint}"

@@ -1,4 +1,4 @@
-"""KV caches outside an engine: coded as bitstreams, kept in a store, streamed to whichever engine needs them.
+"""KV caches outside an engine: coded as bitstreams, kept in a store, streamed to the engines that need them.
 
 Imports: common, config, errors, log, model, storage.
 """

@@ -1,4 +1,4 @@
-"""Threads that do work which may hang, and that nobody waits for longer than they want to."""
+"""Background threads for work that can hang; callers choose how long they wait."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Work = Callable[[], None]
 
 
 class Background:
-    """Runs functions, in order, on threads that end with the process. Functions see to their own errors.
+    """Daemon threads that run functions in order. Functions must handle their own errors.
 
-    A pool of the standard library would keep the process from ending while one of its threads hangs.
+    A thread pool of the standard library would keep the process alive while one of its threads hangs.
     """
 
     def __init__(self, name: str, threads: int = 1) -> None:
@@ -24,7 +24,7 @@ class Background:
             threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, work: Work) -> bool:
-        """Have a function run; return whether it will be: not after `close`."""
+        """Queue a function; return whether it will run, which is False after `close`."""
         with self._changed:
             if self._closed:
                 return False
@@ -33,12 +33,12 @@ class Background:
             return True
 
     def wait(self, seconds: float) -> bool:
-        """Wait until everything was run, so long at most; return whether it was."""
+        """Wait at most `seconds` until all functions have run; return whether they have."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._running, seconds)
 
     def close(self) -> None:
-        """End the threads, each after what it is doing; what waits is not run. Idempotent."""
+        """End each thread after its current function; queued functions do not run. Idempotent."""
         with self._changed:
             self._closed = True
             self._waiting.clear()

@@ -1,4 +1,4 @@
-"""Cut a prompt into chunks whose keys and values are kept, and name each by all the tokens up to its end."""
+"""Cut a prompt into chunks whose keys and values are kept, and key each chunk by all tokens up to its end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from typing import Final
 import numpy as np
 
 CHUNK_TOKENS: Final = 1_500
-"""The most tokens of a chunk, where nobody says otherwise (CacheGen, section 5.3)."""
+"""The default for the most tokens of a chunk (CacheGen, section 5.3)."""
 _LEAST_TOKENS: Final = 64
-"""The fewest, and what others but full ones of `chunk_tokens` are multiples of."""
+"""The fewest tokens of a chunk. All sizes except `chunk_tokens` are multiples of this number."""
 _FIRST_TOKENS, _FULL_TOKENS = 256, 128
-"""The first full chunk of a prompt, and the fewest tokens of the next ones: small chunks are slow to decode."""
+"""The tokens of a prompt's first full chunk, and the fewest tokens of later ones: small chunks decode slowly."""
 _GROWTH: Final = 4
-"""A full chunk has this part of the tokens before it."""
+"""A full chunk has as many tokens as precede it, divided by this number."""
 
 _KEY_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The tokens `start` to `stop` of a prompt; `key` stands for the model, all tokens up to `stop`, and `start`."""
+    """The tokens `start` to `stop` of a prompt; `key` identifies the model, all tokens up to `stop`, and `start`."""
 
     key: str
     start: int
@@ -29,22 +29,27 @@ class Chunk:
 
     @property
     def tokens(self) -> int:
-        """Return how many tokens it has."""
+        """Return the number of tokens in the chunk."""
         return self.stop - self.start
 
 
 def prefix_chunks(
     tokens: Sequence[int], revision: str, chunk_tokens: int = CHUNK_TOKENS, salt: str = ""
 ) -> list[Chunk]:
-    """Return the chunks that starts of a prompt may be kept as, by where they end.
+    """Return the chunks that can hold the starts of a prompt, sorted by their ends.
 
-    Full chunks follow one another and grow with their place to `chunk_tokens`: a long prompt has few, and prompts that
-    part after 512 tokens lose a fifth at most of what they have in common. Where a start ends within one, partial
-    chunks cover what is there of it, but for 63 tokens at most: they lie as the ranges of a Fenwick tree do, so that
-    within each full chunk every 64 tokens one ends, and a few of them cover any part.
+    Full chunks follow each other and grow with their position up to `chunk_tokens`, so a long prompt has few chunks.
+    Prompts that differ after 512 tokens lose at most a fifth of their common start.
 
-    `revision` names model, weights and number type: keys of different revisions never meet. Nor do those of different
-    `salt`s, which keep tenants apart.
+    A start can end within a full chunk. Then partial chunks cover this part, except for at most 63 tokens. They are the
+    ranges of a Fenwick tree: in each full chunk a partial chunk ends every 64 tokens, and few of them cover any part. A
+    prompt of 520 tokens has these chunks (`start`-`stop`):
+
+    | full chunk | its partial chunks | |---|---| | 0-256 | 0-64, 0-128, 128-192 | | 256-384 | 256-320 | | 384-512 |
+    384-448 |
+
+    `revision` names model, weights and number type. Different revisions never share keys. Different `salt`s, which
+    separate tenants, do not share keys either.
     """
     numbers = np.asarray(tokens, dtype="<u4")
     before = blake2b(_digest(f"{revision}\n{salt}".encode()))
@@ -64,7 +69,7 @@ def prefix_chunks(
 
 
 def _ranges(start: int, size: int) -> list[tuple[int, int]]:
-    """Return where the partial chunks of a full one begin and end, and the full one's own range, by where they end."""
+    """Return the ranges of a full chunk's partial chunks and of the full chunk itself, sorted by their ends."""
     steps = range(1, -(-size // _LEAST_TOKENS))
     partial = [(start + (step & (step - 1)) * _LEAST_TOKENS, start + step * _LEAST_TOKENS) for step in steps]
     return [*partial, (start, start + size)]

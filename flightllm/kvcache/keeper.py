@@ -1,4 +1,4 @@
-"""Starts of prompts that an engine in this process takes from a store, and puts there."""
+"""Starts of prompts that an engine in this process loads from a store and saves to it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ if TYPE_CHECKING:
     import torch
 
 _SAVED_SECONDS = 60.0
-"""How long a chunk that was loaded, or sent to be saved, is not sent again; the store may have lost it after that."""
+"""How long a loaded or saved chunk is not saved again; later the store can have lost it."""
 _SLOWER, _QUICKER = 0.5, 0.1
-"""Weights of the latest computation in what a token takes: machines have other work too, and late is worse."""
+"""Weights of the latest measurement in the time per token, if it was slower or quicker than expected.
+
+Machines have other work too, and a load that is chosen wrongly too late is worse.
+"""
 _LEAST_TOKENS = 64
-"""Fewer tokens say little of what one takes."""
+"""The fewest tokens that give a useful measurement of the time per token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The start of a prompt: its tokens, the chunks it may be held as, and those it is worth keeping as."""
+    """The start of a prompt: its tokens, the chunks that can hold it, and the chunks that are worth saving."""
 
     tokens: Sequence[int]
     chunks: tuple[Chunk, ...]
@@ -41,15 +44,15 @@ class Start:
 
     @property
     def worth_tokens(self) -> int:
-        """Return how many tokens are saved, once they are computed."""
+        """Return the number of tokens that are saved once they are computed."""
         return self.worth[-1].stop if self.worth else 0
 
 
 class Keeper:
-    """Loads and saves starts of prompts as `options` say; for one engine's thread at a time.
+    """The loads and saves of prompt starts for an engine, by `options`. One thread can use it at a time.
 
-    `revision` names model and number type, `folder` holds the model's profile, `prefill` is what computing takes, as
-    far as it is known before anything was computed. `source` says how loads are chosen.
+    `revision` names model and number type. `folder` holds the model's profile. `prefill` estimates the time of
+    computing before the first measurement. `source` decides which chunks are loaded.
     """
 
     def __init__(self, options: KvOptions, revision: str, folder: Path, prefill: Prefill, device: str) -> None:
@@ -69,18 +72,18 @@ class Keeper:
         self._saver = Saver(self._store, codecs, options.save_tokens, options.pause_seconds)
         self._saved = RecentKeys(_SAVED_SECONDS)
         self._least_seconds = 0.0
-        """What computing next to nothing takes, as the last tokens of any prompt."""
+        """The seconds for computing almost no tokens, such as the last tokens of a prompt."""
 
     def start(self, tokens: Sequence[int], recurring: int, salt: str) -> Start:
-        """Return the start of a prompt of whose tokens so many others have too; `salt` keeps tenants apart."""
+        """Return the start of a prompt whose first `recurring` tokens other prompts share; `salt` separates tenants."""
         chunks = self._cutting.chunks(tokens, salt)
         wanted = {"none": 0, "all": len(tokens)}.get(self._options.save, recurring)
         return Start(tokens, chunks, self._cutting.worth(chunks, wanted))
 
     def load(self, start: Start, have: int) -> Iterator[Loaded]:
-        """Yield what the store has of a prompt's start beyond its first `have` tokens, chunk by chunk.
+        """Yield the chunks that the store has of a prompt's start after its first `have` tokens.
 
-        As long as that is sooner than computing; a store that fails, or holds less, gives less.
+        Loading stops when computing becomes faster, and when the store fails or holds no further chunk.
         """
         chunks = [chunk for chunk in start.chunks if chunk.stop > have]
         if not chunks or chunks[-1].stop - have < self._options.min_tokens:
@@ -100,13 +103,13 @@ class Keeper:
                 yield item
 
     def is_lossy(self, codec: str) -> bool:
-        """Tell whether what comes in a codec is not what was saved."""
+        """Return whether a codec is lossy."""
         return codec in self._options.lossy
 
     def save(self, start: Start, exact: int, cache: Callable[[Chunk], torch.Tensor]) -> None:
-        """Save what of a prompt's start is worth it; `cache` returns a copy of a chunk's keys and values.
+        """Save the chunks of a prompt's start that are worth it; `cache` returns a copy of a chunk's keys and values.
 
-        What follows from lossy numbers, the tokens from `exact` on, is not: errors would add up.
+        Tokens from `exact` on were computed from lossy values and are not saved: errors would add up.
         """
         for chunk in start.worth:
             if chunk.stop > exact:
@@ -115,11 +118,11 @@ class Keeper:
                 continue
             copy = cache(chunk) if self._saver.takes else None
             if copy is None or not self._saver.save(chunk, lambda copy=copy: copy):  # type: ignore[misc]
-                return  # nobody would load those after it
+                return  # chunks after it would never be loaded
             self._saved.add(chunk.key)
 
     def computed(self, start: int, stop: int, seconds: float) -> None:
-        """Learn how long the tokens `start` to `stop` of a prompt took."""
+        """Learn the time of computing the tokens `start` to `stop` of a prompt."""
         if stop - start < _LEAST_TOKENS:
             self._least_seconds += _weight(seconds, self._least_seconds) * (seconds - self._least_seconds)
             return
@@ -130,7 +133,7 @@ class Keeper:
         self.source = replace(self.source, prefill=replace(prefill, rates=rates))
 
     def close(self) -> None:
-        """Wait a moment for what is being saved, and end the connection."""
+        """Wait a moment for running saves, and close the connection."""
         self._saver.close(self._options.flush_seconds)
         self._store.close()
 

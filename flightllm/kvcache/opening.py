@@ -14,10 +14,10 @@ from flightllm.kvcache.store.client import FlightStore
 
 
 def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
-    """Return the codecs in which chunks are kept, the best quality first; `model` is the folder of the model.
+    """Return the codecs in which chunks are kept, best quality first; `model` is the folder of the model.
 
     Raises:
-        ConfigError: there is no profile where a codec needs one.
+        ConfigError: a codec needs a profile, and the model has no profile.
         MissingExtraError: the extra that codes KV caches is not installed.
     """
     beside = profile_path(model)
@@ -26,16 +26,17 @@ def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
     needy = [name for name in names if needs_profile(name)]
     if path is None and needy:
         raise ConfigError(
-            f"KV store: the codec {needy[0]!r} needs the model's profile. Make one, "
+            f"KV store: the codec {needy[0]!r} needs the model's profile. Make one with "
             f"`python -m flightllm.kvcache.profile {model}`, or set the codec to 'int8', or to 'raw', which is exact"
         )
     return [open_codec(name, path) for name in names]
 
 
 def profile_digest(codecs: Iterable[Codec]) -> str:
-    """Return what tells the profile of some codecs from others; empty where none needs one.
+    """Return the digest of the profile that some codecs use; empty if no codec needs a profile.
 
-    Bitstreams of another profile cannot be decoded: keys of chunks are to differ, or they would be in the way for ever.
+    Bitstreams of another profile cannot be decoded. So the digest must be part of the chunks' keys; else outdated
+    bitstreams would keep the place of new ones for ever.
     """
     return next((codec.profile_digest.hex() for codec in codecs if codec.profile_digest), "")
 
@@ -44,7 +45,7 @@ def open_store(options: KvOptions) -> FlightStore:
     """Return a client of the store that the options name.
 
     Raises:
-        ConfigError: its address is none, or its token or `tls_ca` cannot be read.
+        ConfigError: the address is invalid, or the token or `tls_ca` cannot be read.
     """
     check_address(options.store)
     token = read_secret("KV store, token", options.token) if options.token else None

@@ -1,4 +1,4 @@
-"""What an engine is told of its KV store: vLLM's connector in `kv_connector_extra_config`."""
+"""The options of an engine's KV store; vLLM's connector gets them in `kv_connector_extra_config`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 
 HINT: Final = "flightllm_kv_prefix"
-"""The key of `SamplingParams.extra_args` for how many tokens at a prompt's start other prompts have too."""
+"""The key of `SamplingParams.extra_args` for the number of first tokens that other prompts share."""
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {"int": (int,), "float": (int, float), "Sequence[str]": (list, tuple)}
 
@@ -26,20 +26,23 @@ Saved = Literal["hinted", "all", "none"]
 
 @dataclass(frozen=True, slots=True)
 class KvOptions:
-    """Where KV chunks are kept, how they are coded, and how long the engine waits for them.
+    """The place of KV chunks, their codecs, and the engine's time limits for them.
 
-    `token` refers to the secret that the store asks for, `tls_ca` is a file of certificates to trust in place of the
-    system's.
-
-    Each chunk is kept in `codec`, and in those of `codecs`, among which loads choose by the link: with `slo_seconds`
-    the best that is there in that time, without `codec`, or none where computing is sooner. vLLM's connector knows that
-    by `prefill_tokens_per_second`, of a prompt on an idle engine; with 0 it takes loading to be sooner. `profile` is
-    the model's file that CacheGen's codecs need, by default the one beside the model.
-
-    `save`: `hinted` keeps the starts of prompts that other prompts have too, as the request says; `all` keeps whole
-    prompts. Starts shorter than `min_tokens` are computed: that is quicker. A load that is not done after
-    `load_seconds` is given up and computed, and a store that failed is left alone for `pause_seconds`. Nothing more
-    is saved while `save_tokens` tokens wait for it; the engine's end waits `flush_seconds` for them.
+    - `store`, `token`, `tls_ca`: the address of the store, a reference to its secret, and a file of certificates to
+      trust in place of the system's.
+    - `codec`, `codecs`: each chunk is kept in all of these codecs. Loads choose among them by the speed of the link.
+    - `slo_seconds`: loads take the best codec that arrives within this time. With 0 they take `codec`. Loads compute
+      the tokens instead where that is faster.
+    - `prefill_tokens_per_second`: the speed of computing a prompt on an idle engine, for vLLM's connector. With 0 it
+      assumes that loading is faster.
+    - `profile`: the model's profile, which CacheGen's codecs need; by default the file beside the model.
+    - `save`: `hinted` keeps the starts that other prompts share, as the request's hint states; `all` keeps whole
+      prompts; `none` saves nothing.
+    - `min_tokens`: shorter starts are computed, which is faster.
+    - `load_seconds`: a load that takes longer is cancelled, and its tokens are computed.
+    - `pause_seconds`: the time for which a store is not asked again after it failed.
+    - `save_tokens`: nothing more is saved while this many tokens wait for it.
+    - `flush_seconds`: how long the engine's shutdown waits for saves.
     """
 
     store: str
@@ -62,33 +65,37 @@ class KvOptions:
 
     @property
     def lossy(self) -> list[str]:
-        """Return the codecs with which answers may be others than those of an engine that computes everything."""
+        """Return the lossy codecs: with them answers can differ from those of an engine that computes everything."""
         return [name for name in CODECS if name != _EXACT and name in {self.codec, *self.codecs}]
 
     def __post_init__(self) -> None:
         if not self.store:
-            raise ConfigError("KV store: say where it is by `kv_store`, as 'grpc://host:port'")
+            raise ConfigError("KV store: no address: set `kv_store` to 'grpc://host:port'")
         check_reference("KV store, token", self.token)
         if self.save not in get_args(Saved):
             raise ConfigError(f"KV store, save: expected {', '.join(get_args(Saved))}, got {self.save!r}")
         for name in (self.codec, *self.codecs):
             if name not in CODECS:
-                raise ConfigError(f"KV store, codec and codecs: there is no {name!r}; there are {', '.join(CODECS)}")
+                raise ConfigError(
+                    f"KV store, codec and codecs: unknown codec {name!r}; valid codecs: {', '.join(CODECS)}"
+                )
         for name in ("chunk_tokens", "min_tokens", "save_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"KV store, {name}: expected at least 1, got {getattr(self, name)}")
         if self.prefill_tokens_per_second < 0:
-            raise ConfigError("KV store, prefill_tokens_per_second: expected no negative rate")
+            raise ConfigError("KV store, prefill_tokens_per_second: the rate is negative; write 0 or more")
         for name in ("slo_seconds", "lookup_seconds", "load_seconds", "pause_seconds", "flush_seconds"):
             if getattr(self, name) < 0:
-                raise ConfigError(f"KV store, {name}: expected no negative time, got {getattr(self, name)}")
+                raise ConfigError(f"KV store, {name}: expected at least 0 seconds, got {getattr(self, name)}")
 
 
 def gather_kv_options(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> dict[str, object]:
-    """Return the options of an engine that has the commonest of them by names of its own; none where none are given.
+    """Return the KV options of an engine that has its own settings for the store, codec and token.
+
+    The result is empty if no option is set.
 
     Raises:
-        ConfigError: one is wrong, or there are some and no store.
+        ConfigError: an option is wrong, or options are set without a store.
     """
     named = {name: value for name, value in {"store": store, "codec": codec, "token": token}.items() if value}
     given = {**options, **named}
@@ -98,16 +105,16 @@ def gather_kv_options(store: str, codec: str, token: str | None, options: Mappin
 
 
 def check_address(store: str) -> None:
-    """Raise `ConfigError` where a store cannot be at an address."""
+    """Raise `ConfigError` if `store` is not a valid address."""
     if not _ADDRESS.fullmatch(store):
-        raise ConfigError(f"KV store: no address {store!r}; write 'grpc://host:port' or 'grpc+tls://host:port'")
+        raise ConfigError(f"KV store: invalid address {store!r}; write 'grpc://host:port' or 'grpc+tls://host:port'")
 
 
 def read_kv_options(given: Mapping[str, Any]) -> KvOptions:
-    """Return the options of a mapping.
+    """Return the options from a mapping.
 
     Raises:
-        ConfigError: one is unknown, missing, or of a wrong type or value.
+        ConfigError: an option is unknown or missing, or has a wrong type or value.
     """
     valid = {field.name: field.type for field in fields(KvOptions)}
     for name, value in given.items():
@@ -115,5 +122,5 @@ def read_kv_options(given: Mapping[str, Any]) -> KvOptions:
             raise ConfigError(f"KV store, {name}: unknown option; valid options: {', '.join(sorted(valid))}")
         kind, told = _KINDS.get(str(valid[name]), (str, type(None))), _EXPECTED.get(str(valid[name]), "a text")
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise ConfigError(f"KV store, {name}: {value!r} is of a wrong type; expected {told}")
+            raise ConfigError(f"KV store, {name}: {value!r} has the wrong type; write {told}")
     return KvOptions(**{"store": "", **given})

@@ -1,4 +1,4 @@
-"""Which chunks of a prompt may be in the store, and which belong there."""
+"""The chunks of a prompt that can be in the store, and those worth saving."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from flightllm.kvcache.chunks import Chunk, prefix_chunks
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """How prompts are cut, equally wherever their chunks are to meet."""
+    """The parameters for cutting prompts; engines share chunks only if theirs are equal."""
 
     revision: str
     chunk_tokens: int
     min_tokens: int
 
     def chunks(self, tokens: Sequence[int], salt: str) -> tuple[Chunk, ...]:
-        """Return the chunks that may be held of a prompt, by where they end."""
+        """Return the chunks of a prompt that a store can hold, sorted by their ends."""
         return tuple(prefix_chunks(tokens, self.revision, self.chunk_tokens, salt))
 
     def worth(self, chunks: Sequence[Chunk], recurring: int) -> tuple[Chunk, ...]:
-        """Return those of a prompt's chunks to keep whose first tokens, so many, recur; none of a short start."""
+        """Return the chunks to save of a prompt whose first `recurring` tokens recur; no chunks of a short start."""
         if recurring < self.min_tokens:
             return ()
         return _farthest([chunk for chunk in chunks if chunk.stop <= recurring], 0)
 
 
 def leading(chunks: Sequence[Chunk], held: Collection[str], have: int = 0) -> tuple[Chunk, ...]:
-    """Return the chunks to load of those held: one follows the other, from the first one that is not there on."""
+    """Return the held chunks to load, each following the previous one, from the first missing token on."""
     return _farthest([chunk for chunk in chunks if chunk.key in held], have)
 
 
 def _farthest(chunks: Sequence[Chunk], have: int) -> tuple[Chunk, ...]:
-    """Return those of some chunks, by where they end, that follow one another from a place on and reach farthest.
+    """Return the chain of chunks that starts at `have` and reaches farthest; `chunks` are sorted by their ends.
 
-    The longest is always the one to take: all that may follow a shorter one ends before it does.
+    Taking the longest chunk is always right: all chunks that can follow a shorter chunk end before the longest does.
     """
     longest = {chunk.start: chunk for chunk in chunks}
     following = next((chunk for chunk in reversed(chunks) if chunk.start <= have < chunk.stop), None)

@@ -1,4 +1,4 @@
-"""Keys of chunks that something is known of, for a while."""
+"""Keys of chunks that are remembered for a while."""
 
 import time
 from collections import OrderedDict
@@ -10,21 +10,21 @@ _MOST: Final = 10_000
 
 
 class RecentKeys:
-    """The keys added last, so many at most, each for so many seconds. One thread uses it."""
+    """The keys added last: at most `most`, each for `seconds`. Only one thread can use it."""
 
     def __init__(self, seconds: float = inf, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._most, self._clock = seconds, most, clock
         self._until: OrderedDict[str, float] = OrderedDict()
 
     def add(self, key: str) -> None:
-        """Add a key, or have it stay longer."""
+        """Add a key, or restart its time."""
         self._until[key] = self._clock() + self._seconds
         self._until.move_to_end(key)
         if len(self._until) > self._most:
             self._until.popitem(last=False)
 
     def discard(self, key: str) -> None:
-        """Forget a key, if it is there."""
+        """Forget a key, if it is present."""
         self._until.pop(key, None)
 
     def __contains__(self, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Put chunks into a store in the background: coded there, never in the way of who computed them."""
+"""Save chunks to a store in the background; a background thread encodes them, so engines do not wait."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 Copied = Callable[[], "torch.Tensor"]
-"""Returns a chunk's keys and values once they are there to be coded."""
+"""Waits until a chunk's keys and values are ready for coding, and returns them."""
 
 
 @dataclass(slots=True)
 class SaveCounts:
-    """What became of the chunks to save: `held` ones were in the store already, `dropped` ones found no room."""
+    """The outcomes of saves: `held` chunks were already in the store, `dropped` chunks found no room in the queue."""
 
     saved: int = 0
     held: int = 0
@@ -38,7 +38,7 @@ class SaveCounts:
 
 
 class Saver:
-    """Saves each chunk in every codec. While `most` tokens wait, or more, what comes is dropped, as without a store."""
+    """Saves each chunk in every codec. New chunks are dropped while `most` tokens wait or the store fails."""
 
     def __init__(self, store: ChunkStore, codecs: Sequence[Codec], most: int, pause: float) -> None:
         self._store, self._codecs, self._pause = store, codecs, pause
@@ -50,11 +50,11 @@ class Saver:
 
     @property
     def takes(self) -> bool:
-        """Tell whether there is any use in copying a chunk."""
+        """Return whether a chunk would be accepted now; else copying it is useless."""
         return self._waiting < self._most and time.monotonic() >= self._paused_until
 
     def save(self, chunk: Chunk, copied: Copied) -> bool:
-        """Have a chunk saved; return whether it found room."""
+        """Queue a chunk to be saved; return whether it found room."""
         if not self.takes:
             self.counts.dropped += 1
             return False
@@ -63,7 +63,7 @@ class Saver:
         return True
 
     def close(self, seconds: float) -> SaveCounts:
-        """Wait until everything is saved, so long at most, and return what became of it."""
+        """Wait at most `seconds` until all chunks are saved, and return the outcomes."""
         if not self._background.wait(seconds):
             _log.warning("kv_saves_cut_short", seconds=seconds)
         self._background.close()
@@ -81,7 +81,7 @@ class Saver:
                 self.counts.dropped += 1
                 return
             self._put(chunk.key, copied)
-        except Exception as error:  # noqa: BLE001 - what is not saved is computed again
+        except Exception as error:  # noqa: BLE001 - a chunk that is not saved is computed again
             self.counts.failed += 1
             if isinstance(error, StoreUnavailableError):
                 self._paused_until = time.monotonic() + self._pause

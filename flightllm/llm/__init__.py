@@ -1,4 +1,4 @@
-"""Inference engines behind one small protocol; `create_engine` makes one, `check_engine` only looks at its options.
+"""Inference engines behind one small protocol: `create_engine` creates an engine, `check_engine` checks its options.
 
 Imports: common, config, errors, kvcache, model.
 """
@@ -24,14 +24,14 @@ _MODULES: Final = {
     "cluster": "flightllm.router.cluster",
     "ray": "flightllm.router.ray.engine",
 }
-"""The module of each kind of engine, imported when it is first needed: most need an extra."""
+"""The module of each kind of engine, imported on first use: most modules need an extra."""
 
 
 def create_engine(config: EngineConfig) -> Engine:
     """Create the engine that `config.kind` names; the caller closes it.
 
     Raises:
-        ConfigError: unknown or wrong option, or no such model.
+        ConfigError: an option is unknown or wrong, or there is no such model.
         MissingExtraError: the engine's optional dependencies are not installed.
         EngineUnavailableError: the engine did not start.
     """
@@ -40,10 +40,10 @@ def create_engine(config: EngineConfig) -> Engine:
 
 
 def check_engine(config: EngineConfig) -> None:
-    """Check what can be checked of an engine without loading its model or asking its endpoint.
+    """Check an engine's configuration without loading its model or asking its endpoint.
 
     Raises:
-        ConfigError: unknown or wrong option, no such prompt format, or a key that is not where the options say.
+        ConfigError: an option or the prompt format is unknown or wrong, or the API key is missing.
         MissingExtraError: the engine's optional dependencies are not installed.
     """
     import_module(_MODULES[config.kind]).check(config)

@@ -1,11 +1,11 @@
-"""Bound the texts in a JSON Schema that is sent to an engine: a weak model can run on in one to its token limit."""
+"""Bound the strings in a JSON Schema for an engine: a weak model can fill an unbounded string up to its token limit."""
 
 import json
 from functools import lru_cache
 from typing import Any
 
 MOST_TEXT = 1_000
-"""Characters of a text for which a schema has no bound."""
+"""The bound, in characters, for a string without a bound in the schema."""
 _BOUNDS = frozenset({"maxLength", "enum", "const", "pattern", "format"})
 _NAMES = frozenset({"properties", "$defs", "definitions"})
 """Keywords whose own keys are names."""
@@ -16,8 +16,8 @@ _VALUES = frozenset({"enum", "const", "default", "examples"})
 def bounded(schema: str, most: int = MOST_TEXT) -> str:
     """Return a JSON Schema text in which each string without a bound has a `maxLength` of `most` characters.
 
-    A string has a bound where the schema gives it a `maxLength`, `enum`, `const`, `pattern` or `format`. Nothing else
-    in the schema changes.
+    A string has a bound where the schema has a `maxLength`, `enum`, `const`, `pattern` or `format` for it. The rest of
+    the schema does not change.
     """
     document = json.loads(schema)
     found = _bounded(document, most)

@@ -1,11 +1,11 @@
-"""A lock that goes to who has waited longest: a plain one goes to who comes just then, often the one who had it."""
+"""A lock that serves threads in order of arrival; a plain lock often goes back to the thread that released it."""
 
 import threading
 from collections import deque
 
 
 class FairLock:
-    """A lock served in order of arrival; not for a thread that has it already."""
+    """A lock that serves threads in order of arrival; not reentrant."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -13,7 +13,7 @@ class FairLock:
         self._waiting: deque[threading.Event] = deque()
 
     def __enter__(self) -> None:
-        """Wait for it."""
+        """Wait for the lock."""
         turn = threading.Event()
         with self._guard:
             if not self._held:
@@ -23,7 +23,7 @@ class FairLock:
         turn.wait()
 
     def __exit__(self, *_: object) -> None:
-        """Hand it to the next."""
+        """Pass the lock to the next thread."""
         with self._guard:
             if self._waiting:
                 self._waiting.popleft().set()

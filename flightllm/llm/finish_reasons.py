@@ -1,13 +1,13 @@
-"""Why a model stopped: the words of many endpoints, read as one of a few.
+"""Finish reasons: map the words of many endpoints to a few meanings.
 
 The words are those of OpenAI, Azure, vLLM, SGLang, TGI, Ollama, llama.cpp, Mistral, Gemini, Anthropic, Cohere, Bedrock,
-DeepSeek and Zhipu, in any case.
+DeepSeek and Zhipu, in upper or lower case.
 """
 
 from __future__ import annotations
 
 STOP, LENGTH, FILTERED, BROKEN = "stop", "length", "content_filter", "error"
-"""The model ended its answer; it reached a limit of tokens; a filter took the answer away; the endpoint gave up."""
+"""The model ended its answer; the answer reached a token limit; a filter removed the answer; the endpoint failed."""
 
 _WORDS = {
     STOP: "stop eos eos_token end_turn end_of_turn stop_sequence stop_token stop_string complete completed done",
@@ -23,10 +23,10 @@ _MEANING = {word: meaning for meaning, words in _WORDS.items() for word in words
 
 
 def read_finish(given: object) -> tuple[str, str]:
-    """Return what a finish reason means, and the endpoint's own word for it.
+    """Return the meaning of a finish reason, and the endpoint's own word.
 
     The meaning is `stop`, `length`, `content_filter`, `error`, or an unknown word itself. Some endpoints send an object
-    with a `type`; what is missing or no text counts as `stop`.
+    with a `type`. A reason that is missing or not a text counts as `stop`.
     """
     if isinstance(given, dict):
         given = given.get("type")

@@ -1,6 +1,6 @@
-"""Bound what an endpoint's response can take of memory: its body is counted while it comes, and unpacked here.
+"""Bound the memory of an endpoint's response: decompress its body here, and count the bytes while they arrive.
 
-The hooks below do for httpx2's clients what its own decoders do, with a limit on the bytes that come out.
+The hooks below replace the decoders of httpx2's clients, and add a limit on the decompressed bytes.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import httpx2
 import openai
 
 ENCODING = "gzip"
-"""What requests accept: it can be unpacked piece by piece."""
+"""The encoding that requests accept; it can be decompressed piece by piece."""
 _PIECE = 1 << 18
-"""Bytes unpacked at once."""
+"""The most bytes to decompress at once."""
 
 
 class BodyError(openai.OpenAIError):
-    """A body is larger than it can be, or packed in a way nobody asked for. The client does not ask again."""
+    """An error for a body above the limit, or with an encoding that the request did not accept; not retried."""
 
 
 def bound(limit: int) -> Callable[[httpx2.Response], None]:
-    """Return a hook for a client's responses: a body of more than `limit` bytes, unpacked, raises `BodyError`."""
+    """Return a response hook for a client: a body above `limit` decompressed bytes raises `BodyError`."""
 
     def hook(response: httpx2.Response) -> None:
         stream = response.stream
@@ -33,7 +33,7 @@ def bound(limit: int) -> Callable[[httpx2.Response], None]:
 
 
 def bound_async(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return the same hook for an asynchronous client."""
+    """Return the hook of `bound` for an asynchronous client."""
 
     async def hook(response: httpx2.Response) -> None:
         stream = response.stream
@@ -44,7 +44,7 @@ def bound_async(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
 
 
 def keyed(header: str, key: str, host: str) -> Callable[[httpx2.Request], Awaitable[None]]:
-    """Return a hook for a client's requests: the key goes in a header of its own, and to `host` alone."""
+    """Return a request hook for a client that sends the key in `header`, and only to `host`."""
 
     async def hook(request: httpx2.Request) -> None:
         request.headers.pop("Authorization", None)
@@ -56,13 +56,13 @@ def keyed(header: str, key: str, host: str) -> Callable[[httpx2.Request], Awaita
 
 
 def redirected(error: httpx2.RequestError, base_url: str) -> bool:
-    """Tell whether an endpoint sent the client to another place, where it failed."""
+    """Tell whether a request failed at another address, to which the endpoint redirected it."""
     asked, own = error.request.url, httpx2.URL(base_url)
     return (asked.scheme, asked.host, asked.port) != (own.scheme, own.host, own.port)
 
 
 class _Counter:
-    """Unpack one body and count its bytes."""
+    """A decoder of one body that counts the decompressed bytes."""
 
     def __init__(self, response: httpx2.Response, limit: int) -> None:
         self._request = getattr(response, "request", None)
@@ -71,30 +71,30 @@ class _Counter:
         self._encodings = [name for name in _encodings(response) if name != "identity"]
         self._unpacker = _unpacker(self._encodings)
         self._begun = False
-        response.headers.pop("content-encoding", None)  # httpx2 is given what is unpacked
+        response.headers.pop("content-encoding", None)  # httpx2 gets decompressed bytes
         length = response.headers.get("content-length", "")
         if length.isdecimal() and len(length) < 20 and int(length) > limit:
             self._left = -1
 
     def begin(self) -> None:
-        """Refuse a body before any of it is read.
+        """Reject a body by its headers, before any byte is read.
 
         Raises:
-            BodyError: its length is beyond the limit, or it cannot be unpacked.
+            BodyError: the length is above the limit, or the encoding is unsupported.
         """
         if self._left < 0:
             raise self._too_large()
         if self._encodings and self._unpacker is None:
             raise BodyError(
-                f"the body of the response is packed as {', '.join(self._encodings)[:80]!a}; {ENCODING} was accepted"
+                f"the response body is encoded as {', '.join(self._encodings)[:80]!a}; the request accepts {ENCODING}"
             )
 
     def pieces(self, raw: bytes) -> Iterator[bytes]:
-        """Yield what some bytes unpack to.
+        """Yield some bytes decompressed, in pieces.
 
         Raises:
-            BodyError: that is more than the limit.
-            httpx2.DecodingError: they cannot be unpacked.
+            BodyError: the body is above the limit.
+            httpx2.DecodingError: the bytes cannot be decompressed.
         """
         if self._unpacker is None:
             yield self._counted(raw)
@@ -109,13 +109,13 @@ class _Counter:
             yield self._counted(piece)
 
     def end(self) -> None:
-        """Check that a packed body is complete, or that there is none at all.
+        """Check that a compressed body is complete or empty.
 
         Raises:
-            httpx2.DecodingError: it is cut short.
+            httpx2.DecodingError: the body is cut short.
         """
         if self._unpacker is not None and self._begun and not self._unpacker.eof:
-            raise httpx2.DecodingError("the packed body is cut short", request=self._request)
+            raise httpx2.DecodingError("the compressed body is cut short", request=self._request)
 
     def _counted(self, piece: bytes) -> bytes:
         self._left -= len(piece)
@@ -124,11 +124,11 @@ class _Counter:
         return piece
 
     def _too_large(self) -> BodyError:
-        return BodyError(f"the body of the response is larger than response_bytes = {self._limit:,}")
+        return BodyError(f"the response body is larger than response_bytes = {self._limit:,}")
 
 
 class _Bounded(httpx2.SyncByteStream):
-    """A body as it comes, unpacked."""
+    """A body, decompressed while it arrives."""
 
     def __init__(self, stream: httpx2.SyncByteStream, counter: _Counter) -> None:
         self._stream = stream
@@ -145,7 +145,7 @@ class _Bounded(httpx2.SyncByteStream):
 
 
 class _BoundedAsync(httpx2.AsyncByteStream):
-    """A body as it comes, unpacked."""
+    """A body, decompressed while it arrives."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, counter: _Counter) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""The ZeroMQ addresses at which engines tell of their prefix caches."""
+"""Check the ZeroMQ addresses at which engines publish KV events."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _PORTS: Final = range(1, 65_536)
 
 
 def check_heard(name: str, address: str) -> None:
-    """Raise `ValueError` for what nobody can subscribe at; an empty address is none."""
+    """Raise `ValueError` unless a client can subscribe to `address`; an empty address is valid."""
     if not _fits(address, anywhere=False):
-        raise ValueError(f"{name}: an address to connect to, as tcp://HOST:PORT or ipc://PATH; not {address!r}")
+        raise ValueError(f"{name}: expected an address to connect to, tcp://HOST:PORT or ipc://PATH; got {address!r}")
 
 
 def check_told(name: str, address: str) -> None:
-    """Raise `ValueError` for what vLLM does not listen at: it would connect to another host's address."""
+    """Raise `ValueError` unless vLLM can listen at `address`; at an address with a host, vLLM would connect instead."""
     if not _fits(address, anywhere=True):
-        raise ValueError(f"{name}: an address to listen at, as tcp://*:5557 or ipc:///a/path; not {address!r}")
+        raise ValueError(f"{name}: expected an address to listen at, tcp://*:PORT or ipc:///PATH; got {address!r}")
 
 
 def _fits(address: str, *, anywhere: bool) -> bool:

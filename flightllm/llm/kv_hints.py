@@ -1,4 +1,4 @@
-"""Tell an engine's prefix cache and KV store which prompts share what."""
+"""Hints for an engine's prefix cache and KV store: how many tokens prompts share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from flightllm.model.engine import Request
 from flightllm.model.tokenizer import PromptEncoder, shared_length
 
 _STARTS: Final = 64
-"""So many starts are remembered with their tokens: a few for each of the queries that take turns."""
+"""How many starts of prompts are kept with their tokens: a few for each of the concurrent queries."""
 
 
 class Hints:
-    """Tells vLLM how many tokens at a prompt's start other prompts have too.
+    """The maker of vLLM's hints: how many tokens at its start a prompt shares with other prompts.
 
-    With `keeping` this is told to the connector of a KV store, with `evicting` to the policy by which blocks of the
-    prefix cache go; with `offloading` also to that of vLLM's cache in CPU memory, which sees a request's transfer
-    parameters alone.
+    With `keeping`, the hint is for the connector of a KV store. With `evicting`, it is for the eviction policy of the
+    prefix cache. With `offloading`, it is also for the policy of vLLM's cache in CPU memory, which gets only the
+    transfer parameters of a request.
     """
 
     def __init__(
@@ -31,12 +31,13 @@ class Hints:
         self._evicting = evicting
         self._offloading = offloading
         self._starts: OrderedDict[str, Sequence[int]] = OrderedDict()
-        """The starts asked for last, with their tokens: a prompt shares one with those before it, one with the next."""
+        """The starts used last, with their tokens: a prompt shares one start with its predecessors, and one with its
+        successors."""
 
     def extra_args(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Return the arguments that go with requests sent together, whose prompts' tokens are `prompts`.
+        """Return the extra arguments of requests that are sent together; `prompts` are the prompts' tokens.
 
-        There is one hint for all of them, so that the least counts.
+        All of the requests get one hint, so the least number of tokens counts.
         """
         found: dict[str, Any] = {}
         if self._keeping and (recurring := min(map(self.recurring, requests, prompts))):
@@ -50,17 +51,17 @@ class Hints:
         return found
 
     def recurring(self, request: Request, ids: Sequence[int]) -> int:
-        """Return how many of the prompt's tokens `ids` at their start the prompts around it have too."""
+        """Return how many of the first tokens `ids` of a prompt its neighbours share."""
         return self._tokens(request.prompt[: request.recurs], ids)
 
     def ahead(self, request: Request, ids: Sequence[int]) -> int | None:
-        """Return how many of them those that follow have too; None: unknown."""
+        """Return how many of the first tokens `ids` of a prompt later prompts share; None: unknown."""
         if request.reuse is None or request.reuse.ahead is None:
             return None
         return self._tokens(request.prompt[: request.reuse.ahead], ids)
 
     def _tokens(self, start: str, ids: Sequence[int]) -> int:
-        """Return how many tokens of a prompt are certainly those of a start of its text."""
+        """Return how many tokens of a prompt certainly belong to `start`, a start of the prompt's text."""
         if not start:
             return 0
         tokens = self._starts.pop(start, None)

@@ -1,6 +1,6 @@
-"""What earlier answers tell of the next ones: a few of each call site's answers, and how long they were.
+"""Statistics of earlier answers, to predict later ones: some answers of each call site, and their lengths.
 
-Predictions draw from them, and EXPLAIN tells what a query makes of these: so nobody's are drawn from others'.
+EXPLAIN shows the predictions. So predictions for a user come only from that user's answers.
 """
 
 import threading
@@ -12,19 +12,20 @@ from typing import TypeAlias
 from flightllm.model.engine import Choice, Completion, Parameters, Request
 
 Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
-"""A call site as an engine sees it: function, instruction, parameters, and the names of its fields, sorted."""
+"""A call site from the engine's view: function, instruction, parameters, and the sorted names of the fields."""
 
 _MOST_SITES, _MOST_USERS = 200, 64
 _KEPT_ANSWERS, _KEPT_TEXTS = 256, 16
-"""Answers kept of a call site, the latest ones: the share of Yes among them is known to about 3 points. Of free texts,
-which may be long and which nothing is decided by, fewer."""
+"""How many of the latest answers of a call site are kept: they give the share of Yes to about 3 percentage points.
+
+Fewer free texts are kept, because they can be long and no decision depends on them."""
 _KEPT_OPTIONS = 256
 _ENOUGH = 16
-"""Fewer answers than this say too little."""
+"""The least number of answers for a prediction."""
 
 
 def asked_by(request: Request) -> Asked:
-    """Return the call site of a request; NULL in a field makes another one of it."""
+    """Return the call site of a request; a request with a NULL field has fewer fields, and so another call site."""
     return request.function, request.instruction, request.parameters, tuple(sorted(name for name, _ in request.fields))
 
 
@@ -36,7 +37,7 @@ class _Seen:
 
 
 class Learned:
-    """The latest answers to one user per call site of a model, in memory. Safe to use from several threads."""
+    """The latest answers of a model to one user, per call site, in memory. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,7 +45,7 @@ class Learned:
         self._options: dict[str, int] = {}
 
     def observe(self, asked: Asked, completion: Completion) -> None:
-        """Remember an answer; one that failed says nothing."""
+        """Record an answer; ignore a failed completion."""
         if completion.text is None:
             return
         with self._lock:
@@ -66,20 +67,20 @@ class Learned:
                 self._sites.popitem(last=False)
 
     def tokens_of(self, option: str) -> int | None:
-        """Return how many tokens the engine reported for an answer that is one of a few; None where it never was."""
+        """Return how many tokens the engine reported for an option of a `Choice`; None if it was never an answer."""
         with self._lock:
             return self._options.get(option)
 
     def beyond(self, count: Callable[[str], int]) -> int:
-        """Return how many tokens the engine reports for such an answer beyond those of its text, as `count` has it."""
+        """Return how many tokens the engine reports for the latest option beyond the tokens that `count` returns."""
         with self._lock:
             known = list(self._options.items())[-1:]
         return max(0, known[0][1] - count(known[0][0])) if known else 0
 
     def length(self, function: str, max_tokens: int) -> float | None:
-        """Return how many tokens a free text takes on average, at most `max_tokens`; None while too few are known.
+        """Return the mean tokens of a free text, at most `max_tokens`; None while there are too few texts.
 
-        The texts are those of the function if there are enough of them, else those of all functions.
+        The texts are those of the function if there are enough of them, otherwise those of all functions.
         """
         with self._lock:
             sites = [(a, seen) for a, seen in self._sites.items() if a[2].constraint is None]
@@ -91,7 +92,7 @@ class Learned:
         return None
 
     def alike(self, asked: Asked) -> list[str]:
-        """Return answers to other call sites of the same function and options; none while too few are known."""
+        """Return answers of all call sites with the same function and options; empty while there are too few."""
         with self._lock:
             sites = [
                 seen.texts
@@ -102,7 +103,7 @@ class Learned:
         return texts if len(texts) >= _ENOUGH else []
 
     def answers(self, asked: Asked) -> tuple[list[str], float] | None:
-        """Return texts to draw likely answers from and their average tokens, or None while too few are known."""
+        """Return texts from which to draw likely answers, and their mean tokens; None while there are too few."""
         with self._lock:
             seen = self._sites.get(asked)
             if seen is None or seen.count < _ENOUGH:
@@ -111,14 +112,14 @@ class Learned:
 
 
 class LearnedByUser:
-    """What the answers of one model tell, apart for each of the users who asked last. Safe for several threads."""
+    """The statistics of one model's answers, separate for each of the most recent users. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users: OrderedDict[str, Learned] = OrderedDict()
 
     def of(self, user: str) -> Learned:
-        """Return what the answers to a user tell, also those to come."""
+        """Return the statistics of a user's answers, which also get the user's later answers."""
         with self._lock:
             learned = self._users.setdefault(user, Learned())
             self._users.move_to_end(user)

@@ -1,4 +1,4 @@
-"""Models that are ready to use: those behind keys in the environment, and those of Ollama on this machine."""
+"""Find models that are ready to use: providers with a key in the environment, and Ollama on this machine."""
 
 import json
 import os
@@ -13,15 +13,15 @@ from flightllm.llm.secrets import shown_address
 _KNOCK_SECONDS = 1.0
 _LIST_BYTES = 4 << 20
 _EMBEDS = "bert"
-"""In the families of models that only embed."""
+"""A part of the family names of models that can only embed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
     """A provider that is ready to use.
 
-    `why` is the reason in words. `base_url` is empty at the provider's usual address. `models` is empty if the list of
-    models needs a key.
+    `why` is the reason in words. `base_url` is empty if the address is the provider's default. `models` is empty if the
+    list of models needs a key.
     """
 
     provider: str
@@ -31,7 +31,7 @@ class Offer:
 
 
 def offers(environment: Mapping[str, str] = os.environ) -> list[Offer]:
-    """Return the offers, hosted providers first; no key is used, and only Ollama gets a request, for its models."""
+    """Return the offers, hosted providers first. No key is used; only Ollama gets a request, for its list of models."""
     found = [
         _keyed(one, own_address(one.name, environment))
         for one in PROVIDERS
@@ -48,13 +48,13 @@ def _keyed(provider: Provider, own: str) -> Offer:
 
 
 def own_address(provider: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the address that the provider's own programs take from the environment; empty without one."""
+    """Return the address that the provider's own programs read from the environment; empty where it is not set."""
     variable = {"openai": "OPENAI_BASE_URL", "azure": "AZURE_OPENAI_ENDPOINT"}.get(provider, "")
     return environment.get(variable, "")
 
 
 def find_ollama(environment: Mapping[str, str] = os.environ) -> Offer | None:
-    """Return the Ollama of this machine, or the one that OLLAMA_HOST names, with its models; None where it is not."""
+    """Return the Ollama at OLLAMA_HOST, or on this machine, with its models; None if there is no Ollama."""
     address = ollama_address(environment.get("OLLAMA_HOST", ""))
     parts = urlsplit(address)
     secure = parts.scheme == "https"
@@ -76,7 +76,7 @@ def find_ollama(environment: Mapping[str, str] = os.environ) -> Offer | None:
         AttributeError,
         LookupError,
         RecursionError,
-    ):  # nothing there, or nothing of Ollama's
+    ):  # no server at the address, or not an Ollama server
         return None
     if names is None:
         return None
@@ -86,7 +86,7 @@ def find_ollama(environment: Mapping[str, str] = os.environ) -> Offer | None:
 
 
 def ollama_address(host: str) -> str:
-    """Return an address for what Ollama's own variable OLLAMA_HOST can hold: a host, a port, both, or an address."""
+    """Return the URL for a value of Ollama's variable OLLAMA_HOST: a host, a port, both, or a URL."""
     host = host.strip().rstrip("/")
     schemed, own = "://" in host, OLLAMA.ports[0]
     try:
@@ -94,7 +94,7 @@ def ollama_address(host: str) -> str:
         name, port = parts.hostname or "127.0.0.1", parts.port
     except ValueError:
         return f"http://127.0.0.1:{own}"
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104 - where it listens is no place to ask
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104 - a client cannot connect to a wildcard
     name = f"[{name}]" if ":" in name else name
     usual = {"https": 443, "http": 80}.get(parts.scheme, own) if schemed else own
     return f"{parts.scheme}://{name}:{port or usual}{parts.path}"

@@ -16,12 +16,12 @@ OptionsT = TypeVar("OptionsT")
 def read_options(
     options_type: type[OptionsT], kind: str, options: Mapping[str, object], section: str = "engine"
 ) -> OptionsT:
-    """Build `options_type` from the keys of a section of the configuration.
+    """Return an `options_type` built from the keys of a section of the configuration.
 
-    Whole numbers are accepted where a float is asked for.
+    An int is a valid value for a float.
 
     Raises:
-        ConfigError: an unknown key or a value of the wrong type; names the key and what is valid.
+        ConfigError: a key is unknown, or a value is wrong; the message names the key and the valid keys or values.
     """
     hints = get_type_hints(options_type)
     valid = [field.name for field in fields(options_type)]  # type: ignore[arg-type]
@@ -49,11 +49,11 @@ def _common(section: str) -> str:
     config = EngineConfig if section == "engine" else EmbeddingConfig
     shared = [field.name for field in fields(config) if field.name not in {"options", *REPLICA_KEYS}]
     text = ", ".join(REPLICA_KEYS)
-    return f"{text}; and, but for a replica: {', '.join(shared)}" if shared else text
+    return f"{text}; and, except for a replica: {', '.join(shared)}" if shared else text
 
 
 def _tables(section: str, key: str, hint: Any) -> str | None:
-    """Return how TOML spells an option that is a table, or several; None for others."""
+    """Return the TOML syntax of an option that is a table or a list of tables; None for other options."""
     if get_origin(hint) is Mapping:
         return f"a section [{section}.{key}]"
     if get_origin(hint) is list and any(get_origin(one) is Mapping for one in get_args(hint)):

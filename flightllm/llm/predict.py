@@ -1,7 +1,7 @@
-"""Stand in for an engine without asking it: likely answers, and the tokens and cache hits that it would report.
+"""Predict an engine without requests: likely answers, and the tokens and cache hits that it would report.
 
-A query that runs on this engine counts what it would cost. Answers are drawn from earlier ones of the same call site
-where some are known; otherwise all that the constraint allows are equally likely.
+A query that runs on the predicting engine counts the cost of its calls. Answers are drawn from earlier answers of the
+same call site, if there are enough of them; otherwise all answers that the constraint allows are equally likely.
 """
 
 import sys
@@ -23,30 +23,30 @@ from flightllm.model.engine import Choice, Completion, Engine, Parameters, Prefi
 from flightllm.model.tokenizer import misfit
 
 EXACT_PROMPTS = 4_096
-"""Prompts whose tokens are counted one by one; the others are counted by the characters per token of these."""
+"""How many prompts are tokenized; their mean characters per token give the token counts of the other prompts."""
 _NONE = PrefixCache(16, None)
 _PAUSE_SECONDS = 0.001
 _SEEDS = 1 << 64
 
 
 class Tokenizing(Protocol):
-    """An engine whose tokens are known before it is asked."""
+    """An engine whose tokenizer is available, so that it can return a prompt's tokens without a request."""
 
     @property
     def context_tokens(self) -> int:
-        """Return how many tokens a prompt may have together with its answer."""
+        """Return how many tokens a prompt can have together with its answer."""
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
 
 
 def tokenizing(engine: Engine) -> Tokenizing | None:
-    """Return an engine as one whose tokens are known before it is asked; None where they are not."""
+    """Return the engine itself if its tokenizer is available, otherwise None."""
     return cast("Tokenizing", engine) if hasattr(engine, "token_ids") else None
 
 
 class PromptTokens:
-    """The tokens and blocks of prompts: of the first `exact` ones as they are, of others by characters. One thread."""
+    """The token counts and blocks of prompts: exact for the first `exact` prompts, then estimated. One thread."""
 
     def __init__(self, engine: Engine, exact: int = EXACT_PROMPTS) -> None:
         self._engine = engine
@@ -57,7 +57,10 @@ class PromptTokens:
         self._characters = 0
 
     def cut(self, prompts: Sequence[str]) -> list[tuple[int, Sequence[Hashable]]]:
-        """Return for each prompt the number of its tokens and its blocks, equal where they share a prefix."""
+        """Return the number of tokens and the block identities of each prompt.
+
+        Prompts with a common prefix share the identities of the prefix's blocks.
+        """
         new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._known]
         exact, other = new[: max(0, self._exact - len(self._known))], {}
         if exact:
@@ -88,21 +91,21 @@ class PromptTokens:
 
 @dataclass(slots=True)
 class Asking:
-    """What one call site would ask: how often with each order of fields, and whether its answers were guessed."""
+    """The requests of one call site: the count by order of fields, and whether the answers came from earlier ones."""
 
     orders: Counter[tuple[str, ...]] = field(default_factory=Counter)
     learned: bool = False
 
 
 class EnoughError(CancelledError):
-    """The prediction has seen as many prompts as it may; what it counted is a sample."""
+    """The end of a prediction that has reached its limit of prompts; its counts are a sample."""
 
 
 class PredictingEngine:
-    """Answers at once, in the order of `engine`'s scheduler, `most` prompts in all. For one query.
+    """An engine that answers up to `most` prompts without a model, in the order of `engine`'s scheduler.
 
-    Safe to use from several threads. `tokens` may be shared by several predictions, one after the other. Predictions
-    whose `turn` is 0, 1/n, 2/n … give each prompt each answer about as often as it is likely.
+    It is for one query, and thread-safe. Several predictions can share `tokens`, one after the other. Over n
+    predictions with the `turn` 0, 1/n, 2/n …, each prompt gets each answer about as often as the answer is likely.
     """
 
     def __init__(
@@ -125,41 +128,42 @@ class PredictingEngine:
         exact = tokenizing(engine)
         self._context = sys.maxsize if exact is None else exact.context_tokens
         self._lock = threading.Lock()
-        """Guards all that follows: several operators of a query may ask at once."""
+        """Guards all fields below: several operators of a query can ask at the same time."""
         self._numbers = count()
         self._flying: dict[int, tuple[Completion, deque[Completion]]] = {}
-        """By the number of a run its completion, and where that goes."""
+        """The completion of each run, and the queue that gets it, by the run's number."""
         self._answerers: dict[Asked, tuple[bytes, Callable[[int], str], Callable[[str], int]]] = {}
         self._option_lengths: dict[str, int] = {}
         self.sites: dict[Asked, Asking] = {}
 
     @property
     def name(self) -> str:
-        """Return the name of the engine it stands for."""
+        """Return the name of the predicted engine."""
         return self._engine.name
 
     @property
     def revision(self) -> str:
-        """Return the revision of the engine it stands for, so that known answers are found."""
+        """Return the revision of the predicted engine, so that cached answers are found."""
         return self._engine.revision
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the cache of the engine it stands for."""
+        """Return the prefix cache of the predicted engine."""
         return self._shape
 
     def count_tokens(self, text: str) -> int:
-        """Count as the engine does."""
+        """Count the tokens of `text` with the predicted engine."""
         return self._engine.count_tokens(text)
 
     def close(self) -> None:
-        """Do nothing: the engine is another's."""
+        """Do nothing: the owner of the predicted engine closes it."""
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Answer each request when the simulated engine is through with it; see `Engine.generate`.
+        """Answer each request when the simulated engine has finished it; see `Engine.generate`.
 
         Raises:
-            EnoughError: there are more requests than there may be.
+            EnoughError: there are more requests than `most`.
+            CancelledError: `cancelled()` returned True.
         """
         mine: deque[Completion] = deque()
         in_flight, more = 0, More.READY
@@ -183,7 +187,7 @@ class PredictingEngine:
         """Give requests to the simulated engine; their completions go to `answers`. The caller holds the lock."""
         self._left -= len(requests)
         if self._left < 0:
-            raise EnoughError("the prediction has seen as many prompts as it may")
+            raise EnoughError("the prediction has reached its limit of prompts")
         prompts = [request.prompt for request in requests]
         for request, (tokens, blocks) in zip(requests, self._tokens.cut(prompts), strict=True):
             text, length, confidence = self._answer(request)
@@ -196,33 +200,33 @@ class PredictingEngine:
             self._simulator.add(run)
 
     def _step(self) -> None:
-        """Let the simulated engine compute a step. The caller holds the lock."""
+        """Run one step of the simulated engine. The caller holds the lock."""
         for run in self._simulator.step():
             completion, answers = self._flying.pop(run.id)
             answers.append(replace(completion, cached_tokens=run.cached_tokens if self._shape else 0))
 
     def _least_answer(self, parameters: Parameters) -> int:
-        """Return how many tokens an answer needs at least, as engines see it."""
+        """Return the least number of tokens that an answer needs, by the rule of the engines."""
         if not isinstance(parameters.constraint, Choice):
             return 1
         return max(map(self._option_tokens, parameters.constraint.options))
 
     def _option_tokens(self, option: str) -> int:
         if option not in self._option_lengths:
-            self._option_lengths[option] = self._engine.count_tokens(option) + 1  # and the token that ends it
+            self._option_lengths[option] = self._engine.count_tokens(option) + 1  # plus the end token
         return self._option_lengths[option]
 
     def _reported_tokens(self, option: str) -> int:
-        """Return how many tokens the engine will report for an option: of an unknown one those of its text."""
+        """Return how many tokens the engine will report for an option; for an unknown option, count its text."""
         known = self._learned.tokens_of(option)
         if known is not None:
             return known
         return self._engine.count_tokens(option) + self._learned.beyond(self._engine.count_tokens)
 
     def _answer(self, request: Request) -> tuple[str, int, float | None]:
-        """Return a likely answer, its tokens and its probability, if that is asked for.
+        """Return a likely answer, its tokens, and its probability if the request asks for it.
 
-        Equal field values get equal answers in any order.
+        Equal field values get equal answers, whatever the order of the fields.
         """
         asked = asked_by(request)
         if asked not in self._answerers:
@@ -234,11 +238,11 @@ class PredictingEngine:
         text = pick((seed + self._turn) % _SEEDS)
         parameters = request.parameters
         confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
-        thinks = parameters.reasoning not in {None, "off"}  # what was learned of the call's length has its thoughts
+        thinks = parameters.reasoning not in {None, "off"}  # the learned lengths include the thoughts
         return text, max(1, tokens(text) if thinks else min(tokens(text), request.limit)), confidence
 
     def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], Callable[[str], int]]:
-        """Return what tells the call site from others, how to pick an answer by a seed, and how to tell its tokens."""
+        """Return a call site's salt, its function from a seed to an answer, and that from an answer to its tokens."""
         salt = blake2b(repr(asked).encode("utf-8", "surrogatepass")).digest()
         known = self._learned.answers(asked)
         self.sites[asked] = Asking(learned=known is not None)
@@ -257,5 +261,8 @@ class PredictingEngine:
 
 
 def _one_of(texts: Sequence[str]) -> Callable[[int], str]:
-    """Return how to pick one of the texts: neighbouring seeds get the same, so that turns go through them in order."""
+    """Return a function that picks a text by a seed.
+
+    Neighbouring seeds pick the same text, so that the turns of several predictions pick all texts.
+    """
     return lambda seed: texts[seed * len(texts) // _SEEDS]

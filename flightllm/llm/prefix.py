@@ -1,9 +1,13 @@
-"""Simulate a serving engine's prefix cache: which tokens of each prompt it would find computed already.
+"""Simulate a serving engine's prefix cache: which tokens of each prompt it would serve from the cache.
 
-As vLLM does it: prompts are cut into blocks; a block that one request computes is there for every later one, in the
-same step already; blocks of running requests stay; of the others the least recently used go first, a prompt's end
-before its beginning. A block that its answer filled is kept like any other, though no prompt will ask for it. The last
-token of a prompt is always computed.
+The rules are those of vLLM:
+
+- Prompts are cut into blocks. A block that one request computes is available to every later request, even in the same
+  step.
+- Blocks of running requests stay. Of the other blocks, the least recently used are evicted first, and the end of a
+  prompt before its beginning.
+- A block that an answer filled is kept like any other block, although no prompt will ask for it.
+- The last token of a prompt is always computed.
 """
 
 from collections import OrderedDict, deque
@@ -13,29 +17,29 @@ from dataclasses import dataclass, field
 from flightllm.model.engine import PrefixCache
 
 STEP_TOKENS = 2_048
-"""Tokens that an engine computes in one step, prompts in part where need be: vLLM's own default."""
+"""The most tokens that an engine computes in one step, if necessary of a part of a prompt: vLLM's default."""
 
 
 @dataclass(slots=True)
 class Run:
-    """A request on its way: its blocks' identities in order, and its tokens in and out."""
+    """A request in the simulation: its block identities in order, and its prompt and answer tokens."""
 
     id: int
     blocks: Sequence[Hashable]
-    """One per full block; equal ones have equal tokens before them and in them."""
+    """One identity per full block; equal identities mean equal tokens in the block and before it."""
     tokens: int
     answer_tokens: int
     cached_tokens: int = 0
     left: int = 0
-    """Prompt tokens still to compute."""
+    """The number of prompt tokens that are still to compute."""
     answered: int = 0
     held: list[Hashable] = field(default_factory=list)
     own: int = 0
-    """Blocks that nobody else can use: the unfinished last one, the answer's, repeated ones."""
+    """The number of blocks that no other request can use: the partial last one, the answer's and repeated ones."""
 
 
 class PrefixSimulator:
-    """Requests in, in order; steps; requests out with `cached_tokens` set. One thread uses it."""
+    """A simulated scheduler: add requests in order, run steps, and get requests with `cached_tokens`. One thread."""
 
     def __init__(self, shape: PrefixCache, at_once: int, step_tokens: int = STEP_TOKENS) -> None:
         self._size = shape.block_tokens
@@ -48,15 +52,15 @@ class PrefixSimulator:
         self._idle: OrderedDict[Hashable, None] = OrderedDict()
         self._shares_at_once = shape.at_once
         self._unshared: set[Hashable] = set()
-        """Blocks that a running request computes, where others cannot use them before it ends."""
+        """Blocks that a running request computes and that others cannot use before its end."""
         self.computed = 0
-        """Prompt tokens that the last step computed."""
+        """The number of prompt tokens that the last step computed."""
         self.decoding = 0
-        """Requests for which it computed the next token of an answer."""
+        """The number of requests for which the last step computed the next token of an answer."""
 
     @property
     def in_flight(self) -> int:
-        """Return how many requests have not come out."""
+        """Return how many requests are not finished."""
         return len(self._waiting) + len(self._running)
 
     def add(self, run: Run) -> None:
@@ -64,7 +68,7 @@ class PrefixSimulator:
         self._waiting.append(run)
 
     def step(self) -> list[Run]:
-        """Compute one step and return the requests that it finished."""
+        """Run one step and return the requests that it finished."""
         room = self._step_tokens
         self.computed = self.decoding = 0
         for run in self._running:
@@ -83,7 +87,7 @@ class PrefixSimulator:
         return done
 
     def _advance(self, run: Run, room: int) -> int:
-        """Compute what fits of a prompt, or the next token of its answer; return the tokens it took."""
+        """Compute up to `room` tokens of a prompt, or the next token of its answer; return the computed tokens."""
         if room <= 0:
             return 0
         if not run.left:
@@ -98,7 +102,7 @@ class PrefixSimulator:
         return taken
 
     def _admit(self, run: Run) -> bool:
-        """Give a request its blocks, those cached and new ones; False where it must wait for others to end."""
+        """Give a request its cached and new blocks; return False if it must wait for blocks of other requests."""
         hits = 0
         for block in run.blocks[: (run.tokens - 1) // self._size]:
             if block in self._unshared or (block not in self._used and block not in self._idle):
@@ -126,7 +130,10 @@ class PrefixSimulator:
             run.held.append(block)
 
     def _take(self, count: int) -> int:
-        """Take new blocks, empty ones first; return how many are missing for a request larger than the cache."""
+        """Take new blocks, empty ones first, then evicted ones; return how many are missing.
+
+        Blocks are missing only for a request that is larger than the cache.
+        """
         fresh = min(count, self._empty)
         self._empty -= fresh
         evicted = min(count - fresh, len(self._idle))
@@ -152,7 +159,7 @@ class PrefixSimulator:
 
 
 def chained(parts: Iterator[Hashable]) -> list[Hashable]:
-    """Return identities of a prompt's blocks, each of which stands for all before it too."""
+    """Return identities of a prompt's blocks; each identity depends on all blocks before it too."""
     before: Hashable = None
     chain: list[Hashable] = []
     for part in parts:

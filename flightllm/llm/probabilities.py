@@ -1,7 +1,7 @@
-"""How probable a chosen option was, from the log probabilities of an answer's tokens. Nothing in a body is trusted.
+"""Compute the probability of a chosen option from the log probabilities of an answer's tokens.
 
-Of the options `Yes` and `No`, an answer `Yes` with the first tokens `Yes` 0.5, ` yes` 0.1, `Y` 0.1, `No` 0.2 and `Well`
-0.1 has the probability 0.6 / 0.8.
+No value of a response body is trusted. An example with the options `Yes` and `No` and the answer `Yes`: the first token
+is `Yes` with 0.5, ` yes` 0.1, `Y` 0.1, `No` 0.2 and `Well` 0.1. Then `Yes` has the probability 0.6 / 0.8.
 """
 
 import math
@@ -11,28 +11,29 @@ from dataclasses import dataclass
 from typing import Any
 
 TOP = 20
-"""Tokens whose log probabilities are asked for at each step: the most that OpenAI gives and vLLM gives by default."""
+"""The number of log probabilities to request for each token: the maximum of OpenAI, and vLLM's default maximum."""
 _LEAD = b" \t\r\n\"'`*_:"
-"""What can stand before an answer in the same token."""
+"""Characters that can precede an answer in the same token."""
 _MOST_UNKNOWN = 0.01
-"""The share of options that no listed token leads to; where it can be larger, the probability is not known."""
+"""The bound on the share of options without a listed token; above this share, the probability is unknown."""
 _LEAST_LOGPROB = 10_000
-"""vLLM writes -9999 for what cannot be."""
+"""The bound on the size of a log probability; vLLM writes -9999 for an impossible token."""
 _SPECIAL = re.compile(rb"<[^<>]*>")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One token of an answer, and the most probable tokens in its place with their natural log probabilities."""
+    """One token of an answer, and the most probable tokens at this position with natural log probabilities."""
 
     token: bytes
     top: tuple[tuple[bytes, float], ...]
 
 
 def read_probability(logprobs: object, text: str | None, options: Sequence[str]) -> float | None:
-    """Return the probability of the option that `text` is, from a choice's `logprobs` in an endpoint's body.
+    """Return the probability of the option `text`, from a choice's `logprobs` in an endpoint's body.
 
-    It is normalised over `options`. None where the body does not tell it, in OpenAI's form of chats or of completions.
+    The probability is normalised over `options`. The body has the format of OpenAI's chats or completions. Return None
+    if the body does not have enough log probabilities.
     """
     if text is None or not options or not isinstance(logprobs, Mapping):
         return None
@@ -41,7 +42,7 @@ def read_probability(logprobs: object, text: str | None, options: Sequence[str])
 
 
 def option_probability(steps: Sequence[Step], text: str, options: Sequence[str]) -> float | None:
-    """Return the probability of the option that `text` is, normalised over `options`; None where steps do not tell."""
+    """Return the probability of the option `text`, normalised over `options`; None if the steps do not determine it."""
     names = [option.strip().encode() for option in options]
     folding = len({name.lower() for name in names}) == len(names)
     if folding:
@@ -57,13 +58,22 @@ def option_probability(steps: Sequence[Step], text: str, options: Sequence[str])
 
 
 class _Walk:
-    """Goes along the tokens of an answer to one of the options, and multiplies the shares of the ways it takes."""
+    """A walk along an answer's tokens to the chosen option, which multiplies the shares of its branches.
+
+    A way is the set of options that can still follow after a token. With the options `good`, `bad` and `bat` and the
+    answer `bad` in the tokens `ba` and `d`:
+
+    | token | ways and probabilities | share of the walk's way |
+    |---|---|---|
+    | `ba` | {`bad`, `bat`} 0.6, {`good`} 0.2 | 0.6 / 0.8 |
+    | `d` | {`bad`} 0.9, {`bat`} 0.1 | 0.9 / 1.0 |
+    """
 
     def __init__(self, names: Sequence[bytes], chosen: int) -> None:
         self._names = names
         self._chosen = chosen
         self._open = frozenset(range(len(names)))
-        """The options that what was read so far can become."""
+        """The options that the text so far can become."""
         self._read = b""
 
     def probability(self, steps: Iterator[Step]) -> float | None:
@@ -80,13 +90,13 @@ class _Walk:
             if len(way) == 1:
                 return probability
             others = frozenset().union(*(one for one in ways if self._chosen not in one))
-        # The end has no token here. An option that another token leads to goes that way, as `10` beside `1`.
+        # The steps have no end token. An option that another token leads to is out, as `10` after the answer `1`.
         return probability if self._read and self._open - others == {self._chosen} else None
 
     def _ways(self, step: Step) -> dict[frozenset[int], float]:
         """Return the probability of each set of options that tokens lead to.
 
-        A piece of an option begins other words too: `b` stands for `by` and `but` as well as for `bad`. So the most
+        A piece of an option can begin other words too: `b` can become `by` or `but` as well as `bad`. So only the most
         probable spelling counts, not the sum of `b`, `ba` and `bad`.
         """
         ways: dict[frozenset[int], dict[bytes, float]] = {}
@@ -104,7 +114,7 @@ class _Walk:
         return not others and (self._read + piece).startswith(self._names[option])
 
     def _share(self, ways: Mapping[frozenset[int], float], way: frozenset[int], step: Step) -> float | None:
-        """Return the share of a way among all ways; None where options without a token can have more than a trace."""
+        """Return the share of a way among all ways; None if options without a listed token can be too probable."""
         total = sum(ways.values())
         if not total:
             return None
@@ -114,7 +124,7 @@ class _Walk:
         return ways.get(way, 0.0) / total if most <= _MOST_UNKNOWN * total else None
 
     def _leads_to(self, token: bytes) -> frozenset[int]:
-        """Return the open options that can follow from a token; none where it leads to no option."""
+        """Return the open options that are still possible after a token; empty if the token fits no option."""
         read = self._read + token
         if not token:
             return frozenset(o for o in self._open if self._read and self._names[o] == read)
@@ -125,7 +135,7 @@ class _Walk:
 
 
 def _ends(rest: bytes) -> bool:
-    """Tell whether a word is over before `rest`."""
+    """Tell whether a word ends before `rest`."""
     return not rest[:1].isalnum() and rest[:1] < b"\x80"
 
 
@@ -134,7 +144,7 @@ def _folded(step: Step) -> Step:
 
 
 def _start(steps: Sequence[Step], name: bytes) -> int | None:
-    """Return where an option is said last in the text of the tokens: thinking or JSON can stand before it."""
+    """Return the last position of an option in the tokens' text: thoughts or JSON can precede the answer."""
     said = list(steps)
     while said and _SPECIAL.fullmatch(said[-1].token):
         said.pop()
@@ -144,7 +154,7 @@ def _start(steps: Sequence[Step], name: bytes) -> int | None:
 
 
 def _steps_from(steps: Sequence[Step], start: int) -> Iterator[Step]:
-    """Yield the steps of the text from `start` on, the first one without what comes before."""
+    """Yield the steps of the text from `start` on; the first token is cut at `start`."""
     end = 0
     for step in steps:
         begin, end = end, end + len(step.token)
@@ -182,13 +192,13 @@ def _read_completion(logprobs: Mapping[str, Any]) -> list[Step]:
 
 
 def _step(own: tuple[bytes, float], top: Sequence[tuple[bytes, float]]) -> Step:
-    """Make a step whose token is among the listed ones, if any are listed."""
+    """Return a step; add its token to the listed tokens, if any are listed."""
     listed = any(token == own[0] for token, _ in top)
     return Step(own[0], tuple(top) if listed or not top else (*top, own))
 
 
 def _token(entry: object) -> tuple[bytes, float] | None:
-    """Read a token and its log probability; None where they are not what they should be."""
+    """Return a token and its log probability; None if one of them is invalid."""
     if not isinstance(entry, Mapping):
         return None
     text, logprob, raw = entry.get("token"), entry.get("logprob"), entry.get("bytes")

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 AUTO: Final = "auto"
 _PIN: Final = "prompt_format.txt"
-"""The file beside a model's weights that names the format on which the model was trained."""
+"""A file in a model's folder that names the prompt format on which the model was trained."""
 
 
 def format_of(config: EngineConfig) -> PromptFormat:
-    """Return the format in which a model is asked.
+    """Return the prompt format of a configured model.
 
-    For `auto` that is the one pinned beside the model's weights, else one for instruct models; a model without a chat
-    template gets a cue.
+    For `auto`, this is the format that the model's folder names, or else the format for instruct models. A model
+    without a chat template gets the format with a cue.
 
     Raises:
-        ConfigError: there is no format of the configured name.
+        ConfigError: there is no format with the configured name.
     """
     if config.prompt_format != AUTO:
         return _named(config.prompt_format)
@@ -38,7 +38,7 @@ def format_of(config: EngineConfig) -> PromptFormat:
         return _format_of_replicas(config)
     model = str(config.options.get("tokenizer") or config.model)
     if config.kind != "openai" and is_gguf(model) and (file := Path(model).expanduser()).is_file():
-        return INSTRUCT if has_chat_template(file) else FORMATS["cued"]  # no folder is made of it for this
+        return INSTRUCT if has_chat_template(file) else FORMATS["cued"]  # without converting the file
     folder = _folder(model)
     is_bare = config.kind == "openai" and _takes_texts(config.options)
     if folder is None:
@@ -49,10 +49,10 @@ def format_of(config: EngineConfig) -> PromptFormat:
 
 
 def _takes_texts(options: Mapping[str, object]) -> bool:
-    """Tell whether an endpoint is asked for completions, which put no template around a prompt."""
+    """Tell whether an endpoint is asked for completions, which apply no chat template."""
     try:
         return read_openai_options(options).completions
-    except ConfigError:  # the engine tells what is wrong when it is checked or opened
+    except ConfigError:  # the check or the opening of the engine raises this error
         return False
 
 
@@ -63,7 +63,7 @@ def _named(name: str) -> PromptFormat:
 
 
 def _format_of_replicas(config: EngineConfig) -> PromptFormat:
-    """Return the format of the first replica: all of them have one model."""
+    """Return the format of the first replica: all replicas have the same model."""
     shared, listed = config.options.get("replica"), config.options.get("replicas")
     tables = [shared, listed[0] if isinstance(listed, list) and listed else None]
     table = {key: value for one in tables if isinstance(one, Mapping) for key, value in one.items()}
@@ -71,8 +71,8 @@ def _format_of_replicas(config: EngineConfig) -> PromptFormat:
 
 
 def _folder(model: str) -> Path | None:
-    """Return a model's folder on this machine; None where it is elsewhere."""
-    if is_gguf(model):  # llama.cpp's server calls its models so
+    """Return a model's folder on this machine; None if the model is elsewhere."""
+    if is_gguf(model):  # the name of a model at a llama.cpp server
         return None
     try:
         return local_folder(model)

@@ -1,7 +1,7 @@
-"""What is known of OpenAI-compatible endpoints before they are asked: one row a provider, as its documentation says.
+"""The known OpenAI-compatible providers: one row for each provider, from the provider's documentation.
 
-What a row says first is tried first. What an endpoint refuses or ignores all the same is learned, see
-`openai_capabilities`.
+The ways in a row are tried in their order. The engine learns which of them an endpoint rejects or ignores, see
+`openai.capabilities`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _UNKNOWN_CHOICE = ("structured", *_PLAIN)
 class Provider:
     """One kind of endpoint.
 
-    `hosts` are ends of host names, `ports` those that it takes on one's own machines, `owners` what its list of models
-    says as `owned_by`. `choice`, `json` and `regex` name the ways to say a constraint, best first; see `openai_wire`.
-    `thinking` names the way to switch thinking, see `thinking_steps`.
+    `hosts` are ends of host names, `ports` are default ports of local servers, and `owners` are values of `owned_by` in
+    its list of models. `choice`, `json` and `regex` name the ways to express a constraint, the best first; see
+    `openai.wire`. `thinking` names the way to switch thinking, see `thinking_steps`.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Provider:
     thinking: str = "unknown"
     tokens_key: str = "max_tokens"
     key_header: str = ""
-    """Where the key goes instead of `Authorization`."""
+    """The header for the key in place of `Authorization`."""
 
 
 UNKNOWN = Provider("unknown")
@@ -143,27 +143,27 @@ _THINKS = re.compile(
     re.IGNORECASE,
 )
 ALLOWANCES = {"": 4_096, "minimal": 1_024, "low": 2_048, "medium": 4_096, "high": 8_192, "none": 0}
-"""Tokens for thinking beside those of the answer, by effort; `""` where the endpoint's own default holds.
+"""The tokens for thinking in addition to the answer, by effort; `""` is the endpoint's default effort.
 
-Endpoints that take a number of tokens are told the same one. Models of this machine have `thinking.BUDGETS`.
+Endpoints that accept a number of tokens get the same number. For local models, see `thinking.BUDGETS`.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One way to ask for a level of thinking: keys of the request, and the effort that follows from them."""
+    """One way to ask for a level of thinking: keys of the request, and the resulting effort."""
 
     body: tuple[tuple[str, object], ...]
     effort: str
 
 
 def named(name: str) -> Provider | None:
-    """Return a provider by its name."""
+    """Return the provider of this name, or None."""
     return next((one for one in PROVIDERS if one.name == name), None)
 
 
 def provider_at(base_url: str) -> Provider:
-    """Recognise a provider by its address; `UNKNOWN` where that does not tell."""
+    """Return the provider at an address; `UNKNOWN` if the address does not show it."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port
@@ -176,26 +176,26 @@ def provider_at(base_url: str) -> Provider:
 
 
 def provider_of(owners: Iterator[str]) -> Provider:
-    """Recognise a provider by what its list of models says as `owned_by`."""
+    """Return the provider by the values of `owned_by` in its list of models, or `UNKNOWN`."""
     told = set(owners)
     return next((one for one in PROVIDERS if told & set(one.owners)), UNKNOWN)
 
 
 def thinks(model: str) -> bool:
-    """Tell whether a model of this name thinks before it answers, unless that is switched off."""
+    """Tell whether a model of this name thinks before it answers by default."""
     return _THINKS.search(model) is not None
 
 
 def thinking_steps(style: str, level: str, model: str) -> list[Step]:
-    """Return the ways to ask for a level of thinking, best first; the last asks for nothing.
+    """Return the ways to ask for a level of thinking, the best first; the last step is empty.
 
-    `off` is the least that the model takes.
+    The level `off` means the least effort that the model accepts.
     """
     nothing = Step((), "")
     if style == "none":
         return [nothing]
     if "gpt-oss" in model.lower() and style in {"template", "unknown"}:
-        style = "effort"  # its template knows efforts alone
+        style = "effort"  # the template of gpt-oss supports only efforts
     match style:
         case "effort" if level == "off":
             return [*map(_effort, _least(model)), nothing]
@@ -213,9 +213,8 @@ def thinking_steps(style: str, level: str, model: str) -> list[Step]:
         case "anthropic":
             budget = ALLOWANCES[level]
             return [Step((("thinking", {"type": "enabled", "budget_tokens": budget}),), level), nothing]
-        case (
-            _
-        ):  # a chat template's variables, which endpoints of one's own take; a template that lacks them ignores them
+        case _:
+            # Local endpoints accept variables of the chat template; a template without these variables ignores them.
             on = level != "off"
             told = {"enable_thinking": on, "thinking": on}
             effort = level if on else "none"
@@ -227,7 +226,7 @@ def _effort(effort: str) -> Step:
 
 
 def _least(model: str) -> tuple[str, ...]:
-    """Return the efforts to try where the least is wanted; what a model is known to refuse is left out."""
+    """Return the efforts to try for the least thinking, without those that the model is known to reject."""
     name = model.lower().rpartition("/")[2]
     if name.startswith(("o1", "o3", "o4")) or "gpt-oss" in name:
         return ("low",)

@@ -1,4 +1,4 @@
-"""Take what there is of a lazy iterator of requests, which may pause."""
+"""Pull the available requests from a lazy iterator, which can pause."""
 
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -9,7 +9,7 @@ from flightllm.model.engine import Request
 
 
 class More(Enum):
-    """What comes after the requests just pulled."""
+    """The state of an iterator after a pull: more requests are ready, it pauses, or it has ended."""
 
     READY = "ready"
     PAUSED = "paused"
@@ -17,10 +17,10 @@ class More(Enum):
 
 
 def pull(requests: Iterator[Request | None], most: int, cancelled: Callable[[], bool]) -> tuple[list[Request], More]:
-    """Take up to `most` requests, fewer where they pause or end.
+    """Return up to `most` requests, and the iterator's state; fewer requests if the iterator pauses or ends.
 
     Raises:
-        CancelledError: `cancelled()` turned true.
+        CancelledError: `cancelled()` returned True.
     """
     pulled: list[Request] = []
     for request in islice(requests, most):

@@ -1,4 +1,4 @@
-"""The language models of a server: its own, and those that SQL made, each opened when it is first asked."""
+"""The language models of a server: the configured one, and those of CREATE MODEL, each opened on first use."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,10 +25,10 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A model that answers, and what its answers so far tell of it."""
+    """An open model, with the statistics of its answers so far."""
 
     name: str | None
-    """What SQL calls it; None is the server's own."""
+    """The model's name in SQL; None for the server's own model."""
     config: EngineConfig
     engine: Engine
     costs: Costs
@@ -38,36 +38,36 @@ class Served:
 
     @property
     def window(self) -> int:
-        """Return how many prompts its engine, or each replica of it, keeps in flight."""
+        """Return how many prompts the engine, or each of its replicas, keeps in flight."""
         return self.config.max_in_flight
 
     @property
     def replicas(self) -> int:
-        """Return how many engines it has; waits for none."""
+        """Return how many replicas the engine has; this does not wait for any engine."""
         return int(getattr(getattr(self.engine, "inner", self.engine), "replicas", 1))
 
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A model as it was described at one time."""
+    """A model under one version of its configuration."""
 
     config: EngineConfig
     users: int = 0
     opening: Future[Served] | None = None
-    """Done once the engine is open; None before, and where that failed."""
+    """Done once the engine is open; None before the first use, and after a failed attempt."""
     error: str | None = None
 
     def close(self) -> None:
-        """Close the engine; one that is about to open is closed then."""
+        """Close the engine; if it is still opening, close it as soon as it is open."""
         if self.opening is not None:
             self.opening.add_done_callback(_close)
 
 
 class Engines:
-    """Engines by model name. Safe to use from several threads.
+    """The engines by model name. Thread-safe.
 
-    A model that is described anew, or dropped, goes on answering those who use it, and is closed after the last. One
-    that opens, which may take minutes, holds up only those who need it.
+    The engine of a changed or dropped model continues to answer its present users, and closes after the last one. An
+    engine that opens, which can take minutes, delays only the queries that need it.
     """
 
     def __init__(
@@ -76,25 +76,25 @@ class Engines:
         created: Callable[[str], EngineConfig | None],
         create: Callable[[EngineConfig], Engine] = create_engine,
     ) -> None:
-        """Open nothing yet. `created` tells how SQL describes a model now, None where there is none of this name."""
+        """Open no engine yet. `created` returns the present configuration of a model of CREATE MODEL, or None."""
         self.own_config = own
         self._created = created
         self._create = create
         self._lock = threading.Lock()
-        """Guards the following, and the slots."""
+        """Guards the fields below, and the slots."""
         self._slots: dict[str | None, _Slot] = {}
         self._closed = False
         if created(own.model) is not None:
-            _log.warning("a created model has the name of the configured one and goes by it", model=own.model)
+            _log.warning("a created model hides the configured model of the same name", model=own.model)
 
     @property
     def own(self) -> Served:
         """Return the server's own model, which is opened when the server starts and stays open.
 
         Raises:
-            ConfigError: its configuration is wrong.
-            MissingExtraError: its packages are not installed.
-            EngineUnavailableError: it did not start.
+            ConfigError: the model's configuration is wrong.
+            MissingExtraError: the engine's packages are not installed.
+            EngineUnavailableError: the engine did not start.
         """
         with self.using([None]) as models:
             return models[None]
@@ -103,17 +103,17 @@ class Engines:
     def using(
         self, names: Iterable[str | None], cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[Mapping[str | None, Served]]:
-        """Give some models by name, opened, and as they are now until the end of the block.
+        """Yield some open models by name; they keep their present configuration until the end of the block.
 
         Raises:
-            EngineError: there is no such model any more, it cannot be opened, or the server stops.
-            CancelledError: `cancelled()` turned true while one opened, which goes on.
+            EngineError: a model was dropped or cannot be opened, or the server stops.
+            CancelledError: `cancelled()` returned True while an engine opened; the opening continues.
         """
         with ExitStack() as held:
             yield {name: held.enter_context(self._used(name, cancelled)) for name in names}
 
     def settle(self, name: str) -> None:
-        """Close the engine of a model that was dropped or described anew, at once or after its last user."""
+        """Close the engine of a dropped or changed model, at once or after its last user."""
         with self._lock:
             slot = self._slots.get(name)
             gone = slot is not None and not self._is_wanted(name, slot)
@@ -121,12 +121,12 @@ class Engines:
             slot.close()
 
     def price(self, name: str | None, counts: Mapping[str, int]) -> float | None:
-        """Return what counted calls of a model cost, None where it has no prices or is gone."""
+        """Return the price of counted calls of a model; None if the model has no prices or was dropped."""
         config = self._described(name)
         return None if config is None else Costs(prices_of(config)).counted(counts)
 
     def state(self, name: str | None) -> tuple[bool, str | None]:
-        """Tell whether a model is open, and why the last attempt to open it failed."""
+        """Return whether a model is open, and why the last attempt to open it failed, or None."""
         with self._lock:
             slot = self._slots.get(name)
             if slot is None or slot.opening is None:
@@ -134,7 +134,7 @@ class Engines:
             return slot.opening.done(), None
 
     def opened(self) -> dict[str | None, Engine]:
-        """Return the engines that are open, by the names of their models."""
+        """Return the open engines, by the names of their models."""
         with self._lock:
             opening = {name: slot.opening for name, slot in self._slots.items()}
         done = {name: one for name, one in opening.items() if one is not None and one.done()}
@@ -163,10 +163,10 @@ class Engines:
     def _taken(self, name: str | None) -> _Slot:
         with self._lock:
             if self._closed:
-                raise EngineUnavailableError("the server stops")
+                raise EngineUnavailableError("the server is stopping")
             config = self._described(name)
             if config is None:
-                raise EngineError(f"the model {name!r} was dropped: create it again, or take another one")
+                raise EngineError(f"the model {name!r} was dropped: create it again, or use another model")
             slot, before = self._slots.get(name), None
             if slot is None or slot.config is not config:
                 before, slot = slot, _Slot(config)
@@ -178,7 +178,7 @@ class Engines:
         return slot
 
     def _is_wanted(self, name: str | None, slot: _Slot) -> bool:
-        """Tell whether a slot stays open, and forget one that is out of date. The caller holds the lock."""
+        """Tell whether a slot stays open; remove a slot with an old configuration. The caller holds the lock."""
         current = self._slots.get(name) is slot
         if current and self._described(name) is not slot.config:
             del self._slots[name]
@@ -198,18 +198,18 @@ class Engines:
             threading.Thread(target=self._open, args=(name, slot, opening), name="open model", daemon=True).start()
         while not wait([opening], _POLL_SECONDS).done:
             if cancelled():
-                raise CancelledError(f"the query was cancelled while the model {name!r} was opened")
+                raise CancelledError(f"the query was cancelled while the model {name!r} was opening")
         error = opening.exception()
         if error is not None:
             raise error if name is None else _unusable(name, error) from error
         return opening.result()
 
     def _open(self, name: str | None, slot: _Slot, opening: Future[Served]) -> None:
-        """Open an engine; where that fails, the next who needs it tries again."""
+        """Open an engine; after a failure, the next query that needs it tries again."""
         try:
             format_ = format_of(slot.config)
             engine = self._create(slot.config)
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting threads
             with self._lock:
                 slot.opening, slot.error = None, _reason(error)
             opening.set_exception(error)
@@ -225,7 +225,7 @@ def _close(opened: Future[Served]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what clients may know of why an engine does not open: loading fails in many ways, some show paths."""
+    """Return the reason that clients can see: an unexpected error is hidden, because its text can contain paths."""
     if isinstance(error, FlightLLMError):
         return without_section(error)
     return f"{type(error).__name__}; see the server's log"
@@ -238,16 +238,16 @@ def _unusable(name: str, error: BaseException) -> EngineError:
 
 
 def without_section(error: FlightLLMError) -> str:
-    """Return what is wrong with an engine's options in the words of CREATE MODEL, which has no sections."""
+    """Return an error about an engine's options in the terms of CREATE MODEL, which has no sections."""
     text = str(error).replace("the line to change is [engine] ", "the option to change is ")
     return text.replace("[engine] ", "").replace("of every engine: kind,", "of every engine: engine,")
 
 
 def check_endpoint(engine: Engine) -> None:
-    """Ask an engine that has an endpoint whether it can answer; warn of what can pass by itself.
+    """Check that an engine with an endpoint can answer; log a warning for a temporary problem.
 
     Raises:
-        EngineError: it cannot: no host, no quota, or the key, model or path is wrong; says what to change.
+        EngineError: there is no host or no quota, or the key, model or path is wrong; the message says what to change.
     """
     check = getattr(engine, "check", None)
     if callable(check):

@@ -1,4 +1,4 @@
-"""Which options of an engine are secrets, and what of these is shown."""
+"""Recognise secrets among an engine's options, and hide them in output."""
 
 import json
 import re
@@ -11,12 +11,12 @@ _SECRET = re.compile(
     r"key|secret|passw|credential|authoriz|bearer|token(?!s)|(?:^|[_-])(?:auth|sig|signature)(?:[_-]|$)"
 )
 _PARAMETER = re.compile(r"code|pass|pwd|pw|sas|jwt|hmac")
-"""Further names, which are for secrets in an address alone; Azure's functions take theirs as `code`."""
+"""Names that are secrets only as parameters of an address; Azure's functions call their key `code`."""
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
 
 def holds_secret(option: str, value: object) -> bool:
-    """Tell whether an option's value is itself a secret, or an address with one in it, instead of a reference."""
+    """Tell whether an option's value is a secret, or an address with a secret in it; a reference is not a secret."""
     if names_secret(option):
         return not (isinstance(value, str) and REFERENCE.fullmatch(value))
     if isinstance(value, str) and value.lstrip().startswith("{"):
@@ -36,13 +36,13 @@ def _table(text: str) -> object:
 
 
 def shown_address(address: str) -> str:
-    """Return an address without what is secret in it: the user's name and password, and such parameters."""
+    """Return an address without its secrets: the user's name and password, and secret parameters."""
     plain = _without_user(address)
     given = _parameters(plain)
     query = [(name, value) for name, value in given if not _is_secret(name)]
     try:
         parts = urlsplit(plain)
-    except ValueError:  # no address after all
+    except ValueError:  # not a valid address
         return re.split("[?#]", plain)[0]
     if any(_is_secret(name) for name, _ in parse_qsl(parts.fragment)):
         parts = parts._replace(fragment="")
@@ -52,20 +52,20 @@ def shown_address(address: str) -> str:
 
 
 def _without_user(address: str) -> str:
-    """Return an address without `user:password@`, also where the address is wrong: `u:p/w@host` is `host`."""
+    """Return an address without `user:password@`; an invalid address works too: `u:p/w@host` becomes `host`."""
     head, mark, rest = address.partition("://")
     if not mark:
         head, rest = "", address
     host = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
     if "@" in host:
         rest = rest[host.rindex("@") + 1 :]
-    elif "@" in rest and not _HOST.fullmatch(host):  # the password has a character that ends a host
+    elif "@" in rest and not _HOST.fullmatch(host):  # the password contains a character that ends a host
         rest = rest.rpartition("@")[2]
     return head + mark + rest
 
 
 def _parameters(address: str) -> list[tuple[str, str]]:
-    """Return the parameters after the `?`; none where it is no address."""
+    """Return the parameters after the `?`; empty if the address is invalid."""
     try:
         return parse_qsl(urlsplit(address).query)
     except ValueError:
@@ -77,12 +77,12 @@ def _is_secret(parameter: str) -> bool:
 
 
 def names_secret(option: str) -> bool:
-    """Tell whether an option of this name is for a secret."""
+    """Tell whether an option of this name holds a secret."""
     return _SECRET.search(option.lower()) is not None
 
 
 def shown_options(options: Mapping[str, object]) -> dict[str, object]:
-    """Return options as clients may see them: of a secret only that it comes from a variable or a file."""
+    """Return options as clients can see them: of a secret, only whether it comes from a variable or a file."""
     return {name: _shown(name, value) for name, value in options.items()}
 
 

@@ -1,4 +1,4 @@
-"""An engine that is opened again when it dies: queries wait for it and go on where they were, or fail."""
+"""An engine that is reopened when it dies: queries wait for it and continue, or they fail."""
 
 import threading
 import time
@@ -15,15 +15,15 @@ from flightllm.llm import create_engine
 from flightllm.model.engine import Completion, Engine, PrefixCache, Request
 
 _FIRST_PAUSE, _MOST_PAUSE = 0.5, 30.0
-"""Between tries, doubling from one to the next."""
+"""The first and the longest pause between attempts, in seconds; the pause doubles after each attempt."""
 _POLL_SECONDS = 0.1
 _log = structlog.get_logger(__name__)
 
 
 def supervised(config: RecoveryConfig, lost: EngineConfig | None = None) -> Callable[[EngineConfig], Engine]:
-    """Return how to create engines that are opened again when they die; see `SupervisedEngine`.
+    """Return a function that creates engines that are reopened when they die; see `SupervisedEngine`.
 
-    `lost` is the one that worked in a process before this one: it is opened beside.
+    `lost` is the engine that worked in the process before this one: it is opened in the background.
     """
 
     def create(engine: EngineConfig) -> Engine:
@@ -34,11 +34,11 @@ def supervised(config: RecoveryConfig, lost: EngineConfig | None = None) -> Call
 
 
 class SupervisedEngine:
-    """Owns the engine that `create` makes, and makes it anew once it is gone.
+    """The owner of an engine that `create` opens; it opens a new engine when the present one dies.
 
-    A query that meets a dead engine sends again what has no answer yet; what was answered stands. An engine that has
-    never answered is more likely misconfigured than dead: its first queries fail at once. With `beside` the engine is
-    opened in a thread and taken for one that was lost; otherwise the constructor raises what `create` raises.
+    When an engine dies, a query sends its unanswered requests again; answers so far stay valid. An engine that has
+    never answered is more likely misconfigured than dead: its first queries fail at once. With `beside`, a thread opens
+    the engine, which counts as lost before. Otherwise the constructor raises the errors of `create`.
     """
 
     def __init__(
@@ -49,15 +49,15 @@ class SupervisedEngine:
         self._waits = config.on_engine_down == "wait"
         self._wait_seconds = config.engine_wait_seconds
         self._changed = threading.Condition()
-        """Guards everything below."""
+        """Guards all fields below."""
         self._closed = threading.Event()
-        self._reason = "it is being opened"
+        self._reason = "the engine is being opened"
         self._failures = 0
         self._worked = beside
         self._engine: tuple[Engine, int] | None = None if beside else (create(), 0)
-        """With the number of times that it came into use again."""
+        """The engine, and how often it was replaced or reconnected."""
         self._kept: Engine | None = None
-        """One that is down and comes back by itself."""
+        """An engine that is down and reconnects by itself."""
         if beside:
             self._reopen(None, 0)
 
@@ -69,19 +69,19 @@ class SupervisedEngine:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the engine is there, as far as is known; waits for nothing."""
+        """Tell whether the engine is alive, as far as is known; this does not wait."""
         engine = self._engine
         return engine is not None and bool(getattr(engine[0], "alive", True))
 
     @property
     def reason(self) -> str:
-        """Return why the engine is, or was last, not there."""
-        engine = self._engine  # one that died has not been found dead before it is asked
+        """Return why the engine is down, or was down the last time."""
+        engine = self._engine  # a dead engine can still be here: its death is noticed only at the next call
         return str((engine and getattr(engine[0], "reason", None)) or self._reason)
 
     @property
     def inner(self) -> Engine | None:
-        """Return the engine where there is one, also one that comes back by itself; waits for nothing."""
+        """Return the engine, also one that is down and reconnects by itself, or None; this does not wait."""
         engine = self._engine
         return self._kept if engine is None else engine[0]
 
@@ -96,24 +96,24 @@ class SupervisedEngine:
         return self._present()[0].prefix_cache
 
     def count_tokens(self, text: str) -> int:
-        """Count as the engine does, once it is open."""
+        """Count the tokens of `text` with the engine, once it is open."""
         return self._present()[0].count_tokens(text)
 
     @property
     def in_flight(self) -> int | None:
-        """Return how many prompts the engine is answering, None where it does not count them; waits for nothing."""
+        """Return how many prompts the engine is answering, or None if it does not count them; this does not wait."""
         engine = self._engine
         return 0 if engine is None else getattr(engine[0], "in_flight", None)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else the engine offers."""
+        """Return another attribute of the engine, once it is open."""
         return getattr(self._present()[0], name)
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Pass on what the engine answers, also across its death; see `Engine.generate`.
+        """Yield the engine's completions, and continue after its death; see `Engine.generate`.
 
         Raises:
-            EngineUnavailableError: the engine is gone and queries are to fail then, or it did not come back in time.
+            EngineUnavailableError: the engine is gone, and queries fail by configuration or it did not return in time.
         """
         feed = _Feed(requests)
         deadline: float | None = None
@@ -144,7 +144,7 @@ class SupervisedEngine:
         self._closed.set()
         with self._changed:
             engine, self._engine = self._engine, None
-            self._reason = "it is closed"
+            self._reason = "the engine is closed"
             self._changed.notify_all()
         if engine is not None:
             engine[0].close()
@@ -152,7 +152,12 @@ class SupervisedEngine:
     def _present(
         self, cancelled: Callable[[], bool] = lambda: False, deadline: float | None = None
     ) -> tuple[Engine, int]:
-        """Return the engine and its number, waiting for it where that is configured."""
+        """Return the engine and its number; wait for the engine if this is configured.
+
+        Raises:
+            CancelledError: `cancelled()` returned True.
+            EngineUnavailableError: the engine is down and queries do not wait, or it did not return in time.
+        """
         engine = self._engine
         if engine is not None:
             return engine
@@ -177,7 +182,7 @@ class SupervisedEngine:
                 self._failures, self._worked = 0, True
 
     def _lose(self, number: int, error: Exception) -> None:
-        """Take an engine out of use, unless another query did so before."""
+        """Mark an engine as down and reopen it, unless another query has already done so."""
         with self._changed:
             if self._engine is None or self._engine[1] != number:
                 return
@@ -191,15 +196,15 @@ class SupervisedEngine:
         threading.Thread(target=self._open, args=(lost, number), name="engine-restart", daemon=True).start()
 
     def _open(self, lost: Engine | None, number: int) -> None:
-        """Bring an engine into use, after a pause where one failed before."""
+        """Open or reconnect an engine and put it into use; pause after failed attempts."""
         kept = self._kept = lost if getattr(lost, "reconnects", False) else None
         if lost is not None and kept is None:
-            with suppress(Exception):  # it is dead already
+            with suppress(Exception):  # the engine is already dead
                 lost.close()
         while not self._closed.wait(self._pause()):
             try:
                 engine = _answering(kept) if kept is not None else self._create()
-            except Exception as error:  # noqa: BLE001 - starting fails in many ways; it is tried again
+            except Exception as error:  # noqa: BLE001 - the start can fail in many ways; the loop tries again
                 with self._changed:
                     self._failures += 1
                     tries = self._failures
@@ -215,7 +220,7 @@ class SupervisedEngine:
                     return
             engine.close()
             return
-        if kept is not None:  # closed meanwhile
+        if kept is not None:  # `close` was called meanwhile
             kept.close()
 
     def _pause(self) -> float:
@@ -223,16 +228,16 @@ class SupervisedEngine:
 
 
 class _Feed:
-    """The requests of one call, and those of them that have no answer."""
+    """The requests of one call, with those that have no answer in `open`."""
 
     def __init__(self, requests: Iterator[Request | None]) -> None:
         self._requests = requests
         self.open: dict[int, Request] = {}
         self.broken = False
-        """What makes the requests failed: that is not the engine's death."""
+        """Whether the iterator of requests raised an error; this error is not the engine's death."""
 
     def again(self) -> Iterator[Request | None]:
-        """Yield the requests without an answer, then further ones."""
+        """Yield the requests without an answer, then new requests."""
         yield from list(self.open.values())
         while True:
             try:
@@ -248,7 +253,7 @@ class _Feed:
 
 
 def _answering(engine: Engine) -> Engine:
-    """Return an engine that reconnects by itself, once it does."""
+    """Return an engine that reconnects by itself, after its probe succeeded."""
     probe = getattr(engine, "probe", None)
     if callable(probe):
         probe()

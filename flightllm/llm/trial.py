@@ -1,4 +1,4 @@
-"""One short question to a model, to see whether it answers."""
+"""Ask a model a short question, to check that it answers."""
 
 from flightllm.errors import EngineError
 from flightllm.model.engine import Choice, Completion, Engine, Parameters, Request
@@ -7,10 +7,10 @@ QUESTION = Request(0, "Is water wet? Answer Yes or No.", Parameters(8, constrain
 
 
 def try_out(engine: Engine) -> tuple[str, Completion]:
-    """Ask an engine one short question; return what was found where it is, and its answer or the error of it.
+    """Ask an engine a short question; return a summary, and the completion, which can be an error.
 
     Raises:
-        EngineError: it cannot answer; an engine with an endpoint says what to change.
+        EngineError: the engine cannot answer; for an engine with an endpoint, the message says what to change.
     """
     own = getattr(engine, "try_out", None)
     if callable(own):
@@ -20,4 +20,4 @@ def try_out(engine: Engine) -> tuple[str, Completion]:
         return found, completion
     for completion in engine.generate(iter([QUESTION]), lambda: False):
         return f"{engine.name} answers", completion
-    raise EngineError(f"the engine {engine.name} gave no answer")
+    raise EngineError(f"the engine {engine.name} returned no answer")

@@ -1,4 +1,4 @@
-"""Drive an asynchronous engine from a synchronous generator: a bounded window of requests on an event loop's thread."""
+"""Drive an asynchronous engine from a synchronous generator, with a bounded window of requests on an event loop."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from flightllm.model.engine import Completion, Request
 _POLL_SECONDS = 0.05
 _JOIN_SECONDS = 10.0
 _WAVE = 16
-"""Requests pulled together."""
+"""The most requests to pull at once."""
 
 T = TypeVar("T")
 Answer = Callable[[Sequence[Request]], Coroutine[Any, Any, Sequence[Completion]]]
 
 
 class LoopThread:
-    """An asyncio event loop on a thread of its own."""
+    """An asyncio event loop on its own thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -47,18 +47,18 @@ class LoopThread:
         return running.result(timeout)
 
     def call(self, function: Callable[[], object]) -> bool:
-        """Schedule a plain function on the loop; return whether it will run: not once the loop was closed."""
+        """Schedule a plain function on the loop; return whether it will run, which is False after `close`."""
         with self._lock:
             if not self._closed:
                 self._loop.call_soon_threadsafe(function)
             return not self._closed
 
     def close(self) -> None:
-        """Cancel what still runs, stop the loop and wait for its thread. Idempotent."""
+        """Cancel running tasks, stop the loop and wait for its thread. Idempotent."""
         with self._lock:
             if self._closed:
                 return
-            self._closed = True  # whatever was scheduled before runs before what follows, and is cancelled by it
+            self._closed = True  # work that was scheduled earlier starts first, and is then cancelled
         try:
             asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(_JOIN_SECONDS)
         finally:
@@ -69,16 +69,16 @@ class LoopThread:
 
     @property
     def closed(self) -> bool:
-        """Say whether `close` was called."""
+        """Tell whether `close` was called."""
         return self._closed
 
 
 class Window:
-    """One `generate` call: pulls requests in the caller's thread, answers them in chunks on the loop.
+    """One `generate` call: it pulls requests in the caller's thread, and answers them in chunks on the loop.
 
-    `answer` takes a chunk of at most `chunk` requests and returns their completions; an exception it raises ends the
-    whole call. At most `size` requests are pulled and not yet yielded, and no more of them are being answered than
-    `shares` gives this call: all calls of one engine have the same.
+    `answer` takes a chunk of at most `chunk` requests and returns their completions; an exception from it ends the
+    whole call. At most `size` requests are pulled and not yet yielded. The requests in flight are bounded by the part
+    that `shares` gives to this call; all calls of one engine use the same `shares`.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class Window:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._shares = shares or Shares(size)
-        self._share: Share  # opened by `stream`: a generator that nobody begins has none
+        self._share: Share  # opened by `stream`, because a generator that never starts must not hold a share
 
     def stream(
         self, requests: Iterator[Request | None], cancelled: Callable[[], bool]
     ) -> Generator[Completion, None, None]:
-        """Yield completions as they arrive; leaving the generator in any way aborts what is in flight.
+        """Yield completions as they arrive; closing the generator aborts the requests in flight.
 
         Raises:
-            CancelledError: `cancelled()` turned true.
-            EngineUnavailableError: what `answer` raised.
+            CancelledError: `cancelled()` returned True.
+            EngineUnavailableError: `answer` raised this error, or the engine is closed.
         """
         in_flight, more = 0, More.READY
         self._share = self._shares.open(lambda: self._results.put(()))
@@ -122,13 +122,13 @@ class Window:
             self._loop.call(self._abort)
 
     def _room(self, most: int) -> int:
-        """Take room for some requests, not many: while they are pulled, which may take long, others cannot have it."""
+        """Reserve room for a few requests: pulling can take long, and other calls cannot use the room meanwhile."""
         return self._share.take(min(most, max(_WAVE, self._chunk)), self._chunk)
 
     def _pull(
         self, requests: Iterator[Request | None], room: int, cancelled: Callable[[], bool]
     ) -> tuple[Sequence[Request], More]:
-        """Pull as many requests as there is room for, and give the rest of it back."""
+        """Pull up to `room` requests, and give unused room back."""
         pulled: Sequence[Request] = ()
         try:
             pulled, more = pull(requests, room, cancelled)
@@ -154,7 +154,7 @@ class Window:
             task.add_done_callback(partial(self._ended, len(chunk)))
 
     def _ended(self, count: int, task: asyncio.Task[None]) -> None:
-        """Give the place of a chunk to others, however it ended: a task may be cancelled before it runs at all."""
+        """Give back a chunk's room however its task ended: a task can be cancelled before it starts to run."""
         self._tasks.discard(task)
         self._share.give_back(count)
         if task.cancelled():
@@ -163,7 +163,7 @@ class Window:
     async def _run(self, chunk: Sequence[Request]) -> None:
         try:
             self._results.put(await self._answer(chunk))
-        except Exception as exc:  # noqa: BLE001 - carried over to the thread that waits, and raised there
+        except Exception as exc:  # noqa: BLE001 - raised in the caller's thread
             self._results.put(exc)
 
     def _abort(self) -> None:
@@ -172,7 +172,7 @@ class Window:
             task.cancel()
 
     def _next(self, cancelled: Callable[[], bool], *, patient: bool) -> Sequence[Completion]:
-        """Wait for the next answered chunk; unless `patient`, return without one after a while, or when woken."""
+        """Wait for the next answered chunk; unless `patient`, return an empty one after `_POLL_SECONDS` or a wake."""
         while True:
             _check(cancelled)
             try:
@@ -182,7 +182,7 @@ class Window:
                     continue
                 return ()
             if isinstance(result, BaseException):
-                _check(cancelled)  # an engine that is closed under a cancelled query is no failure of its
+                _check(cancelled)  # if the query was cancelled too, report the cancellation, not the closed engine
                 raise result
             return result
 

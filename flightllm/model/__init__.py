@@ -1,4 +1,4 @@
-"""A language model as the rest sees it: the `Engine` protocol, its files, tokenizer, prompt formats and prices.
+"""The parts of a model that other folders use: the `Engine` protocol, files, tokenizer, prompt formats and prices.
 
 Imports: common, config, errors.
 """

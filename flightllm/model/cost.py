@@ -1,4 +1,4 @@
-"""What calls cost: seconds, learned from the work that a running engine finished, and the price configured."""
+"""The cost of calls: seconds, learned from the work that an engine finished, and the configured price."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -12,7 +12,10 @@ from flightllm.config import EngineConfig
 
 
 class Rates(NamedTuple):
-    """Seconds per unit of each kind of work; by default about a small model on two cores, or a large one on a GPU."""
+    """Seconds per unit of each kind of work.
+
+    The defaults are near those of a small model on two cores, or of a large model on a GPU.
+    """
 
     call: float = 2e-3
     computed: float = 2e-4
@@ -27,23 +30,23 @@ class Rates(NamedTuple):
         return self.call + self.computed * computed_tokens + self.cached * cached_tokens
 
     def decode(self, tokens: float) -> float:
-        """Return the seconds that an answer of so many tokens takes."""
+        """Return the seconds that an answer of this many tokens takes."""
         return self.completion * tokens
 
 
 _PRIOR = np.array(Rates())
-"""Before anything was seen."""
+"""The rates before any work was observed."""
 _TRUST = 0.3
-"""How firmly the prior's shares of the time hold, in observations; how fast the engine is, is all observed."""
+"""Weight of the prior's split of time between kinds of work, in observations. The engine's speed has no prior."""
 _MEMORY = 0.97
-"""Weight of the work before, each time that some more is seen: an engine gets slower or faster."""
+"""Factor on the weight of earlier work at each observation: an engine gets slower or faster."""
 _FEW_CALLS = 20
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an engine did or would have to do; `prompt_tokens` include those cached."""
+    """Work that an engine did or would have to do; `prompt_tokens` include `cached_tokens`."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -61,23 +64,23 @@ class Work:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of prompts and answers."""
+        """Return the number of tokens of prompts and answers."""
         return self.prompt_tokens + self.completion_tokens
 
     @property
     def computed_tokens(self) -> int:
-        """Return the prompts' tokens that are not cached."""
+        """Return the number of prompt tokens that are not cached."""
         return self.prompt_tokens - self.cached_tokens
 
     @property
     def hit_rate(self) -> float:
-        """Return the share of the prompts' tokens that were cached."""
+        """Return the share of the prompt tokens that were cached."""
         return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices per million tokens, in a currency that is the administrator's to know."""
+    """Prices per million tokens, in the administrator's currency; the server does not know which."""
 
     input: float
     cached: float
@@ -85,7 +88,10 @@ class Prices:
 
     @classmethod
     def of(cls, config: EngineConfig) -> "Prices | None":
-        """Read the configured prices: what is not given costs nothing, but cached input as much as other input."""
+        """Return the configured prices, or None where no price is configured.
+
+        A price that is missing is 0, except that of cached input: it is the price of other input.
+        """
         given = (config.price_input, config.price_cached, config.price_output)
         if all(price is None for price in given):
             return None
@@ -94,7 +100,7 @@ class Prices:
         return cls(input_, cached, config.price_output or 0.0)
 
     def price(self, work: Work) -> float:
-        """Return what some work costs."""
+        """Return the price of some work."""
         parts = (
             work.computed_tokens * self.input,
             work.cached_tokens * self.cached,
@@ -104,10 +110,10 @@ class Prices:
 
 
 class Costs:
-    """The seconds that work takes on one engine, and its price. In memory; safe to use from several threads.
+    """The seconds that work takes on one engine, and the price of the work. In memory; thread-safe.
 
-    Least squares on the relative error: one factor on the prior for how fast the engine is, and a deviation from it for
-    each kind of work, held to none where little was seen.
+    The rates are a least-squares fit on the relative error. One factor scales the prior to the engine's speed. Each
+    kind of work has a deviation from this scaled prior; the deviation stays near 0 while little work was observed.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
@@ -117,7 +123,7 @@ class Costs:
         self._sums = np.zeros(len(_PRIOR))
 
     def observe(self, work: Work, seconds: float) -> None:
-        """Learn from work that took so long; a few calls count for little."""
+        """Learn from work that took `seconds`; work of few calls has a small weight."""
         if work.calls < 1 or seconds <= 0:
             return
         shares = _parts(work) * _PRIOR / seconds
@@ -127,25 +133,25 @@ class Costs:
             self._sums = self._sums * _MEMORY**weight + weight * shares
 
     def seconds(self, work: Work) -> float:
-        """Return how long some work would take."""
+        """Return the seconds that some work would take."""
         return self.weigher()(work)
 
     def weigher(self) -> Callable[[Work], float]:
-        """Return how to tell the seconds of work by what is known now."""
+        """Return a function that estimates the seconds of work by the rates of now."""
         rates = np.array(self.rates())
         return lambda work: float(_parts(work) @ rates)
 
     def price(self, work: Work) -> float | None:
-        """Return what some work would cost, or None where no prices are configured."""
+        """Return the price of some work, or None where no prices are configured."""
         return None if self.prices is None else self.prices.price(work)
 
     def counted(self, counts: Mapping[str, int]) -> float | None:
-        """Return what counted calls cost, or None where no prices are configured."""
+        """Return the price of counted calls, or None where no prices are configured."""
         tokens = counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]
         return self.price(Work(counts["calls"], *tokens))
 
     def rates(self) -> Rates:
-        """Return seconds per unit of each kind of work, by what is known now."""
+        """Return the estimated seconds per unit of each kind of work."""
         with self._lock:
             moments, sums = self._moments, self._sums
         if not sums.any():
@@ -158,7 +164,7 @@ class Costs:
 
 
 Works: TypeAlias = Mapping[str | None, Work]
-"""Work by model; None is the server's own."""
+"""Work by model; the key None means the server's own model."""
 
 
 class ModelCosts:
@@ -168,11 +174,11 @@ class ModelCosts:
         self._costs = costs
 
     def seconds(self, works: Works) -> float:
-        """Return how long some work would take, one model after the other."""
+        """Return the seconds that some work would take if the models worked one after the other."""
         return sum(self._costs[model].seconds(work) for model, work in works.items() if work != Work())
 
     def price(self, works: Works) -> float | None:
-        """Return what some work would cost, or None where a model that does some has no prices."""
+        """Return the price of some work, or None where a model that has work has no prices."""
         prices = [self._costs[model].price(work) for model, work in works.items() if work != Work()]
         if not prices:
             return 0.0 if any(costs.prices for costs in self._costs.values()) else None

@@ -1,4 +1,4 @@
-"""What every inference engine offers: requests in, completions out, in any order, within a bounded window."""
+"""The protocol of inference engines: requests in, completions out, in any order, within a bounded window."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
@@ -8,21 +8,21 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Constrain the answer to exactly one of `options`."""
+    """A constraint: the answer is exactly one of `options`."""
 
     options: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JsonSchema:
-    """Constrain the answer to JSON text valid under `schema` (canonical JSON Schema text)."""
+    """A constraint: the answer is JSON text valid under `schema` (canonical JSON Schema text)."""
 
     schema: str
 
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """Constrain the answer to text that matches `pattern` in full."""
+    """A constraint: the whole answer matches `pattern`."""
 
     pattern: str
 
@@ -34,8 +34,8 @@ Constraint = Choice | JsonSchema | Regex | None
 class Parameters:
     """Sampling parameters of one call site; equal for all of its requests.
 
-    `reasoning` says how long the model can think before it answers: `off`, `low`, `medium` or `high`; None leaves that
-    to the engine. With `probability` an engine that can tells how probable the chosen option was.
+    `reasoning` says how long the model can think before it answers: `off`, `low`, `medium` or `high`. None leaves this
+    to the engine. With `probability`, engines that can do so return how probable the chosen option was.
     """
 
     max_tokens: int = 64
@@ -47,9 +47,9 @@ class Parameters:
     probability: bool = False
 
     def __repr__(self) -> str:
-        """Return a text of all that decides an answer.
+        """Return a text of all parameters that affect an answer.
 
-        Parameters that came later are left out at their defaults. So answers that earlier versions kept stay valid.
+        Parameters of later versions are left out at their defaults. So answers that earlier versions stored stay valid.
         """
         later = {"top_p": 1.0, "seed": None, "reasoning": None, "probability": False}
         values = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -59,17 +59,21 @@ class Parameters:
 
 @dataclass(slots=True)
 class Dispatch:
-    """Whether a request that was pulled is only held ready, and has cost nothing yet; engines that do so say it."""
+    """Whether a pulled request still waits in the engine and has cost nothing yet.
+
+    Engines that hold requests ready set `waits`.
+    """
 
     waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Where a prompt comes from, and how much of it prompts that are still to come have too.
+    """The origin of a prompt, and how much of the prompt later prompts share.
 
-    `site` is its call site, see `call_site`. `query` is a text unique to the pass of a query that sends it; the pass's
-    prompts are sent in the order of `number`. Those that follow have its first `ahead` characters too; None: unknown.
+    `site` is the call site of the prompt, see `call_site`. `query` is a text unique to one pass of a query. The pass
+    sends its prompts in the order of `number`. Later prompts begin with the same first `ahead` characters; None where
+    this is unknown.
     """
 
     site: str
@@ -82,8 +86,8 @@ class Reuse:
 class Request:
     """One prompt to answer.
 
-    `prompt` is what the model is told. `function`, `instruction` and `fields` (name, value pairs in prompt order) say
-    how it was made; only the `fake` engine and logs at debug level look at them.
+    `prompt` is the text for the model. It was made from `function`, `instruction` and `fields` (name, value pairs in
+    prompt order). Only the `fake` engine and logs at debug level read these three.
     """
 
     id: int
@@ -95,30 +99,30 @@ class Request:
     tenant: str = ""
     """Prompts of different tenants share no prefix in the engine's cache, where the engine can keep them apart."""
     priority: int = 0
-    """Lower ones go first, where the engine knows priorities."""
+    """Engines that know priorities start requests of a lower number first."""
     dispatch: Dispatch = field(default_factory=Dispatch, compare=False, repr=False)
     recurs: int = field(default=0, compare=False)
-    """How many characters at the prompt's start the prompts around it have too; engines may keep what they compute."""
+    """How many characters at its start the prompt shares with its neighbours; engines can cache this part."""
     reuse: Reuse | None = field(default=None, compare=False)
-    """What is known of the prompts that follow; engines may keep what these need."""
+    """The known reuse by later prompts; engines can keep the shared part in their caches."""
     max_tokens: int | None = None
-    """Bound on the tokens of its answer, where that is not the call site's."""
+    """Bound on the tokens of the answer, where it differs from the bound of the call site."""
 
     @property
     def limit(self) -> int:
-        """Return how many tokens the answer can have; what a model thinks before has a room of its own."""
+        """Return how many tokens the answer can have; the thought before it has a separate limit."""
         return self.parameters.max_tokens if self.max_tokens is None else self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The outcome of one request: `text`, or `error` when this request alone failed.
+    """The outcome of one request: `text`, or `error` where only this request failed.
 
-    `cached_tokens` of the `prompt_tokens` were served from a prefix cache. `reasoning_tokens` of the
-    `completion_tokens` were spent on thinking, of which `text` has nothing. `confidence` is the probability of the
-    chosen option for a `Choice`, where the engine knows it. `finish_reason` says why the model stopped: `stop`,
-    `length` where it reached `max_tokens`, `content_filter`, or the engine's own word. `refusal` is what the model said
-    when it refused to answer; `error` then quotes it.
+    A prefix cache served `cached_tokens` of the `prompt_tokens`. The model spent `reasoning_tokens` of the
+    `completion_tokens` on thinking; `text` does not include the thought. `confidence` is the probability of the chosen
+    option for a `Choice`, where the engine knows it. `finish_reason` says why the model stopped: `stop`, `length` where
+    the text reached `max_tokens`, `content_filter`, or the engine's own word. `refusal` is the model's text when it
+    refused to answer; `error` then quotes this text.
     """
 
     id: int
@@ -134,38 +138,38 @@ class Completion:
 
     @property
     def partial(self) -> bool:
-        """Tell whether the text ends where `max_tokens` was reached. Such a text is never kept."""
+        """Tell whether the text was cut off at `max_tokens`. Such a text is never stored."""
         return self.finish_reason == "length"
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixCache:
-    """The engine's prefix cache: how long the blocks are that prompts share, and how many it keeps (None: unknown)."""
+    """The engine's prefix cache: tokens per block, and the number of blocks that it holds (None: unknown)."""
 
     block_tokens: int
     blocks: int | None
     at_once: bool = True
-    """Prompts that run at the same time share what one of them computes."""
+    """Whether prompts that run at the same time share a prefix that one of them computes."""
 
 
 @dataclass(frozen=True, slots=True)
 class KvEventsAddress:
-    """Where an engine tells what its prefix cache takes up and lets go, in the words of vLLM's events over ZeroMQ."""
+    """Where an engine publishes which blocks its prefix cache stores and evicts, as vLLM's KV events over ZeroMQ."""
 
     endpoint: str
-    """To subscribe at, as `tcp://host:5557` or `ipc:///a/path`."""
+    """The address to subscribe to, as `tcp://host:5557` or `ipc:///a/path`."""
     replay: str = ""
-    """Where what was missed can be asked for; empty: nowhere."""
+    """The address that sends missed events again; empty where the engine offers no replay."""
     topic: str = ""
 
 
 def cache_salt(tenant: str) -> str:
-    """Return the salt that keeps a tenant's prefixes apart in an engine's cache; none for no tenant."""
+    """Return the salt that keeps a tenant's prefixes apart in an engine's cache; empty without a tenant."""
     return blake2b(tenant.encode(), digest_size=16).hexdigest() if tenant else ""
 
 
 def call_site(function: str, instruction: str) -> str:
-    """Return a name for the calls of a function with an instruction, which cannot be read from it."""
+    """Return a name for the calls of a function with an instruction; the name does not reveal the instruction."""
     return blake2b(f"{function}\0{instruction}".encode(), digest_size=8).hexdigest()
 
 
@@ -174,28 +178,28 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the engine kind and model for messages and EXPLAIN, e.g. `local (demo)`."""
+        """Return the engine's kind and model for messages and EXPLAIN, such as `local (demo)`."""
 
     @property
     def revision(self) -> str:
-        """Return a text that changes whenever the same prompt could be answered differently (model and weights)."""
+        """Return a text that changes whenever the same prompt could get another answer (model and weights)."""
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return what prompts can share, or None where the engine computes each prompt by itself."""
+        """Return the prefix cache that prompts share, or None where the engine computes each prompt by itself."""
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield one completion per request, in any order.
 
-        Pulls `requests` lazily, in order, in the calling thread, keeping at most the configured window in flight. None
-        among them says that there is nothing to ask just now: the engine pulls again after its next completion, or
-        within 50 ms.
-        Closing the returned iterator, or `cancelled()` turning true (polled at least every 100 ms), aborts what is in
-        flight.
+        The engine pulls `requests` lazily, in order, in the calling thread. It keeps at most the configured window in
+        flight. A None among the requests means that there is no request at the moment: the engine pulls again after its
+        next completion, or within 50 ms.
+        Closing the returned iterator aborts the requests in flight. So does `cancelled()` when it returns True; the
+        engine polls it at least every 100 ms.
 
         Raises:
-            EngineUnavailableError: the engine is gone; completions already yielded stand.
-            CancelledError: `cancelled()` turned true.
+            EngineUnavailableError: the engine is gone; completions already yielded stay valid.
+            CancelledError: `cancelled()` returned True.
         """
 
     def count_tokens(self, text: str) -> int:

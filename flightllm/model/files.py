@@ -13,7 +13,7 @@ from flightllm.model.hub_files import wanted_files
 
 _EDGE_BYTES = 1 << 20
 _SAMPLES, _SAMPLE_BYTES = 1_024, 4_096
-"""Of a weight file, spread evenly: models that were tuned further may have the same beginning and end."""
+"""Samples of a weight file, spread evenly: a fine-tuned model can have the same beginning and end as its base model."""
 _OWN = {"engine": "demo", "embedding": "minilm"}
 """The models that need no download."""
 
@@ -21,9 +21,9 @@ _OWN = {"engine": "demo", "embedding": "minilm"}
 def model_folder(model: str, section: str = "engine", revision: str = "") -> Path:
     """Return the local folder of `model`.
 
-    It is `demo`, a folder in transformers' format, a GGUF file, which is converted, or a hub name, which is downloaded.
-
-    `section` of the configuration is what errors name. `revision` is a branch, tag or commit of a hub model.
+    `model` is `demo`, a folder in transformers' format, a GGUF file or a hub name. A GGUF file is converted; a hub
+    model is downloaded. Errors name `section`, a section of the configuration. `revision` is a branch, tag or commit of
+    a hub model.
 
     Raises:
         ConfigError: there is no such model.
@@ -33,13 +33,13 @@ def model_folder(model: str, section: str = "engine", revision: str = "") -> Pat
 
 
 def local_folder(model: str, section: str = "engine", revision: str = "") -> Path | None:
-    """Return the folder of a model without downloading one; None for a hub name.
+    """Return the folder of a model without a download; None for a hub name.
 
     Raises:
-        ConfigError: there is no such model, or it has no revisions.
+        ConfigError: there is no such model, or `revision` is set for a model that has no revisions.
     """
     if is_gguf(model):
-        _check_revision(model, section, revision)  # at once, as to convert the file takes long
+        _check_revision(model, section, revision)  # first, because the conversion takes long
         return _gguf_folder(model, section)
     found = _found(model, section)
     if found is not None:
@@ -48,10 +48,10 @@ def local_folder(model: str, section: str = "engine", revision: str = "") -> Pat
 
 
 def check_model(model: str, revision: str = "") -> None:
-    """Check that a model on this machine is there. A hub name passes, and no GGUF file is converted.
+    """Check that a model on this machine exists. A hub name passes, and a GGUF file is not converted.
 
     Raises:
-        ConfigError: there is no such model, or it has no revisions.
+        ConfigError: there is no such model, or `revision` is set for a model that has no revisions.
     """
     if is_gguf(model):
         check_gguf(Path(model).expanduser())
@@ -63,18 +63,18 @@ def check_model(model: str, revision: str = "") -> None:
 def _check_revision(model: str, section: str, revision: str) -> None:
     if revision:
         raise ConfigError(
-            f"[{section}] revision: only a model of the hub has revisions; {model!r} is on this machine: leave it out"
+            f"[{section}] revision: only hub models have revisions; {model!r} is on this machine: remove this key"
         )
 
 
 def _gguf_folder(model: str, section: str) -> Path:
     if section != "engine":
-        raise ConfigError(f"[{section}] model: {model!r} is a GGUF file; name the model that it was made from")
+        raise ConfigError(f"[{section}] model: {model!r} is a GGUF file; name the model that the file was made from")
     return converted_folder(Path(model).expanduser(), section)
 
 
 def _found(model: str, section: str) -> Path | None:
-    """Return the folder of a model that is no GGUF file; None for a hub name."""
+    """Return the folder of a model that is not a GGUF file; None for a hub name."""
     if model == "demo" and section == "engine":
         return demo_model()
     folder = Path(model).expanduser()
@@ -84,7 +84,7 @@ def _found(model: str, section: str) -> Path | None:
             holds = (
                 f"it holds a GGUF file; write model = {str(folder / files[0])!r}" if files else "it has no config.json"
             )
-            raise ConfigError(f"[{section}] model: {model!r} is no transformers model: {holds}")
+            raise ConfigError(f"[{section}] model: {model!r} is not a transformers model: {holds}")
         return folder
     if folder.is_absolute() or model.count("/") != 1:
         raise ConfigError(
@@ -95,7 +95,7 @@ def _found(model: str, section: str) -> Path | None:
 
 
 def model_digest(folder: Path) -> str:
-    """Return a short digest of a model, a folder or a file: of each file the size, both ends and samples between."""
+    """Return a short digest of a model folder or file: the size, both ends and samples between, of each file."""
     digest = sha256()
     for path in [folder] if folder.is_file() else sorted(folder.iterdir()):
         if path.suffix not in {".json", ".jinja", ".safetensors", ".bin", ".model", ".gguf"}:
@@ -121,14 +121,14 @@ def _download(model: str, section: str, revision: str) -> Path:
     pinned = revision or None
     try:
         files = list_repo_files(model, revision=pinned)
-    except Exception as exc:  # noqa: BLE001 - the hub client raises many kinds: offline, no such name, no access
+    except Exception as exc:  # noqa: BLE001 - the hub client raises many types: offline, unknown name, no access
         try:
             return Path(snapshot_download(model, revision=pinned, local_files_only=True))
-        except Exception:  # noqa: BLE001 - no earlier download either: the hub's own error says more
+        except Exception:  # noqa: BLE001 - there is no earlier download: the hub's own error says more
             raise ConfigError(f"[{section}] model: cannot get {named} from the hub: {exc}") from exc
     wanted = wanted_files(files)
     if isinstance(wanted, str):
-        raise ConfigError(f"[{section}] model: {named} is no transformers model: {wanted}")
+        raise ConfigError(f"[{section}] model: {named} is not a transformers model: {wanted}")
     try:
         return Path(snapshot_download(model, revision=pinned, allow_patterns=[escape(name) for name in wanted]))
     except Exception as exc:

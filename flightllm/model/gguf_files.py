@@ -1,4 +1,4 @@
-"""Convert a GGUF file, as Ollama and llama.cpp use them, to a folder that transformers and vLLM load."""
+"""Convert a GGUF file, the format of Ollama and llama.cpp, to a folder that transformers and vLLM load."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _LONGEST_NAME = 60
 _MAGIC = b"GGUF"
 """The first bytes of every GGUF file."""
 _HEAD_BYTES = 64 << 20
-"""No head is longer: a vocabulary of 260,000 tokens takes 10 MiB."""
+"""A bound on the length of a file's header: a vocabulary of 260,000 tokens takes 10 MiB."""
 
 
 def is_gguf(model: str) -> bool:
-    """Tell whether a model's name is that of a GGUF file, which can be missing."""
+    """Tell whether a model's name is that of a GGUF file. The file can be missing."""
     return model.lower().endswith(SUFFIX)
 
 
 def converted_folder(file: Path, section: str = "engine") -> Path:
-    """Return the folder made of a GGUF file. The first use makes the folder, later ones find it.
+    """Return the folder converted from a GGUF file. The first call converts the file; later calls find the folder.
 
     Quantized weights become bfloat16, so the folder is up to four times as large as the file. Weights of 16 or 32 bits
-    stay as they are. Folders lie in `models` of `FLIGHTLLM_HOME`, or of the system's folder for application data. They
-    can be deleted at any time.
+    stay as they are. The folders are in `models` of `FLIGHTLLM_HOME`, or of the system's folder for application data.
+    Users can delete the folders at any time.
 
     Raises:
         ConfigError: there is no such file, or it cannot be converted.
@@ -53,9 +53,9 @@ def converted_folder(file: Path, section: str = "engine") -> Path:
 
 
 def has_chat_template(file: Path) -> bool:
-    """Tell whether a GGUF file has a chat template, by its head, which comes before the weights.
+    """Tell whether a GGUF file has a chat template, by the header, which precedes the weights.
 
-    A file is read once, and again after it changed.
+    A file is read once, and again after a change.
     """
     state = file.stat()
     return _names_chat_template(file, state.st_mtime_ns, state.st_size)
@@ -69,10 +69,10 @@ def _names_chat_template(file: Path, modified: int, size: int) -> bool:
 
 
 def check_gguf(file: Path, section: str = "engine") -> None:
-    """Check that a whole GGUF file is there, by its name and its first bytes.
+    """Check that a whole GGUF file exists, by its name and its first bytes.
 
     Raises:
-        ConfigError: it is not, or it cannot be read.
+        ConfigError: the file is missing, is one part of several, cannot be read, or is not a GGUF file.
     """
     if not file.is_file():
         raise ConfigError(f"[{section}] model: there is no file {str(file)!r}")
@@ -88,8 +88,8 @@ def check_gguf(file: Path, section: str = "engine") -> None:
         raise ConfigError(f"[{section}] model: {str(file)!r} cannot be read: {exc.strerror}") from exc
     if magic != _MAGIC:
         raise ConfigError(
-            f"[{section}] model: {str(file)!r} is no GGUF file, as it does not begin with {_MAGIC.decode()!r};"
-            " fetch it again, or name another file"
+            f"[{section}] model: {str(file)!r} is not a GGUF file: it does not begin with {_MAGIC.decode()!r};"
+            " download it again, or name another file"
         )
 
 
@@ -103,16 +103,16 @@ def _convert(file: Path, folder: Path, section: str) -> None:
         with TemporaryDirectory(dir=folder.parent, prefix=".part-", ignore_cleanup_errors=True) as aside:
             _write(file, Path(aside))
             _move(Path(aside), folder)
-    except Exception as exc:  # transformers raises many kinds: an unknown architecture, a damaged file, a full disk
+    except Exception as exc:  # transformers raises many types: an unknown architecture, a damaged file, a full disk
         raise ConfigError(
-            f"[{section}] model: {str(file)!r} cannot be converted from GGUF: {exc!r}; if the file is not"
-            " whole, fetch it again"
+            f"[{section}] model: {str(file)!r} cannot be converted from GGUF: {exc!r}; if the file is"
+            " incomplete, download it again"
         ) from exc
     log.info("converted a GGUF file", folder=str(folder))
 
 
 def _move(made: Path, folder: Path) -> None:
-    """Give a whole folder its name, unless another process was quicker."""
+    """Rename a finished folder to its final name, unless another process finished the same folder first."""
     made.chmod(0o755)
     try:
         made.rename(folder)
@@ -122,7 +122,7 @@ def _move(made: Path, folder: Path) -> None:
 
 
 def _write(file: Path, folder: Path) -> None:
-    """Write a model folder from a GGUF file, whose weights are made plain numbers."""
+    """Write a model folder from a GGUF file, with dequantized weights."""
     import torch
     import transformers
 
@@ -136,7 +136,7 @@ def _write(file: Path, folder: Path) -> None:
     model = model_class.from_pretrained(
         place, gguf_file=name, dtype=getattr(torch, _dtype(file)), quantization_config=config_class(dequantize=True)
     )
-    model.hf_quantizer = None  # else it is saved as a quantized model
+    model.hf_quantizer = None  # otherwise transformers saves a quantized model
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.save_pretrained(folder)
@@ -145,9 +145,9 @@ def _write(file: Path, folder: Path) -> None:
 
 
 def _drop_unknown_tokens(file: Path, vocabulary: int) -> None:
-    """Remove the tokens that the model has no embedding of.
+    """Remove the tokens for which the model has no embedding.
 
-    transformers adds GPT-2's `<|endoftext|>` to each vocabulary of that kind, also where the model has no such token.
+    transformers adds GPT-2's `<|endoftext|>` to each vocabulary of that kind, even if the model has no such token.
     """
     tokenizer = json.loads(file.read_text("utf-8"))
     tokenizer["added_tokens"] = [one for one in tokenizer["added_tokens"] if one["id"] < vocabulary]
@@ -155,7 +155,7 @@ def _drop_unknown_tokens(file: Path, vocabulary: int) -> None:
 
 
 def _dtype(file: Path) -> str:
-    """Return the number type for a file's weights: that of its largest tensor, where that is not quantized."""
+    """Return the data type for a file's weights: that of its largest tensor, or bfloat16 where that is quantized."""
     from gguf import GGUFReader
 
     largest = max(GGUFReader(os.fspath(file)).tensors, key=lambda tensor: int(tensor.n_elements))

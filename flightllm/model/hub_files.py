@@ -9,15 +9,15 @@ from pathlib import PurePosixPath
 
 _SMALL = ("*.json", "*.txt", "*.jinja", "*.model", "*.tiktoken", "*.py")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-"""Formats of weights, the best first."""
+"""File formats of weights, the best first."""
 _OTHERS = {"original", "metal", "onnx", "openvino", "coreml", "gguf", "tf", "flax"}
-"""Folders with the same model for other programs."""
+"""Names of folders that hold the same model for other programs."""
 _MODULE = re.compile(r"\d+_\w+")
-"""A folder of a sentence-transformers model's own part, such as `2_Dense`."""
+"""The folder of an additional module of a sentence-transformers model, such as `2_Dense`."""
 
 
 def wanted_files(files: Sequence[str]) -> list[str] | str:
-    """Return the files to download of those in a repository, or what makes it no model in transformers' format."""
+    """Return which files of a repository to download, or why the repository is not a model in transformers' format."""
     if "config.json" not in files:
         return _lacks("config.json", files)
     weights = _weights(files, "")
@@ -30,11 +30,11 @@ def wanted_files(files: Sequence[str]) -> list[str] | str:
 
 
 def _weights(files: Sequence[str], folder: str) -> list[str]:
-    """Return the weights right in a folder, in the best format that it has."""
+    """Return the weight files directly in a folder, in the best format that the folder has."""
     here = [name for name in files if PurePosixPath(name).parent == PurePosixPath(folder)]
     for pattern in _WEIGHTS:
         found = [name for name in here if fnmatchcase(PurePosixPath(name).name, pattern)]
-        # Mistral's repositories have all weights twice, once for its own programs.
+        # Mistral's repositories contain all weights twice: once more for Mistral's own programs.
         transformers = [name for name in found if not PurePosixPath(name).name.startswith("consolidated")]
         if found:
             return transformers or found

@@ -1,4 +1,4 @@
-"""Take a thinking model's thoughts away from its answer."""
+"""Separate a thinking model's thoughts from its answer."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 _TAIL: Final = 60
-"""No mark has more characters."""
+"""The most characters of a mark."""
 _SUFFIX = r"(?::[^\s<>]+)?"
 
 
 class _Block(NamedTuple):
-    """How a family of models marks a thought: two patterns."""
+    """The two patterns with which a family of models marks a thought."""
 
     opening: re.Pattern[str]
     closing: re.Pattern[str]
     bare: bool = True
-    """The closing mark ends a thought also where the prompt opened it."""
+    """Whether the closing mark also ends a thought that the prompt opened."""
     plain: bool = False
-    """People write these marks too, as in texts about a thought or in an outline."""
+    """Whether people write these marks too, as in texts about a thought or in an outline."""
 
 
 def _tag(name: str, suffix: str = "", *, plain: bool = False) -> _Block:
@@ -53,7 +53,7 @@ _BLOCKS = (
     _marks(r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:", bare=False, plain=True),
 )
 _WRAPPERS = (
-    # What some models put around the answer that follows a thought: the start, and the end where it was reached.
+    # Some models wrap the answer that follows a thought: the start mark, and the end mark, which a cut text lacks.
     (r"<response>", r"</response>"),
     (r"<answer>", r"</answer>"),
     (r"<\|START_RESPONSE\|>", r"<\|END_RESPONSE\|>"),
@@ -66,7 +66,7 @@ _WRAPPERS = (
 _WRAPPED = tuple(re.compile(rf"(?:{start})\s*(.*?)\s*(?:(?:{end})\s*)?", re.DOTALL) for start, end in _WRAPPERS)
 _LAST_MARK = re.compile(r"\s*\[END FINAL RESPONSE\]\s*(?:<\|end\|>\s*)?\Z")
 
-# The channels of gpt-oss: with their tokens, and with these left out by the tokenizer.
+# The channels of gpt-oss: with their special tokens, and in a text from which the tokenizer dropped these tokens.
 _HARMONY = re.compile(r"\s*(?:<\|start\|>assistant)?<\|channel\|>")
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _MESSAGE = re.compile(
@@ -88,7 +88,7 @@ _TOKENS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An answer and the thought before it; `closed` is False where the text ends inside the thought."""
+    """An answer and the thought that precedes it; `closed` is False where the text ends inside the thought."""
 
     answer: str
     reasoning: str
@@ -98,13 +98,13 @@ class Split:
 def split_reasoning(text: str, *, opened: bool = False, careful: bool = False) -> Split:
     """Split a model's text into its answer and the thought before it.
 
-    A thought stands at the start of the text, between marks such as `<think>` and `</think>`. A closing mark alone ends
-    a thought that began with the text. Without a thought, the answer is the whole text, and marks further on stay in
-    it. A text that ends inside its thought has an empty answer.
+    A thought is at the start of the text, between marks such as `<think>` and `</think>`. A closing mark without an
+    opening mark ends a thought that began with the text. Without a thought, the answer is the whole text, including any
+    later marks. A text that ends inside its thought has an empty answer.
 
     With `opened`, the prompt ended with the opening mark, so the text begins inside the thought. `careful` is for
-    models that are not known to think: marks that people write too count as text, and a closing mark alone ends a
-    thought only where it has a line of its own.
+    models that are not known to think. Marks that people write too then count as text. A closing mark without an
+    opening mark then ends a thought only where it has a line of its own.
     """
     harmony = _split_harmony(text, opened=opened)
     if harmony is not None:
@@ -118,13 +118,13 @@ def split_reasoning(text: str, *, opened: bool = False, careful: bool = False) -
 
 
 def opens_reasoning(prompt: str) -> bool:
-    """Tell whether a prompt ends with a mark that opens a thought, so that the model's text begins within it."""
+    """Tell whether a prompt ends with a mark that opens a thought; the model's text then begins inside the thought."""
     ended = prompt.rstrip()[-_TAIL:]
     return any(_ends_with(block.opening, ended) for block in _BLOCKS) or ended.endswith("analysis<|message|>")
 
 
 def marks_reasoning(token: str) -> bool:
-    """Tell whether a special token belongs to a thought's marks, which `split_reasoning` needs to see."""
+    """Tell whether a special token is part of a thought's marks, which `split_reasoning` needs in the text."""
     return _TOKENS.fullmatch(token) is not None
 
 
@@ -133,20 +133,20 @@ def _ends_with(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def _split_block(inside: str, block: _Block) -> Split:
-    """Split a text from behind the opening mark on."""
+    """Split a text that follows the opening mark."""
     closing = block.closing.search(inside)
     if closing is None:
         return Split("", inside.strip(), closed=False)
     thought, answer = inside[: closing.start()].strip(), inside[closing.end() :]
     while (again := block.closing.match(answer.lstrip())) is not None:  # some models end a thought twice
         answer = answer.lstrip()[again.end() :]
-    if not thought:  # the block that switches thinking off, after which some models think all the same
+    if not thought:  # an empty block switches thinking off, but some models think after it
         return split_reasoning(_answer(answer))
     return Split(_answer(answer), thought, closed=True)
 
 
 def _split_opened(text: str) -> Split:
-    """Split a text that begins within a thought, at the mark of the first family that has one there."""
+    """Split a text that begins inside a thought, at the closing mark of the first family that matches."""
     for block in _BLOCKS:
         closing = block.closing.search(text)
         if closing is not None and block.bare:
@@ -155,7 +155,7 @@ def _split_opened(text: str) -> Split:
 
 
 def _split_lone(text: str, *, careful: bool) -> Split:
-    """Split a text at a closing mark that no opening one precedes; as a rule there is none."""
+    """Split a text at a closing mark that no opening mark precedes; most texts have no such mark."""
     for block in _BLOCKS:
         closing = block.closing.search(text) if block.bare and not (careful and block.plain) else None
         if closing is not None and careful and not _stands_alone(text, closing):
@@ -172,7 +172,7 @@ def _stands_alone(text: str, mark: re.Match[str]) -> bool:
 
 
 def _answer(text: str) -> str:
-    """Return what follows a thought without the blanks before it, and without what a model wraps it in."""
+    """Return the text after a thought, without leading blanks and without the marks in which a model wraps it."""
     answer = text.lstrip()
     for wrapped in _WRAPPED:
         found = wrapped.fullmatch(answer)
@@ -182,7 +182,7 @@ def _answer(text: str) -> str:
 
 
 def _split_harmony(text: str, *, opened: bool) -> Split | None:
-    """Split a text of gpt-oss by its channels; None where there are none."""
+    """Split a text of gpt-oss by its channels; None where the text has no channels."""
     if _HARMONY.match(text) is None and not (opened and _FINAL_CHANNEL in text):
         bare = _BARE_HARMONY.fullmatch(text)
         if bare is not None:

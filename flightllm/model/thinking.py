@@ -1,4 +1,4 @@
-"""How a model is asked to think or not to: what its chat template takes, and what follows the rendered prompt."""
+"""Switch a model's thinking on or off: the arguments of its chat template, and the text after the rendered prompt."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flightllm.model.reasoning import opens_reasoning
 UNTHINKING: Final = "off"
 MODES: Final = (UNTHINKING, "low", "medium", "high")
 BUDGETS: Final = MappingProxyType({"low": 512, "medium": 2048, "high": 8192})
-"""Tokens that a thought can have before the answer, of models whose chat template this machine renders.
+"""The most tokens of a thought, by mode, for models whose chat template this machine renders.
 
-Endpoints have `providers.ALLOWANCES`.
+For endpoints, see `providers.ALLOWANCES`.
 """
 _LEAST: Final = 16
 _ANCHOR: Final = 12
@@ -25,9 +25,9 @@ _Render = Callable[[Mapping[str, Any]], str]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a thought is written: `opening`, the thought, `closing`, `bridge`, the answer.
+    """The way in which a model writes a thought: `opening`, the thought, `closing`, `bridge`, the answer.
 
-    `mark` is the part of `opening` that no template leaves out. With `skip` after the prompt there is no thought.
+    `mark` is the part of `opening` that all templates include. `skip` after the prompt prevents a thought.
     """
 
     mark: str
@@ -38,11 +38,11 @@ class Form:
 
     @property
     def empty(self) -> str:
-        """Return what stands for no thought."""
+        """Return the text of an empty thought."""
         return f"{self.opening}\n{self.closing}{self.bridge}" if self._on_lines else self.opening + self._end
 
     def ended(self, prompt: str) -> str:
-        """Return what ends the thought that a prompt opens, before anything is thought."""
+        """Return the text that ends the thought that a prompt opens, before the model thinks."""
         if not self._on_lines:
             return self._end
         return ("\n" if prompt.endswith("\n") else "\n\n") + self._end
@@ -105,7 +105,7 @@ _EFFORTS_LIKE = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How one mode is asked for: arguments of the chat template, and what follows the rendered prompt."""
+    """How to ask for one mode: the arguments of the chat template, and the text after the rendered prompt."""
 
     arguments: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     tail: str = ""
@@ -113,16 +113,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How a model's modes are asked for, and how it writes a thought: None where it has none."""
+    """How to ask for each mode of a model, and the form of its thoughts: None where the model does not think."""
 
     form: Form | None
     asked: Mapping[str, Asked]
 
 
 def read_thinking(template: str, render: Callable[..., str]) -> Thinking:
-    """Find out how a chat template's model is asked to think; `render` takes arguments of the template.
+    """Return how to ask the model of a chat template to think; `render` takes arguments of the template.
 
-    A template that cannot switch thinking off gets an empty thought, or the end of the one that it opens.
+    Where a template cannot switch thinking off, an empty thought follows the prompt, or the end of an opened thought.
     """
     arguments = {mode: _arguments(template, mode, lambda given: render(**given)) for mode in MODES}
     rendered = {mode: _rendered(render, given) for mode, given in arguments.items()}
@@ -139,9 +139,9 @@ def read_thinking(template: str, render: Callable[..., str]) -> Thinking:
 
 
 def thought_room(mode: str, max_tokens: int, room: int) -> int:
-    """Return how many tokens a thought can have where `room` is left in the context for it and the answer.
+    """Return how many tokens a thought can have where the context has `room` tokens for thought and answer.
 
-    0: there is no room for one.
+    The result is 0 where there is no room for a thought.
     """
     budget = most_thought(mode, max_tokens)
     left = room - min(max_tokens, room // 2)
@@ -149,7 +149,7 @@ def thought_room(mode: str, max_tokens: int, room: int) -> int:
 
 
 def most_thought(mode: str, max_tokens: int) -> int:
-    """Return the most tokens of a thought in a mode; 0 in `off`. A large `max_tokens` is for the thought too."""
+    """Return the most tokens of a thought in a mode; 0 in `off`. A large `max_tokens` raises this limit too."""
     return max(BUDGETS[mode], max_tokens) if mode in BUDGETS else 0
 
 
@@ -159,7 +159,7 @@ def no_room_to_think(room: int) -> str:
 
 
 def unfinished_thought(tokens: int) -> str:
-    """Return the error of a row whose model was still thinking after so many tokens."""
+    """Return the error of a row whose model was still thinking after `tokens` tokens."""
     return (
         f"the model was still thinking after {tokens:,} tokens, without an answer: write reasoning => 'off', or a"
         " larger max_tokens"
@@ -167,21 +167,21 @@ def unfinished_thought(tokens: int) -> str:
 
 
 def open_thought() -> str:
-    """Return the error of a row whose answer is the beginning of a thought, though none was asked for."""
+    """Return the error of a row whose answer is the beginning of a thought, although thinking was off."""
     return "the model thought instead of answering, until max_tokens: write a larger max_tokens"
 
 
 def _names(template: str, name: str) -> bool:
-    """Tell whether a template reads a variable of this name, not only a message's field."""
+    """Tell whether a template reads a variable of this name; a message's field of this name does not count."""
     return re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template) is not None
 
 
 def _arguments(template: str, mode: str, render: _Render) -> Mapping[str, Any]:
-    """Return the arguments that a template takes in a mode: the first ones with which it renders."""
+    """Return the arguments for a template in a mode: the first candidates with which the template renders."""
     for given in _candidates(template, mode):
         try:
             render(given)
-        except Exception:  # noqa: BLE001, S112 - templates raise what they like; the next arguments are tried
+        except Exception:  # noqa: BLE001, S112 - templates can raise any exception; the next candidates are tried
             continue
         return MappingProxyType(given)
     return MappingProxyType({})
@@ -206,7 +206,7 @@ def _candidates(template: str, mode: str) -> Iterator[dict[str, Any]]:
 def _rendered(render: Callable[..., str], arguments: Mapping[str, Any]) -> str:
     try:
         return render(**arguments)
-    except Exception:  # noqa: BLE001 - told where a real prompt is rendered
+    except Exception:  # noqa: BLE001 - rendering a real prompt reports the error
         return ""
 
 
@@ -227,19 +227,19 @@ def _form_at_end(prompt: str) -> Form | None:
 
 
 def _no_thought(form: Form, off: str, on: str) -> str:
-    """Return what follows the prompt so that the model does not think."""
+    """Return the text after the prompt that keeps the model from thinking."""
     if form.skip is not None:
         return form.skip
     if opens_reasoning(off):
         return form.ended(off)
     ended = off.rstrip()
     closed = ended.endswith(form.closing) or (form.bridge.strip() and ended.endswith(form.bridge.strip()))
-    # A template whose modes differ has switched thinking off by itself.
+    # Where the modes render differently, the template itself switches thinking off.
     return "" if closed or off != on else form.empty
 
 
 def _as_rendered(form: Form, off: str, on: str) -> Form:
-    """Write the form as the template does, where it shows an empty thought."""
+    """Return the form with the template's own line breaks, where the template shows an empty thought."""
     before, closing, bridge = off[-200:].rpartition(form.closing)
     if not closing or form.skip is not None:
         return form

@@ -1,4 +1,4 @@
-"""From prompt text to the model's tokens."""
+"""Encode prompts as the model's tokens, and decode generated tokens."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from flightllm.model.thinking import MODES, UNTHINKING, Asked, Form, Thinking, r
 _PROBE: Final = "Is it so?"
 _WORD: Final = "flightllm-system"
 _LONGEST_MARK: Final = 40
-"""No closing mark has more tokens."""
+"""The most tokens of a closing mark."""
 
 
 class PromptEncoder:
     """A model's tokenizer and chat template. Thread-safe once built.
 
-    `model` is its folder, or a hub name, of which only the tokenizer is fetched. Without `chat` prompts are taken as
-    they are, also where there is a template. `reasoning` is how long the model thinks where a prompt does not say it.
+    `model` is the model's folder, or a hub name, from which only the tokenizer is downloaded. Without `chat`, prompts
+    are not put into the chat template. `reasoning` is the mode of prompts that do not set a mode.
     """
 
     def __init__(self, model: Path | str, *, chat: bool = True, reasoning: str | None = None) -> None:
@@ -40,22 +40,22 @@ class PromptEncoder:
 
     @property
     def form(self) -> Form | None:
-        """Return how the model writes a thought, None for a model that does not think."""
+        """Return the form of the model's thoughts, or None for a model that does not think."""
         return self._thinking.form
 
     @property
     def revision(self) -> str:
-        """Return what a model's revision tells of its thinking; nothing for a model that does not think."""
+        """Return the part of the model's revision about its thinking; empty for a model that does not think."""
         return "" if self.form is None else f" reasoning={self._default}"
 
     def mode(self, reasoning: str | None) -> str:
-        """Return how long the model thinks about a prompt that asks for `reasoning`, and `off` if it does not think."""
+        """Return the thinking mode of a prompt that asks for `reasoning`; `off` for a model that does not think."""
         return UNTHINKING if self.form is None else reasoning or self._default
 
     def encode(self, prompts: Sequence[str], reasoning: str | None = None) -> list[list[int]]:
-        """Return the token ids of each prompt, put into the chat template as its messages where there is one.
+        """Return the token ids of each prompt, rendered with the model's chat template, if it has a template.
 
-        With a mode of `reasoning` but `off` they end where the thought of a thinking model begins.
+        With `reasoning` other than `off`, the ids end where the thought of a thinking model begins.
         """
         if not self._templated:
             return [list(ids) for ids in self.tokenizer([one_text(prompt) for prompt in prompts]).input_ids]
@@ -76,15 +76,15 @@ class PromptEncoder:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def decode_marks(self, ids: Sequence[int]) -> str:
-        """Return the text of generated token ids, of whose special tokens those stay that mark a thought."""
+        """Return the text of generated token ids, without the special tokens that do not mark a thought."""
         dropped = self._dropped
         return str(self.tokenizer.decode([one for one in ids if one not in dropped], skip_special_tokens=False))
 
     def answer(self, ids: Sequence[int], thought: Sequence[int] = ()) -> Split:
-        """Split the token ids that a thinking model wrote into its answer and its thought, both as texts.
+        """Split the token ids that a thinking model generated into its answer and its thought, both as texts.
 
-        `thought` are the token ids of a thought that was generated before, and has ended. Without `thought`, `ids` can
-        begin with one.
+        `thought` holds the token ids of a thought that was generated before, and has ended. Without `thought`, `ids`
+        can begin with a thought.
         """
         written = list(ids)
         while written and written[-1] in self._special:
@@ -95,24 +95,24 @@ class PromptEncoder:
 
     @cached_property
     def closing_token(self) -> int | None:
-        """The token that ends a thought; None where several tokens do."""
+        """The token that ends a thought; None where the closing mark has several tokens."""
         ids = [] if self.form is None else self.continuation(self.form.closing)
         return ids[0] if len(ids) == 1 else None
 
     def ends_thought(self, ids: Sequence[int]) -> bool:
-        """Tell whether the tokens of a thought end with the mark that closes it, or just behind it."""
+        """Tell whether the closing mark is among the last tokens of a thought."""
         if self.form is None or self.closing_token is not None:
             return self.closing_token in ids[-1:]
         return self.form.closing in self.decode_marks(ids[-_LONGEST_MARK:])
 
     def ended_thought(self, ids: Sequence[int]) -> list[int]:
-        """Return the tokens of a thought with its closing mark and all that comes before the answer."""
+        """Return the tokens of a thought, its closing mark and the bridge to the answer."""
         form = self.form
         if form is None:
             return list(ids)
         thought = list(ids)
         while thought and thought[-1] in self._special and thought[-1] != self.closing_token:
-            thought.pop()  # the model ended its text, and so its thought
+            thought.pop()  # an end-of-text token ends the thought too
         if self.closing_token is None:
             text, _, _ = self.decode_marks(thought).partition(form.closing)
             return self.continuation(text + form.closing + form.bridge)
@@ -135,10 +135,10 @@ class PromptEncoder:
 
     @cached_property
     def _takes_system(self) -> bool:
-        """Tell whether the chat template has a place for a system message: some raise an error, some drop it."""
+        """Tell whether the chat template renders a system message: some raise an error, some drop the message."""
         try:
             return _WORD in self._filled([{"role": "system", "content": _WORD}, {"role": "user", "content": _PROBE}])
-        except Exception:  # noqa: BLE001 - a template raises whatever it likes
+        except Exception:  # noqa: BLE001 - a template can raise any exception
             return False
 
     def _filled(self, said: Sequence[Mapping[str, str]], **arguments: Any) -> str:
@@ -147,23 +147,23 @@ class PromptEncoder:
 
 
 def _text(template: Any) -> str:
-    """Return the text of a chat template, of the default one where there are several."""
+    """Return the text of a chat template; of several templates, the default one."""
     return str(template.get("default", "")) if isinstance(template, dict) else str(template)
 
 
 def read_tokenizer(model: str, *, chat: bool) -> PromptEncoder:
-    """Return the encoder of a model that runs elsewhere: `demo`, its folder or its hub name.
+    """Return the encoder of a model that runs elsewhere; `model` is `demo`, a folder or a hub name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the model has no readable tokenizer.
         MissingExtraError: the extra `cluster` is not installed.
     """
     try:
         return PromptEncoder(demo_model() if model == "demo" else model, chat=chat)
     except ImportError as exc:
         raise MissingExtraError(f"the tokenizer {model!r}", "cluster") from exc
-    except (OSError, ValueError) as exc:  # what transformers raises for no folder, no hub, and a folder without one
-        raise ConfigError(f"[engine] tokenizer: cannot read that of {model!r}: {exc}") from exc
+    except (OSError, ValueError) as exc:  # transformers: folder missing, hub out of reach, no tokenizer in the folder
+        raise ConfigError(f"[engine] tokenizer: cannot read the tokenizer of {model!r}: {exc}") from exc
 
 
 def shared_length(left: Sequence[int], right: Sequence[int]) -> int:

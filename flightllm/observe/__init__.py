@@ -1,4 +1,4 @@
-"""What a running server records about itself: queries, sessions, spans and totals.
+"""The records of a running server about itself: queries, sessions, spans and totals.
 
 Imports: access, common, config, errors, functions.
 """

@@ -1,4 +1,4 @@
-"""What the server did: a bounded log of queries and their AI calls, also `system.queries` and `system.ai_calls`."""
+"""A bounded log of queries and their AI calls, which the tables `system.queries` and `system.ai_calls` show."""
 
 import secrets
 from collections import deque
@@ -48,7 +48,7 @@ _AI_CALLS = pa.schema(
     ]
 )
 _NOT_LOGGED = frozenset({"sql", "error", "started_at", "progress"})
-"""Texts may hold what is in rows."""
+"""Columns with texts, which can contain values of rows."""
 
 
 class QueryLog:
@@ -66,7 +66,7 @@ class QueryLog:
         self._open: dict[str, QueryRecord] = {}
         self._finished: deque[QueryRecord] = deque(maxlen=history)
         self._ended: deque[QueryRecord] = deque()
-        """Those that are closed and still among the open ones."""
+        """Records that are closed but still among the open ones."""
         self._totals = Totals()
         self._lock = Lock()
 
@@ -86,10 +86,10 @@ class QueryLog:
         since: int | None = None,
         rights: Rights | None = None,
     ) -> QueryRecord:
-        """Open the record of a query under a new id; its clock waits for `begin`.
+        """Open the record of a query with a new id; its clock starts with `begin`.
 
-        Setting `cancelled`, where given, asks the query to stop. `since` is when work for it began, for its trace, in
-        Unix nanoseconds. `rights` are those that it is planned under.
+        To ask the query to stop, set `cancelled`. `since` is the start of work for the query, for its trace, in Unix
+        nanoseconds. `rights` are the privileges with which it is planned.
         """
         query_id = secrets.token_hex(8)
         span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
@@ -117,7 +117,7 @@ class QueryLog:
         return record
 
     def totals(self) -> Totals:
-        """Return what all statements came to so far; of those that still run, what they counted."""
+        """Return the totals of all statements so far, including the counts of statements that still run."""
         with self._lock:
             self._settle()
             totals, running = self._totals.copy(), list(self._open.values())
@@ -127,7 +127,7 @@ class QueryLog:
 
     @property
     def spans(self) -> Spans:
-        """Return where traces begin."""
+        """Return the object that starts traces."""
         return self._spans
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class QueryLog:
         self._spans.close()
 
     def running(self) -> list[QueryRecord]:
-        """Return the queries that have not finished, those only planned included, oldest first."""
+        """Return the queries that have not finished, including those that are only planned, oldest first."""
         with self._lock:
             self._settle()
             return list(self._open.values())
@@ -144,7 +144,7 @@ class QueryLog:
         """Return a query by its id.
 
         Raises:
-            NotFoundError: no such query is open or remembered.
+            NotFoundError: no open or remembered query has this id.
         """
         for record in self._all():
             if record.query_id == query_id:
@@ -155,7 +155,7 @@ class QueryLog:
         """Return the rows of a system table as they are now, oldest query first.
 
         Raises:
-            NotFoundError: there is no such system table.
+            NotFoundError: there is no system table with this name.
         """
         if name == "queries":
             return pa.Table.from_pylist([record.row() for record in self._all()], schema=_QUERIES)
@@ -169,12 +169,12 @@ class QueryLog:
             return [*self._finished, *self._open.values()]
 
     def _end(self, record: QueryRecord) -> None:
-        """Take note of a record that is closed, without the lock: a generator may close it wherever it is dropped."""
+        """Note that a record is closed. Takes no lock: garbage collection of a generator can close it in any thread."""
         self._ended.append(record)
         _report(record)
 
     def _settle(self) -> None:
-        """Move what has finished to the bounded history; the caller holds the lock."""
+        """Move the finished records to the bounded history; the caller holds the lock."""
         while self._ended:
             record = self._ended.popleft()
             del self._open[record.query_id]
@@ -183,7 +183,7 @@ class QueryLog:
 
 
 def _report(record: QueryRecord) -> None:
-    """Log what a statement that has ended came to."""
+    """Log the figures of a statement that has ended."""
     row = {name: value for name, value in record.row().items() if name not in _NOT_LOGGED}
     figures = {name: row[name] for name in ("status", "kind", "rows", "bytes", "queued_seconds", *COUNTERS)}
     record.span.end(record.status if record.status in {"failed", "cancelled"} else None, **figures)

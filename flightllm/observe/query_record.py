@@ -1,4 +1,4 @@
-"""The record of one statement: what it is, how far it is, and what its AI calls counted."""
+"""The record of one statement: its text and user, its progress, and the counters of its AI calls."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,9 +18,9 @@ from flightllm.functions.call import MODEL, SEARCH
 from flightllm.observe.spans import NO_SPAN, Span
 
 QueryStatus = Literal["planned", "running", "done", "failed", "cancelled"]
-"""`planned` is a query whose rows nobody has asked for yet."""
+"""`planned` is a query whose rows no client has requested yet."""
 _MOST_TEXT = 16_384
-"""Characters kept of a query's text, of a call's and of an error; the rest is cut off."""
+"""Characters kept of the text of a query, a call or an error; the rest is cut off."""
 COUNTERS = (
     "rows",
     "prompts_expected",
@@ -34,23 +34,24 @@ COUNTERS = (
     "failed_rows",
     "repairs",
 )
-"""What a call site counts; `prompts_expected` is the number of prompts known to be answered in all, for progress.
+"""The counters of a call site.
 
-Of the `calls` sent so far, `answered` have come back; `repairs` of them asked again for an answer that was unusable.
+`prompts_expected` is the total number of prompts known to need an answer, for progress. Of the `calls` sent so far,
+`answered` have returned. `repairs` of the calls asked again because the answer was not usable.
 """
 
 _OWN = ("query_id", "user", "session_id", "kind", "sql", "status", "error", "queued_seconds", "bytes")
 
 
 class Stop(Event):
-    """Set once somebody asked a statement to stop; `reason` is why, where that makes it a failure."""
+    """Set once a statement is asked to stop; `reason` is set if the stop counts as a failure."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reason: FlightLLMError | None = None
 
     def because(self, reason: FlightLLMError | None) -> None:
-        """Set it; a cancellation is no failure."""
+        """Set it, with a reason; a cancellation is not a failure, so it leaves no reason."""
         if not self.is_set() and not isinstance(reason, CancelledError):
             self.reason = reason
         self.set()
@@ -58,26 +59,26 @@ class Stop(Event):
 
 @dataclass(slots=True)
 class CallRecord:
-    """One AI call site of one query. Counting is safe from several threads."""
+    """The counters of one AI call site of one query. Safe to use from several threads."""
 
     function: str
     text: str
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
     operator: str = ""
-    """The operator that it is a call of, as the plan names it."""
+    """The name in the plan of the operator that makes the calls."""
     backend: str = "model"
-    """Who answers it."""
+    """The backend that answers the calls, such as `model` for a language model."""
     model: str | None = None
-    """Which language model, where it is not the server's own."""
+    """The language model, where it is not the server's own."""
     input_rows: int = 0
-    """Rows that its operator has, once that is known, and the tuples of arguments in them to go through."""
+    """Rows of its operator's input, once known; `tuples` are the distinct tuples of arguments in them."""
     tuples: int = 0
     notes: dict[str, str] = field(default_factory=dict)
-    """How its prompts are made: the ordering and the layout chosen."""
+    """How its prompts are made: the chosen ordering and layout."""
     _lock: Lock = field(default_factory=Lock)
 
     def note(self, input_rows: int, tuples: int, **notes: str) -> None:
-        """Say that so many more rows and tuples are to be gone through, and how their prompts are made."""
+        """Add rows and tuples of arguments that the operator has to process, and note how their prompts are made."""
         with self._lock:
             self.input_rows += input_rows
             self.tuples += tuples
@@ -87,7 +88,7 @@ class CallRecord:
         """Add to counters, e.g. `add(calls=1, prompt_tokens=300)`.
 
         Raises:
-            KeyError: there is no such counter; see `COUNTERS`.
+            KeyError: there is no counter with this name; see `COUNTERS`.
         """
         with self._lock:
             for name, delta in deltas.items():
@@ -101,22 +102,22 @@ class CallRecord:
 
 @dataclass(slots=True)
 class QueryRecord:
-    """One query from its planning on; `rows` counts what it returned. Safe to use from several threads."""
+    """The record of one query from its planning on; `rows` counts returned rows. Safe to use from several threads."""
 
     query_id: str
     sql: str
     cancelled: Stop = field(default_factory=Stop)
-    """Set once somebody asked the query to stop; whoever runs it polls this."""
+    """Set once the query is asked to stop; the code that runs the query polls it."""
     user: str = LOCAL.name
     session_id: str = ""
     kind: str = "query"
     span: Span = NO_SPAN
     price: Callable[[str | None, Mapping[str, int]], float | None] = lambda *_: None
-    """Tells what the counted work of a model costs, where it has a price."""
+    """Returns the cost of a model's counted work, if the model has a price."""
     ended: Callable[["QueryRecord"], None] = lambda _: None
     """Called once, when the record is closed."""
     rights: Rights | None = None
-    """What its user might when it was planned, where that is to hold until its end."""
+    """The user's privileges at planning time, if the query must keep them until its end."""
     status: QueryStatus = "planned"
     rows: int = 0
     bytes: int = 0
@@ -129,7 +130,7 @@ class QueryRecord:
     _lock: Lock = field(default_factory=Lock)
 
     def begin(self) -> None:
-        """Start the clock of a planned query; any other stays as it is."""
+        """Start the clock of a planned query; other queries do not change."""
         with self._lock:
             if self.status == "planned":
                 self.status = "running"
@@ -151,22 +152,22 @@ class QueryRecord:
             self.bytes += size
 
     def queued(self, seconds: float) -> None:
-        """Say that the query waited for its turn, once more or the first time."""
+        """Add seconds that the query waited for its turn."""
         with self._lock:
             self.queued_seconds += seconds
 
     @contextmanager
     def bound(self) -> Iterator[None]:
-        """Bind to log events inside whose they are."""
+        """Bind the query's id, user and session to the log events inside."""
         with structlog.contextvars.bound_contextvars(
             query_id=self.query_id, user=self.user, session_id=self.session_id
         ):
             yield
 
     def finish(self, status: QueryStatus, rows: int | None = None, error: str | None = None) -> None:
-        """Close the record; the first call counts, so that a late cancel changes nothing.
+        """Close the record. Only the first call has an effect, so a late cancel changes nothing.
 
-        What was stopped for a reason has failed.
+        A query that was stopped with a reason counts as failed.
         """
         if status == "cancelled" and (reason := self.reason) is not None:
             status, error = "failed", str(reason)
@@ -180,26 +181,26 @@ class QueryRecord:
         self.ended(self)
 
     def warn(self, text: str) -> None:
-        """Say in the record's error what the query lacks; a failure takes its place."""
+        """Put into the record's error what the query's result lacks; a failure replaces that text."""
         with self._lock:
             self.error = cut(text)
 
     def cancel(self, reason: FlightLLMError | None = None) -> None:
-        """Ask the query to stop, as a failure where there is a reason; returns at once."""
+        """Ask the query to stop, as a failure if there is a reason; return at once."""
         self.cancelled.because(reason)
 
     @property
     def stopped(self) -> bool:
-        """Tell whether somebody asked it to stop."""
+        """Tell whether the query was asked to stop."""
         return self.cancelled.is_set()
 
     @property
     def reason(self) -> FlightLLMError | None:
-        """Return why it was stopped, where that makes it a failure."""
+        """Return the reason of the stop, if the stop counts as a failure."""
         return self.cancelled.reason
 
     def row(self) -> dict[str, Any]:
-        """Return the query's row of `system.queries`, its counters summed over its calls of models."""
+        """Return the query's row of `system.queries`, with counters summed over its calls of models."""
         with self._lock:
             seconds = self._elapsed() if self._seconds is None else self._seconds
             own = {
@@ -216,7 +217,7 @@ class QueryRecord:
         return {**own, **totals, "rows": rows, "progress": progress, "cost": cost}
 
     def progress(self) -> dict[str, Any]:
-        """Return how far the query is, as values of JSON: what clients are sent along with its rows."""
+        """Return the query's progress as JSON values, as clients get it along with the rows."""
         row = self.row()
         shown = {name: row[name] for name in ("query_id", "status", "rows", "failed_rows")}
         return {**shown, **calls_of(row), "seconds": round(row["seconds"], 3)}
@@ -225,7 +226,7 @@ class QueryRecord:
         return 0.0 if self.status == "planned" else time.monotonic() - self._started
 
     def call_rows(self) -> list[dict[str, Any]]:
-        """Return the query's rows of `system.ai_calls`, one per call site from 0 on, and how its prompts are made."""
+        """Return the query's rows of `system.ai_calls`, one per call site from 0 on, and how their prompts are made."""
         with self._lock:
             calls = list(self._calls)
         return [
@@ -248,24 +249,24 @@ class QueryRecord:
 
 
 def sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add up what several call sites counted."""
+    """Add up the counters of several call sites."""
     each = list(counts)
     return {name: sum(count[name] for count in each) for name in COUNTERS}
 
 
 def calls_of(row: Mapping[str, Any]) -> dict[str, int]:
-    """Return of a row of `system.queries` how many prompts have an answer, and how many are known to need one."""
+    """Return, from a row of `system.queries`, how many prompts have an answer and how many need an answer."""
     done = row["answered"] + row["cache_hits"]
     return {"calls_done": done, "calls_expected": max(done, row["prompts_expected"])}
 
 
 def _progress(counts: Mapping[str, int]) -> float | None:
-    """Return which part of the prompts known to be needed has an answer; None where none is known to be."""
+    """Return the answered part of the prompts known to be needed; None where no prompt is known yet."""
     expected = counts["prompts_expected"]
     return min(1.0, (counts["answered"] + counts["cache_hits"]) / expected) if expected else None
 
 
 def cut(text: str) -> str:
-    """Return a text as it is remembered."""
+    """Return a text as the log keeps it: well-formed and cut to `_MOST_TEXT` characters."""
     text = well_formed(text)
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

@@ -25,13 +25,13 @@ SESSIONS = pa.schema(
 
 @dataclass(slots=True, weakref_slot=True)
 class SessionRecord:
-    """What is known of a session; `session_id` tells it from others and opens nothing."""
+    """The facts about a session; `session_id` identifies it, but gives no access to it."""
 
     session_id: str
     user: str
     peer: str
     settings: Callable[[], Mapping[str, str]]
-    """Returns the settings that it changed."""
+    """Returns the settings that the session changed."""
     opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     last_used_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     statements: int = 0
@@ -45,7 +45,7 @@ class SessionRecord:
 
 
 class SessionLog:
-    """The sessions that are open; one that nobody holds any more is closed. Safe to use from several threads."""
+    """The open sessions; a session is closed once no object holds its record. Safe to use from several threads."""
 
     schemas: Mapping[str, pa.Schema] = MappingProxyType({"sessions": SESSIONS})
 
@@ -54,7 +54,7 @@ class SessionLog:
         self._lock = Lock()
 
     def open(self, settings: Callable[[], Mapping[str, str]], user: str = LOCAL.name, peer: str = "") -> SessionRecord:
-        """Open the record of a session under a new id; whoever gets it keeps it."""
+        """Open the record of a session with a new id; the caller must keep a reference to it."""
         record = SessionRecord(secrets.token_hex(8), user, peer, settings)
         with self._lock:
             self._open[record.session_id] = record

@@ -1,4 +1,4 @@
-"""What a statement's work is measured by where traces are wanted; without them, nothing at all."""
+"""The interface for measuring a statement's work in traces; without tracing, it does nothing."""
 
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
@@ -8,41 +8,41 @@ Value = str | int | float | bool
 
 
 class Span(Protocol):
-    """A piece of work that began; ended by `end`, or by leaving it as a context. Safe to use from several threads."""
+    """A piece of work that started; `end`, or leaving its context, ends it. Safe to use from several threads."""
 
     def child(self, name: str, **attributes: Value) -> "Span":
-        """Begin a piece of work that is part of this one."""
+        """Start a piece of work that is part of this one."""
 
     def end(self, error: str | None = None, **attributes: Value) -> None:
-        """End it; what it came to are its attributes. The first call counts."""
+        """End the span, with its results as attributes. Only the first call has an effect."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the span."""
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
+        """End the span."""
 
 
 class Spans(Protocol):
-    """Where spans begin."""
+    """Starts the spans of statements."""
 
     def statement(self, since: int | None = None, **attributes: Value) -> Span:
-        """Begin the span of a statement, under what `attached` said; `since` is when it began, in Unix nanoseconds."""
+        """Start a statement's span, inside the `attached` trace; `since` is its start in Unix nanoseconds."""
 
     def attached(self, traceparent: str | None) -> AbstractContextManager[None]:
-        """Take what begins inside for a part of the caller's trace, by its `traceparent` header."""
+        """Make spans that start inside a part of the caller's trace, given by its `traceparent` header."""
 
     def close(self) -> None:
-        """Send what is not sent yet. Idempotent."""
+        """Send the spans that are not sent yet. Idempotent."""
 
 
 class NoSpan:
-    """A span that nobody looks at."""
+    """A span that is not recorded."""
 
     def child(self, name: str, **attributes: Value) -> "NoSpan":
-        """Return itself."""
+        """Return the same object."""
         del name, attributes
         return self
 
@@ -50,7 +50,7 @@ class NoSpan:
         """Do nothing."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the same object."""
         return self
 
     def __exit__(
@@ -63,10 +63,10 @@ NO_SPAN = NoSpan()
 
 
 class NoSpans:
-    """No traces."""
+    """Spans without tracing, which are not recorded."""
 
     def statement(self, since: int | None = None, **attributes: Value) -> NoSpan:
-        """Return a span that nobody looks at."""
+        """Return a span that is not recorded."""
         del since, attributes
         return NO_SPAN
 

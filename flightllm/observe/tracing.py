@@ -1,4 +1,4 @@
-"""OpenTelemetry traces: spans as `flightllm.spans` has them, sent by OTLP over HTTP."""
+"""OpenTelemetry traces: the spans of `flightllm.observe.spans`, sent by OTLP over HTTP."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ _SEND_SECONDS = 5.0
 
 
 def create_spans(config: TracingConfig) -> Spans:
-    """Return where spans begin; they go nowhere without an endpoint.
+    """Return the object that starts spans; without an endpoint, spans are not recorded.
 
     Raises:
         MissingExtraError: the extra `otel` is not installed.
@@ -40,21 +40,21 @@ def create_spans(config: TracingConfig) -> Spans:
 
 
 class TracedSpans:
-    """Spans of an OpenTelemetry provider, which is closed with it."""
+    """Spans of an OpenTelemetry provider; closing them closes the provider."""
 
     def __init__(self, provider: "TracerProvider") -> None:
         self._provider = provider
         self._tracer = provider.get_tracer("flightllm")
 
     def statement(self, since: int | None = None, **attributes: Value) -> "TracedSpan":
-        """Begin the span of a statement, under what `attached` said."""
+        """Start a statement's span, inside the `attached` trace."""
         return TracedSpan(
             self._tracer, self._tracer.start_span("statement", attributes=_named(attributes), start_time=since)
         )
 
     @contextmanager
     def attached(self, traceparent: str | None) -> Iterator[None]:
-        """Take what begins inside for a part of the caller's trace; a header that is none starts a new one."""
+        """Make spans that start inside a part of the caller's trace; an invalid header starts a new trace."""
         from opentelemetry import context
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -68,12 +68,12 @@ class TracedSpans:
             context.detach(token)
 
     def close(self) -> None:
-        """Send what is not sent yet. Idempotent."""
+        """Send the spans that are not sent yet. Idempotent."""
         self._provider.shutdown()
 
 
 class TracedSpan:
-    """A span of OpenTelemetry."""
+    """An OpenTelemetry span."""
 
     def __init__(self, tracer: "Tracer", span: "OtelSpan") -> None:
         self._tracer = tracer
@@ -82,14 +82,14 @@ class TracedSpan:
         self._ended = False
 
     def child(self, name: str, **attributes: Value) -> "TracedSpan":
-        """Begin a piece of work that is part of this one."""
+        """Start a piece of work that is part of this one."""
         from opentelemetry.trace import set_span_in_context
 
         within = set_span_in_context(self._span)
         return TracedSpan(self._tracer, self._tracer.start_span(name, within, attributes=_named(attributes)))
 
     def end(self, error: str | None = None, **attributes: Value) -> None:
-        """End it; what it came to are its attributes. The first call counts."""
+        """End the span, with its results as attributes. Only the first call has an effect."""
         from opentelemetry.trace import StatusCode
 
         with self._lock:
@@ -102,13 +102,13 @@ class TracedSpan:
         self._span.end()
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the span."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
+        """End the span."""
         self.end(None if kind is None else kind.__name__)
 
 

@@ -18,61 +18,61 @@ from flightllm.functions.call import SEARCH, AICall
 from flightllm.model.cost import Work
 from flightllm.observe.query_record import CallRecord, QueryRecord, sums
 from flightllm.operators.arrange import Arguments, Arranged, How, arrange
-from flightllm.operators.asking import Asker
-from flightllm.operators.backing import Backing
 from flightllm.operators.batches import growing_sizes
 from flightllm.operators.cache import Keys
+from flightllm.operators.call_context import CallContext, CallSite
+from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.conditions import Conditions
-from flightllm.operators.demand import Demand
 from flightllm.operators.elsewhere import Elsewhere
 from flightllm.operators.layout import fields_first, reach
-from flightllm.operators.means import Means, Site
+from flightllm.operators.limit_tracker import LimitTracker
+from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.ranking import Ranking, all_at_once
 from flightllm.operators.searches import Searcher, run_searches
 from flightllm.operators.spool import Room, Spooled, spool
 from flightllm.plan.stages import BoundStep, Operator, register, stage_frame
 
 _MOST_FIRST_ROWS = 8_192
-"""Taken for the rows of a stage that nobody looked at: those of one batch of DataFusion."""
+"""The assumed number of rows of a stage whose first rows are not known: the rows of one batch of DataFusion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What running a query needs besides its plan; one per query."""
+    """What a query needs to run besides its plan. Each query has one."""
 
     context: SessionContext
     ordered: SessionContext
-    """The same tables, in a context that keeps the order of rows where the plan does not sort."""
-    backings: Mapping[str, Backing]
-    """What answers calls, by `AICall.backing`; searches are `searcher`'s."""
+    """The same tables, in a context that keeps the order of rows even if the plan does not sort."""
+    bindings: Mapping[str, ModelBinding]
+    """What answers calls, by `AICall.binding`. `searcher` answers searches."""
     searcher: Callable[[], Searcher]
     settings: Settings
     loop: Loop
     record: QueryRecord
     folder: Path
-    """Spill folder of this query; removed with it."""
+    """The spill folder of this query, which is removed when the query ends."""
     room: Room
-    """For rows between two stages."""
+    """Memory for rows between two stages."""
     elsewhere: Elsewhere | None = None
-    """Runs stages that can take more than their share."""
+    """Runs the stages that can take more memory than their share."""
     filled: set[str] = field(default_factory=set)
-    """The joints that hold their rows already."""
+    """The stage inputs that already have their rows, by table."""
     held: dict[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]] = field(default_factory=dict)
-    """The rows of joints, by table."""
+    """The rows of stage inputs, by table."""
     drained: dict[str, int] = field(default_factory=dict)
-    """How many rows the joints have that were drained into, by table."""
+    """The number of rows of each stage input that was spooled, by table."""
     bounded: dict[int, bool] = field(default_factory=dict)
     """Whether a stage, by its plan's identity, runs in this process."""
     counters: dict[str, list[CallRecord]] = field(default_factory=dict)
-    """The call sites of operators that began, by name: some run once for each wave of rows."""
+    """The call sites of operators that began, by name. Kept here, because an operator can run once per wave of rows."""
 
     _first: dict[int, int] = field(default_factory=dict)
-    """How many rows the first batch of a stage that was begun has, by the stage's identity."""
+    """The number of rows in the first batch of each begun stage, by the stage's identity."""
     _begun: dict[int, tuple[object, Batches]] = field(default_factory=dict)
-    """Stages whose first rows were looked at, by identity, and all of their rows."""
+    """The begun stages by identity, each with all of its rows, the first ones included."""
 
     def begin(self, stage: object, rows: Callable[[], Batches]) -> bool:
-        """Run a stage up to its first row, which `begun` then begins with; tell whether it has none."""
+        """Run a stage up to its first row, and tell whether it has no row. `begun` returns all of its rows."""
         if id(stage) not in self._begun:
             batches = rows()
             first = next((batch for batch in batches if batch.num_rows), None)
@@ -81,16 +81,16 @@ class Runtime:
         return not self._first[id(stage)]
 
     def first_rows(self, stage: object) -> int:
-        """Return how many rows the first batch of a stage has, as many as a batch can have where it was not begun."""
+        """Return the number of rows in the first batch of a stage; if it was not begun, the most of a batch."""
         return self._first.get(id(stage), _MOST_FIRST_ROWS)
 
     def begun(self, stage: object) -> Batches | None:
-        """Take over the rows of a stage that was begun; None where it was not."""
+        """Return the rows of a begun stage, which the caller then owns; None if the stage was not begun."""
         found = self._begun.pop(id(stage), None)
         return None if found is None else found[1]
 
     def close(self) -> None:
-        """Stop the stages that were begun and are not needed."""
+        """Stop the begun stages whose rows nobody took."""
         for _, batches in self._begun.values():
             batches.close()
         self._begun.clear()
@@ -101,7 +101,7 @@ class Runtime:
         return self.record.cancelled.is_set
 
     def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Spooled:
-        """Drain `batches` into a joint."""
+        """Write all `batches` into a stage input."""
         kept = spool(
             self.context,
             table,
@@ -122,7 +122,7 @@ class Runtime:
         batches: Sequence[pa.RecordBatch],
         context: SessionContext | None = None,
     ) -> None:
-        """Put batches into a joint, by default one that is read in the order of its rows."""
+        """Put batches into a stage input; by default into the context that keeps the order of rows."""
         register(context or self.ordered, table, schema, batches)
         self.held[table] = (schema, batches)
 
@@ -138,11 +138,11 @@ class Runtime:
         return self.elsewhere.stream(context, self.cancelled, plan, self.held)
 
     def rows(self, spooled: Spooled, table: str) -> Iterable[pa.RecordBatch]:
-        """Return the rows that were drained into a joint, in their order."""
+        """Return the rows that were written into a stage input, in their order."""
         return self.sql(f"SELECT * FROM {table}") if spooled.batches is None else spooled.batches
 
     def sql(self, text: str) -> Batches:
-        """Run SQL over joints."""
+        """Run SQL over stage inputs."""
         return self.loop.stream(self.context.sql(text), self.cancelled)
 
 
@@ -153,12 +153,12 @@ def _from(first: pa.RecordBatch | None, rest: Batches) -> Batches:
             yield from rest
 
 
-def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: Demand) -> Batches:
+def run_operator(operator: Operator, rows: Batches, runtime: Runtime, tracker: LimitTracker) -> Batches:
     """Yield the operator's rows with its answers, as the answers come.
 
-    Rows come in the order of the prompts, or in their own where the query needs it. Under a LIMIT, rows that come in
-    an order, or from another operator, are taken in waves that `demand` sizes; others are sorted first, and asked about
-    in such waves.
+    Rows come in the order of the prompts, or in the input's order if the query needs that. A LIMIT bounds the prompts
+    in one of two ways. Rows in the input's order, or from another operator, are taken in waves, which `tracker` sizes.
+    Other rows are all taken and sorted first, and then their prompts are sent in waves.
     """
     name = operator.table.rsplit(".", 1)[-1]
     counters = runtime.counters.get(name)
@@ -169,44 +169,48 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: De
     functions = ", ".join(call.ai.function for call in operator.calls)
     span = runtime.record.span.child("ai_operator", operator=name, functions=functions)
     try:
-        yield from _waved(operator, rows, runtime, counters, demand)
+        yield from _waved(operator, rows, runtime, counters, tracker)
     finally:
         span.end(None, **sums(call.counts() for call in counters))
 
 
 def _waved(
-    operator: Operator, rows: Batches, runtime: Runtime, counters: Sequence[CallRecord], demand: Demand
+    operator: Operator, rows: Batches, runtime: Runtime, counters: Sequence[CallRecord], tracker: LimitTracker
 ) -> Batches:
-    if not demand.limited or not (operator.ordered or _asks_below(operator)):
-        yield from _run(operator, rows, runtime, counters, demand)
+    if not tracker.limited or not (operator.ordered or _asks_below(operator)):
+        yield from _run(operator, rows, runtime, counters, tracker)
         return
-    for wave in _waves(rows, demand):
-        yield from _run(operator, iter([wave]), runtime, counters, Demand())
-        demand.seen(wave.num_rows)
+    for wave in _waves(rows, tracker):
+        yield from _run(operator, iter([wave]), runtime, counters, LimitTracker())
+        tracker.add_trials(wave.num_rows)
 
 
 def _asks_below(operator: Operator) -> bool:
     return operator.input.streams and isinstance(operator.input.inputs[0], Operator)
 
 
-def _waves(rows: Iterator[pa.RecordBatch], demand: Demand) -> Iterator[pa.RecordBatch]:
-    """Cut rows into as many at a time as the demand has room for."""
+def _waves(rows: Iterator[pa.RecordBatch], tracker: LimitTracker) -> Iterator[pa.RecordBatch]:
+    """Cut rows into waves, each of as many rows as the tracker needs then."""
     held: list[pa.RecordBatch] = []
     while True:
-        room = demand.room()
-        while sum(map(len, held)) < room and (batch := next(rows, None)) is not None:
+        wanted = tracker.trials_needed()
+        while sum(map(len, held)) < wanted and (batch := next(rows, None)) is not None:
             held.append(batch)
         if not held:
             return
         whole = pa.Table.from_batches(held).combine_chunks().to_batches()
         if not whole:
             return
-        yield whole[0].slice(0, room)
-        held = [whole[0].slice(room)] if len(whole[0]) > room else []
+        yield whole[0].slice(0, wanted)
+        held = [whole[0].slice(wanted)] if len(whole[0]) > wanted else []
 
 
 def _run(
-    operator: Operator, rows: Iterable[pa.RecordBatch], runtime: Runtime, counters: Sequence[CallRecord], demand: Demand
+    operator: Operator,
+    rows: Iterable[pa.RecordBatch],
+    runtime: Runtime,
+    counters: Sequence[CallRecord],
+    tracker: LimitTracker,
 ) -> Batches:
     """Run the operator over all of `rows`, in one pass over them for all calls of the same arguments.
 
@@ -216,13 +220,13 @@ def _run(
     schema = operator.input.schema
     if operator.ordered:
         schema = schema.append(pa.field("position", pa.int64()))
-        rows = numbered(rows, schema)
+        rows = with_row_ids(rows, schema)
     spooled = runtime.spool(source, schema, rows)
     passes = _passes(operator)
     for number, members in enumerate(passes):
         schema = pa.schema([*schema, *(pa.field(f"a{i}", operator.calls[i].ai.type) for i in members)])
         last = number + 1 == len(passes)
-        above = demand if last else Demand()
+        above = tracker if last else LimitTracker()
         if operator.calls[members[0]].ai.backend == SEARCH:
             batches = _search(operator, members, runtime, counters, runtime.rows(spooled, source), schema, above)
         else:
@@ -249,30 +253,30 @@ def _search(
     counters: Sequence[CallRecord],
     rows: Iterable[pa.RecordBatch],
     schema: pa.Schema,
-    demand: Demand,
+    tracker: LimitTracker,
 ) -> Batches:
     """Yield the rows with one column for each of the searches `members`."""
     searcher = runtime.searcher()
     calls = [(operator.calls[i], searcher.open(operator.calls[i].ai.instruction), counters[i]) for i in members]
-    yield from run_searches(calls, rows, schema, demand, runtime.cancelled)
+    yield from run_searches(calls, rows, schema, tracker, runtime.cancelled)
 
 
 def _passes(operator: Operator) -> list[tuple[int, ...]]:
-    """Group the calls: those over the same arguments share a pass, as all do that drop rows for one another.
+    """Group the calls: those over the same arguments share a pass, and with steps all calls share one.
 
-    One pass has one backing.
+    One pass has one model binding.
     """
 
     def alike(place: int) -> tuple[str, tuple[int, ...]]:
-        return operator.calls[place].ai.backing, operator.calls[place].arguments
+        return operator.calls[place].ai.binding, operator.calls[place].arguments
 
     if operator.steps:
         return [tuple(range(len(operator.calls)))]
     return [tuple(g) for _, g in groupby(sorted(range(len(operator.calls)), key=alike), key=alike)]
 
 
-def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
-    """Append the number of each row, the last field of `schema`."""
+def with_row_ids(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
+    """Append the number of each row, counted from 0, as the last column of `schema`."""
     start = 0
     for batch in rows:
         position = pa.array(range(start, start + batch.num_rows), pa.int64())
@@ -281,7 +285,7 @@ def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
 
 
 class _Pass:
-    """Some calls of an operator, and one sorted run over its rows for them."""
+    """Answer some calls of an operator in one pass over its sorted rows."""
 
     def __init__(
         self, operator: Operator, members: tuple[int, ...], runtime: Runtime, counters: Sequence[CallRecord]
@@ -290,42 +294,44 @@ class _Pass:
         self._calls = [operator.calls[i] for i in members]
         self._counters = [counters[i] for i in members]
         self._runtime = runtime
-        self._backing = runtime.backings[self._calls[0].ai.backing]
+        self._binding = runtime.bindings[self._calls[0].ai.binding]
         self._columns = tuple(dict.fromkeys(a for call in self._calls for a in call.arguments))
-        self._cues = [self._backing.engine.count_tokens(self._without_fields(call.ai)) for call in self._calls]
-        """Tokens of each call's prompt without fields."""
+        self._cues = [self._binding.engine.count_tokens(self._without_fields(call.ai)) for call in self._calls]
+        """The tokens of each call's prompt without its fields."""
 
     def _without_fields(self, call: AICall) -> str:
-        return call.prompt([], prompt_format=self._backing.prompt_format)
+        return call.prompt([], prompt_format=self._binding.prompt_format)
 
-    def run(self, spooled: Spooled, table: str, schema: pa.Schema, demand: Demand) -> Batches:
-        """Yield the rows of `table` with one column per call, `schema` naming all of them."""
+    def run(self, spooled: Spooled, table: str, schema: pa.Schema, tracker: LimitTracker) -> Batches:
+        """Yield the rows of `table` with one more column per call; `schema` is that of the result."""
         runtime = self._runtime
-        arranged = arrange(spooled, table, self._checked(schema), self._arguments(), self._how(demand), runtime.sql)
-        demand.rows_per_trial = spooled.rows / max(1, arranged.distinct) if runtime.settings.dedup else 1.0
+        arranged = arrange(spooled, table, self._checked(schema), self._arguments(), self._how(tracker), runtime.sql)
+        tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if runtime.settings.dedup else 1.0
         ahead = self._fields_first(arranged)
         sites = [self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls))]
         steps, ranking = self._steps(arranged)
         self._note(spooled.rows, arranged, fields_first=ahead)
-        expected = not demand.limited and len(steps) == len(steps[0].rounds) == 1
+        expected = not tracker.limited and len(steps) == len(steps[0].rounds) == 1
         if expected:
             for site in sites:
                 site.counters.add(prompts_expected=arranged.distinct)
         conditions = Conditions(
             self._operator.schema, self._operator.width, runtime.hold, partial(runtime.stage, runtime.ordered)
         )
-        means = Means(
-            self._backing,
-            self._backing.flights.open(),
+        context = CallContext(
+            self._binding,
+            self._binding.in_flight.open(),
             conditions,
-            demand,
+            tracker,
             runtime.settings.dedup,
             expected,
         )
         calls = range(len(self._calls))
-        with closing(Asker(means, sites, steps, ranking).answer(arranged.units, runtime.cancelled)) as done:
-            for unit in done:
-                yield unit.finish(calls, schema)
+        with closing(
+            CallExecutor(context, sites, steps, ranking).answer(arranged.prompt_batches, runtime.cancelled)
+        ) as done:
+            for prompt_batch in done:
+                yield prompt_batch.finish(calls, schema)
 
     def _checked(self, schema: pa.Schema) -> pa.Schema:
         rows = pa.schema(list(schema)[: len(schema) - len(self._calls)])
@@ -343,30 +349,30 @@ class _Pass:
         lists = frozenset(call.arguments[field] for call in self._calls for field in call.ai.lists)
         return Arguments(self._columns, tuple(names.get(c, "") for c in self._columns), readers, lists)
 
-    def _how(self, demand: Demand) -> How:
+    def _how(self, tracker: LimitTracker) -> How:
         settings, growing = self._runtime.settings, growing_sizes()
 
         def size() -> int:
-            return min(growing(), demand.room()) if demand.limited else growing()
+            return min(growing(), tracker.trials_needed()) if tracker.limited else growing()
 
         return How(
             settings.ordering,
             settings.dedup,
-            self._backing.engine,
-            self._backing.window,
+            self._binding.engine,
+            self._binding.window,
             0.0 if settings.layout == "fields" else min(self._cues),
             size,
         )
 
     def _fields_first(self, arranged: Arranged) -> bool:
-        """Tell whether the prompts begin with the fields; for calls of different fields that shares nothing."""
+        """Tell whether the prompts begin with the fields. Calls of different fields share nothing that way."""
         layout = self._runtime.settings.layout
         alike = len({(c.arguments, c.ai.fields) for c in self._calls}) == 1
         if layout != "auto" or not alike or arranged.ordering is None:
             return layout == "fields"
         filters = [self._filters_before(i) for i in range(len(self._calls))]
         return fields_first(
-            arranged.ordering, self._cues, reach(filters), self._backing.engine.prefix_cache, self._backing.window
+            arranged.ordering, self._cues, reach(filters), self._binding.engine.prefix_cache, self._binding.window
         )
 
     def _filters_before(self, call: int) -> int:
@@ -385,20 +391,20 @@ class _Pass:
             calls = [c for r in step.rounds for c in r]
             tokens = sum(self._cues[c] + field * len(set(self._calls[c].arguments)) for c in calls)
             expected.append(Work(len(calls), round(tokens), 0, len(calls)))
-        return self._operator.steps, Ranking(self._operator.steps, expected, self._backing.costs.weigher())
+        return self._operator.steps, Ranking(self._operator.steps, expected, self._binding.costs.weigher())
 
-    def _site(self, place: int, arranged: Arranged, *, fields_first: bool) -> Site:
+    def _site(self, place: int, arranged: Arranged, *, fields_first: bool) -> CallSite:
         call = self._calls[place]
-        return Site(
+        return CallSite(
             call.ai,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
             call.when,
             call.guard,
-            Keys(call.ai, self._backing.revision),
+            Keys(call.ai, self._binding.revision),
             self._counters[place],
             fields_first,
-            self._backing.prompt_format,
+            self._binding.prompt_format,
         )
 
     def _note(self, rows: int, arranged: Arranged, *, fields_first: bool) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flightllm.datafusion.run import Batches
 from flightllm.model.engine import Engine
-from flightllm.operators.batches import Unit, split, units
+from flightllm.operators.batches import PromptBatch, prompt_batches, split
 from flightllm.operators.elements import elements, places
 from flightllm.operators.spool import Spooled
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
@@ -21,11 +21,11 @@ from flightllm.prompt_order.ordering import order
 
 _TAKEN_ROWS = 8_192
 _SAMPLED_TEXTS = 20
-"""Values whose tokens are counted to learn how many characters a token has."""
+"""The number of values whose tokens are counted, to learn how many characters a token has."""
 
 
 Sql: TypeAlias = Callable[[str], Batches]
-"""Runs SQL over joints."""
+"""Runs SQL over stage inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Arguments:
 
     columns: tuple[int, ...]
     names: tuple[str, ...]
-    """What the prompts call them."""
+    """The names of the columns in the prompts."""
     readers: tuple[int, ...]
-    """How many calls read each."""
+    """The number of calls that read each column."""
     lists: frozenset[int] = frozenset()
     """The columns that hold lists as texts."""
 
@@ -45,20 +45,20 @@ class Arguments:
 class Arranged:
     """Rows on their way to the model."""
 
-    units: Iterator[Unit]
+    prompt_batches: Iterator[PromptBatch]
     distinct: int
-    """Argument tuples to come; about so many where they did not fit into memory."""
+    """The number of distinct argument tuples; an estimate if the rows did not fit into memory."""
     places: tuple[tuple[int, ...], ...]
-    """For each argument its place in a unit's tuples; a list may have several, one for each element."""
+    """For each argument the positions of its value in a tuple: one, or for a list one per element."""
     order: tuple[int, ...]
-    """The places in prompt order where that is the same for all units."""
+    """The positions in prompt order, if one order holds for all batches."""
     ordering: Ordering | None
-    """How the tuples were ordered, where they fit into memory."""
+    """How the tuples were ordered, if the rows fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What an arrangement is to be good for."""
+    """How to arrange: the method, and the engine that the order is good for."""
 
     method: Method
     dedup: bool
@@ -66,11 +66,11 @@ class How:
     window: int
     shared_tokens: float
     size: Callable[[], int]
-    """The size of the next unit."""
+    """The size of the next batch."""
 
 
 def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: Sql) -> Arranged:
-    """Arrange the rows in memory; those that went to disk by the one fixed order, which DataFusion can sort by."""
+    """Arrange the rows in memory. Rows on disk get one fixed order of the columns, by which DataFusion can sort."""
     if spooled.batches is None:
         return _by_sql(table, schema, arguments, how, sql)
     if not spooled.rows:
@@ -94,25 +94,25 @@ def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Argument
         method = "none"
     ahead = 1 if cache is None or cache.at_once else how.window
     ordering = order(encoded, method, shape, ahead)
-    units = _units(rows, tuples, ordering, arguments, how, lists)
-    return Arranged(units, len(ordering.rows), placed, tuple(range(len(columns))), ordering)
+    prompt_batches = _prompt_batches(rows, tuples, ordering, arguments, how, lists)
+    return Arranged(prompt_batches, len(ordering.rows), placed, tuple(range(len(columns))), ordering)
 
 
 def _parts(column: pa.ChunkedArray, count: int | None) -> list[pa.ChunkedArray]:
-    """Return a column, or `count` with the elements of its lists."""
+    """Return a column; of a column of lists, return `count` columns with the elements."""
     if count is None:
         return [column]
     return [pa.chunked_array([part]) for part in elements(column.combine_chunks(), count)]
 
 
-def _units(
+def _prompt_batches(
     rows: pa.Table,
     tuples: NDArray[np.int64],
     ordering: Ordering,
     arguments: Arguments,
     how: How,
     lists: Mapping[int, int],
-) -> Iterator[Unit]:
+) -> Iterator[PromptBatch]:
     rank = np.empty(len(ordering.rows), dtype=np.int64)
     rank[ordering.rows] = np.arange(len(rank))
     ranks = rank[tuples]
@@ -136,7 +136,7 @@ def _by_sql(table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: 
     fixed = fixed_order(sql, table, names)
     rows = sql(f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in fixed.columns)}")
     placed = tuple((place,) for place in range(len(names)))
-    return Arranged(units(rows, arguments.columns, how.size), fixed.distinct, placed, fixed.columns, None)
+    return Arranged(prompt_batches(rows, arguments.columns, how.size), fixed.distinct, placed, fixed.columns, None)
 
 
 def _characters_per_token(columns: Sequence[pa.ChunkedArray], engine: Engine) -> float:

@@ -1,4 +1,4 @@
-"""AI calls as ordinary batch functions of DataFusion: for what no operator can take, and without the optimizer."""
+"""AI calls as batch functions of DataFusion: for calls that no operator can take, and without the optimizer."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -13,12 +13,12 @@ from datafusion import SessionContext, udf
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.functions.normalize import normalised_tuple
 from flightllm.model.engine import Completion, Request
-from flightllm.operators.asking import Asker
-from flightllm.operators.backing import Backing
-from flightllm.operators.batches import Unit
+from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import Keys
-from flightllm.operators.means import Means, Site
+from flightllm.operators.call_context import CallContext, CallSite
+from flightllm.operators.call_executor import CallExecutor
+from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.ranking import all_at_once
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Counters, Reading, Said, answer_column, given_fields, read_answer, sql_value
@@ -30,17 +30,17 @@ _Function: TypeAlias = Callable[..., pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class BatchFunctions:
-    """What the batch functions of one query share."""
+    """What all batch functions of one query use."""
 
-    backings: Mapping[str, Backing]
+    bindings: Mapping[str, ModelBinding]
     distinct: bool
-    """Each prompt of a batch is asked once; else there is one call per row and no reuse at all."""
+    """Each distinct prompt of a batch is sent once; otherwise each row has a call of its own, and nothing is reused."""
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
-    """Gives what answers searches."""
+    """Returns what answers searches."""
     errors: list[Exception]
-    """What functions raised: DataFusion makes one text of an exception and its traceback."""
+    """The exceptions of the functions. DataFusion itself keeps only their text."""
 
     def register(self, context: SessionContext, calls: Mapping[str, AICall]) -> None:
         """Register a function under each call's stub name that asks the engine for the rows of its batch."""
@@ -53,7 +53,7 @@ class BatchFunctions:
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))
-        return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backing])
+        return (_each_prompt if self.distinct else _each_row)(self, call, self.bindings[call.binding])
 
     def _kept(self, answer: _Function, name: str) -> _Function:
         bound = structlog.contextvars.get_contextvars()  # DataFusion calls it in threads of its own
@@ -70,16 +70,16 @@ class BatchFunctions:
         return function
 
 
-def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Function:
-    """Answer a batch like an operator does, each of its distinct prompts once; another batch may count them again.
+def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _Function:
+    """Answer a batch as an operator does: send each distinct prompt once. Another batch can count the prompt again.
 
-    DataFusion may run it on several partitions at once, so each batch has an asker of its own.
+    DataFusion can run the function on several partitions at once, so each batch has an executor of its own.
     """
     fields = tuple(range(len(call.fields)))
     places = tuple((field,) for field in fields)
-    keys = Keys(call, backing.revision)
+    keys = Keys(call, binding.revision)
     counters = shared.counters(call)
-    site = Site(call, places, fields, None, None, keys, counters, prompt_format=backing.prompt_format)
+    site = CallSite(call, places, fields, None, None, keys, counters, prompt_format=binding.prompt_format)
 
     def answer(*columns: pa.Array) -> pa.Array:
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
@@ -87,21 +87,21 @@ def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Fun
         numbers = (runs.setdefault(normalised_tuple(v, call.normalize), (len(runs), v))[0] for v in values)
         run = np.fromiter(numbers, np.int64, len(columns[0]))
         rows = pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))])
-        unit = Unit(rows, run, [first for _, first in runs.values()])
-        asker = Asker(Means(backing, backing.flights.open()), [site], *all_at_once(1))
-        [done] = asker.answer(iter([unit]), shared.cancelled)
+        prompt_batch = PromptBatch(rows, run, [first for _, first in runs.values()])
+        executor = CallExecutor(CallContext(binding, binding.in_flight.open()), [site], *all_at_once(1))
+        [done] = executor.answer(iter([prompt_batch]), shared.cancelled)
         return answer_column(done.answers[0], call.type).take(pa.array(run))
 
     return answer
 
 
-def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Function:
+def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _Function:
     """Answer a batch by one call per row."""
     counters = shared.counters(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
-        rows = _Rows(backing, call, counters, len(columns[0]))
-        for completion in backing.engine.generate(rows.requests(columns), shared.cancelled):
+        rows = _Rows(binding, call, counters, len(columns[0]))
+        for completion in binding.engine.generate(rows.requests(columns), shared.cancelled):
             rows.settle(completion)
         counters.add(rows=len(rows.values))
         return answer_column(rows.values, call.type)
@@ -112,24 +112,24 @@ def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Functi
 class _Rows:
     """The rows of one batch, each with a call of its own."""
 
-    def __init__(self, backing: Backing, call: AICall, counters: Counters, count: int) -> None:
-        self._budget = backing.budget
-        self._tenant = backing.tenant
-        self._precedence = backing.precedence
-        self._prompt_format = backing.prompt_format
+    def __init__(self, binding: ModelBinding, call: AICall, counters: Counters, count: int) -> None:
+        self._budget = binding.budget
+        self._tenant = binding.tenant
+        self._precedence = binding.precedence
+        self._prompt_format = binding.prompt_format
         self._call = call
         self._counters = counters
         self._trace = Trace()
         self._reservations: dict[int, Reservation] = {}
-        self._repairs = backing.repair and call.parameters.constraint is not None
+        self._repairs = binding.repair and call.parameters.constraint is not None
         self._flying: dict[int, Request] = {}
         self._first: dict[int, Reading] = {}
-        """Of the rows that are asked again, what was wrong with the first answer."""
+        """For each row whose prompt is sent again, what was wrong with the first answer."""
         self._again: deque[Request] = deque()
         self.values: list[Any] = [None] * count
 
     def requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request | None]:
-        """Yield a request for each row that needs one and that the budget allows; None while it has to wait."""
+        """Yield a request for each row that needs one and that the budget allows; None while the next one must wait."""
         call = self._call
         named = [(name, i, i in call.required, i in call.lists) for i, name in enumerate(call.fields)]
         for row, values in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
@@ -156,7 +156,7 @@ class _Rows:
             yield from self._sent(self._again.popleft()) if self._again else [None]
 
     def _sent(self, request: Request) -> Iterator[Request | None]:
-        """Yield a request as soon as the budget allows it, None until then; fill its row where it never does."""
+        """Yield a request once the budget allows it, and None until then. If the budget never does, fill the row."""
         row = request.id
         if self._budget is not None:
             while (taken := self._budget.take(request)) is None and self._budget.refusal is None:

@@ -1,4 +1,4 @@
-"""Find the distinct argument tuples in rows sorted by them, and put the answers back on the rows."""
+"""Cut rows into batches, each with its distinct argument tuples, and put the answers back on the rows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,51 +13,58 @@ from numpy.typing import NDArray
 from flightllm.operators.elements import elements
 from flightllm.operators.rows import answer_column
 
-_FIRST_RUNS, _MOST_RUNS = 16, 512
-"""Distinct tuples in a unit of work; its rows are sent on as soon as all of its answers are there."""
+_FIRST_TUPLES, _MOST_TUPLES = 16, 512
+"""Distinct tuples in a batch; its rows are sent on as soon as all of its answers are there."""
 
 _Rows = NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class Unit:
-    """Sorted rows with their distinct argument tuples (runs), and for each call one answer per run, filled in later.
+class PromptBatch:
+    """Sorted rows with their distinct argument tuples, and for each call one answer per tuple, filled in later.
 
-    Not thread-safe: one query's operator owns it.
+    Example: a batch of three rows whose one argument column is `color`, after a call that answers upper case:
+
+    | `rows` | `tuple_of_row` | `tuples` | `answers[0]` |
+    |---|---|---|---|
+    | blue | 0 | ("blue",) | BLUE |
+    | red | 1 | ("red",) | RED |
+    | red | 1 | | |
+
+    Each row takes the answer of its tuple: BLUE, RED, RED. The model answered two prompts. Not thread-safe.
     """
 
     rows: pa.RecordBatch
-    run: _Rows
-    """The run of each row."""
+    tuple_of_row: _Rows
+    """For each row, the index of its tuple in `tuples`."""
     tuples: list[tuple[str | None, ...]]
-    """The argument values of each run."""
+    """The distinct tuples of argument values."""
     orders: Sequence[tuple[int, ...]] = ()
-    """For each run its arguments' positions in prompt order; none where that is the same for all."""
+    """For each tuple the positions of its values in prompt order; empty if one order holds for all batches."""
     answers: dict[int, list[Any]] = field(default_factory=dict)
-    """By call, one answer per run."""
-    asked: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
-    """By call that has a guard, the rows for which it is true: others of the same run have no answer."""
+    """By call, one answer per tuple."""
+    guards: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    """By call that has a guard, the rows for which the guard is true. The other rows have no answer."""
     alive: NDArray[np.bool_] | None = None
-    """The rows not dropped yet; None: all."""
-    open: int = 0
-    """Answers still to come before the unit goes on."""
-    done: set[int] = field(default_factory=set)
-    """Steps begun; `step` is the last of these, `rounds` what is left to ask in it."""
-    step: int | None = None
-    rounds: list[tuple[int, ...]] = field(default_factory=list)
+    """The rows that no filter has dropped; None: all."""
 
     @property
     def kept(self) -> int:
-        """Return the number of rows not dropped yet."""
-        return len(self.run) if self.alive is None else int(self.alive.sum())
+        """Return the number of rows that no filter has dropped."""
+        return len(self.tuple_of_row) if self.alive is None else int(self.alive.sum())
+
+    def kept_rows_of(self, tuple_index: int) -> int:
+        """Return how many rows of a tuple no filter has dropped."""
+        rows = self.tuple_of_row == tuple_index
+        return int((rows if self.alive is None else rows & self.alive).sum())
 
     def needed(self, guard: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Return for each run whether any of its rows is alive and has a true guard (None: all do)."""
+        """Return for each tuple whether any of its rows is alive and has a true guard (None: all rows have)."""
         rows = guard if self.alive is None else self.alive if guard is None else self.alive & guard
-        if rows is None or not len(self.run):
+        if rows is None or not len(self.tuple_of_row):
             return np.ones(len(self.tuples), dtype=bool)
         needed = np.zeros(len(self.tuples), dtype=bool)
-        needed[self.run[rows]] = True
+        needed[self.tuple_of_row[rows]] = True
         return needed
 
     def true(self, column: int) -> NDArray[np.bool_]:
@@ -65,11 +72,11 @@ class Unit:
         return _true(self.rows.column(column))
 
     def answer(self, call: int, kind: pa.DataType) -> pa.Array:
-        """Return the answers of a call, or NULL where it was not asked, for each row."""
-        values, asked = self.answers.get(call), self.asked.get(call)
+        """Return the answers of a call, one per row; NULL where the guard is false or the call was not asked."""
+        values, guard = self.answers.get(call), self.guards.get(call)
         if values is None:
-            return pa.nulls(len(self.run), kind)
-        return answer_column(values, kind).take(pa.array(self.run, mask=None if asked is None else ~asked))
+            return pa.nulls(len(self.tuple_of_row), kind)
+        return answer_column(values, kind).take(pa.array(self.tuple_of_row, mask=None if guard is None else ~guard))
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
         """Drop the other rows."""
@@ -84,21 +91,23 @@ class Unit:
 
 
 def growing_sizes() -> Callable[[], int]:
-    """Return sizes of units, small at first and doubling, so that first rows come soon."""
-    size = _FIRST_RUNS // 2
+    """Return a function that returns the size of the next batch: small at first, so that first rows come soon."""
+    size = _FIRST_TUPLES // 2
 
     def following() -> int:
         nonlocal size
-        size = min(2 * size, _MOST_RUNS)
+        size = min(2 * size, _MOST_TUPLES)
         return size
 
     return following
 
 
-def units(batches: Iterator[pa.RecordBatch], arguments: Sequence[int], size: Callable[[], int]) -> Iterator[Unit]:
-    """Split rows sorted by the argument columns into units of `size()` runs at most.
+def prompt_batches(
+    batches: Iterator[pa.RecordBatch], arguments: Sequence[int], size: Callable[[], int]
+) -> Iterator[PromptBatch]:
+    """Split rows sorted by the argument columns into batches of at most `size()` tuples.
 
-    Equal tuples in neighbouring units are not merged.
+    Equal tuples in neighbouring batches are not merged.
     """
     for batch in filter(len, batches):
         yield from split(batch, changes([batch.column(a) for a in arguments], batch.num_rows), arguments, size)
@@ -111,26 +120,33 @@ def split(
     size: Callable[[], int],
     orders: Sequence[tuple[int, ...]] = (),
     lists: Mapping[int, int] = MappingProxyType({}),
-) -> Iterator[Unit]:
-    """Split rows whose runs begin at `starts` into units; `orders` are those of the runs.
+) -> Iterator[PromptBatch]:
+    """Split sorted rows into batches. `starts` has the first row of each tuple, `orders` its prompt order.
 
-    `lists` say how many places the elements of an argument take in a tuple.
+    `lists` says of each argument that is a list how many positions of a tuple its elements take.
+
+    Example: the rows blue, red, red have the starts [0, 1].
     """
     first = 0
     while first < len(starts):
         last = min(first + max(1, size()), len(starts))
         own = starts[first:last]
         end = starts[last] if last < len(starts) else rows.num_rows
-        run = np.repeat(np.arange(len(own)), np.diff(np.append(own, end)))
+        lengths = np.diff(np.append(own, end))
+        tuple_of_row = np.repeat(np.arange(len(own)), lengths)
         values = {a: rows.column(a).take(pa.array(own)) for a in arguments}
         parts = [elements(values[a], lists[a]) if a in lists else [values[a]] for a in arguments]
         columns = [column.to_pylist() for part in parts for column in part]
-        yield Unit(rows.slice(own[0], end - own[0]), run, list(zip(*columns, strict=True)), orders[first:last])
+        tuples = list(zip(*columns, strict=True))
+        yield PromptBatch(rows.slice(own[0], end - own[0]), tuple_of_row, tuples, orders[first:last])
         first = last
 
 
 def changes(columns: Sequence[pa.Array], rows: int) -> _Rows:
-    """Return the rows at which a tuple differs from the one before; NULL equals NULL."""
+    """Return the rows at which a tuple differs from the row before; NULL equals NULL.
+
+    Example: blue, red, red, NULL, NULL changes at [0, 1, 3].
+    """
     differs = np.zeros(rows, dtype=bool)
     differs[0] = True
     for column in columns:

@@ -1,4 +1,4 @@
-"""Evaluate a condition on the rows of a unit: which are true."""
+"""Evaluate a condition on the rows of a batch."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from substrait.plan_pb2 import Plan
 
 from flightllm.datafusion.run import Batches
 from flightllm.errors import InternalError
-from flightllm.operators.batches import Unit
+from flightllm.operators.batches import PromptBatch
 from flightllm.plan.stages import Condition
 
 
@@ -24,32 +24,31 @@ class Conditions:
         hold: Callable[[str, pa.Schema, Sequence[pa.RecordBatch]], None],
         run: Callable[[Plan], Batches],
     ) -> None:
-        """Take how to put rows into a table, and how to run a plan over it that keeps their order."""
+        """Create it. `hold` puts rows into a table; `run` runs a plan over the table and keeps the order of rows."""
         self._schema = schema
         self._width = width
         self._hold = hold
         self._run = run
 
-    def true(self, condition: Condition, unit: Unit) -> NDArray[np.bool_]:
-        """Return for each row of `unit` whether it is alive and the condition true of it."""
-        alive = np.ones(len(unit.run), dtype=bool) if unit.alive is None else unit.alive
-        columns = [self._column(c, unit).filter(pa.array(alive)) for c in condition.reads]
+    def true(self, condition: Condition, batch: PromptBatch) -> NDArray[np.bool_]:
+        """Return for each row of `batch` whether it is alive and satisfies the condition."""
+        alive = np.ones(len(batch.tuple_of_row), dtype=bool) if batch.alive is None else batch.alive
+        columns = [self._column(c, batch).filter(pa.array(alive)) for c in condition.reads]
         values = columns[0] if condition.plan is None else self._evaluate(condition, columns, int(alive.sum()))
-        result = np.zeros(len(unit.run), dtype=bool)
+        result = np.zeros(len(batch.tuple_of_row), dtype=bool)
         result[alive] = pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False)
         return result
 
-    def _column(self, column: int, unit: Unit) -> pa.Array:
+    def _column(self, column: int, batch: PromptBatch) -> pa.Array:
         if column < self._width:
-            return unit.rows.column(column)
-        return unit.answer(column - self._width, self._schema.field(column).type)
+            return batch.rows.column(column)
+        return batch.answer(column - self._width, self._schema.field(column).type)
 
     def _evaluate(self, condition: Condition, columns: list[pa.Array], rows: int) -> pa.Array:
         if not rows:
             return pa.array([], pa.bool_())
         given = columns or [pa.nulls(rows, pa.bool_())]
-        batch = pa.RecordBatch.from_arrays(given, schema=condition.schema)
-        self._hold(condition.table, condition.schema, [batch])
+        self._hold(condition.table, condition.schema, [pa.RecordBatch.from_arrays(given, schema=condition.schema)])
         if condition.plan is None:
             raise InternalError("a condition without a plan is a column")
         found = [part.column(0) for part in self._run(condition.plan)]

@@ -11,7 +11,7 @@ from substrait.plan_pb2 import Plan
 from flightllm.datafusion.run import Batches
 
 Held = Mapping[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]]
-"""Rows of joints by table: batches, or an Arrow file."""
+"""Rows of stage inputs by table: batches, or an Arrow file."""
 
 
 class Elsewhere(Protocol):

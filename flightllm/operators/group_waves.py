@@ -1,4 +1,4 @@
-"""Choose which rows of groups to ask about next, so that a group that has enough rows is asked no more."""
+"""Choose the rows of groups whose prompts are sent next. A group that has enough rows gets no more prompts."""
 
 from collections.abc import Iterator
 
@@ -7,34 +7,34 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.datafusion.run import Batches
-from flightllm.operators.ai_map import Runtime, numbered
+from flightllm.operators.ai_map import Runtime, with_row_ids
 from flightllm.plan.stages import GroupLimited, register
 
 _Numbers = NDArray[np.int64]
 _CAUTION = 0.5
-"""The share of the rows that a group is likely to need that is asked about at once: what is asked too much is lost."""
+"""The part of a group's likely need that one wave takes. A prompt too many is wasted."""
 _HASTE = 0.75
-"""The same for the groups of a limit on all of them together."""
+"""The same part if a limit holds for all groups together."""
 
 
 class GroupWaves:
-    """Take the rows of groups in waves, each group's in their order.
+    """Take the rows of groups in waves, the rows of each group in their order.
 
-    A wave has one row of each group that lacks one, and more where few rows passed so far. With a limit on all groups
-    it has as few groups as the limit is likely to need. One thread uses it.
+    A wave has one row of each group that lacks rows, and more if few rows have passed so far. With a limit on all
+    groups, a wave has as few groups as the limit is likely to need. One thread uses it.
 
-    Example: rows 0..5 of the groups a, a, b, a, b, c and a count of 1. The first wave has rows 0, 2, 5; if 2 passes,
-    the second has row 1 and the third row 3.
+    Example: rows 0 to 5 of the groups a, a, b, a, b, c, and one row wanted of each. The first wave has the rows 0, 2
+    and 5. If 2 passes and 0 fails, the second wave has row 1. If that fails too, the third wave has row 3.
     """
 
-    def __init__(self, joint: GroupLimited, rows: Batches, runtime: Runtime) -> None:
-        self._joint = joint
+    def __init__(self, stage_input: GroupLimited, rows: Batches, runtime: Runtime) -> None:
+        self._stage_input = stage_input
         self._runtime = runtime
-        self._table = f"{joint.table}_rows"
-        self._chosen_table = f"{joint.table}_chosen"
-        self._schema = joint.input.schema.append(pa.field("position", pa.int64()))
-        self._spooled = runtime.spool(self._table, self._schema, numbered(rows, self._schema))
-        self._width = len(self._schema) - joint.keys - 1
+        self._table = f"{stage_input.table}_rows"
+        self._chosen_table = f"{stage_input.table}_chosen"
+        self._schema = stage_input.input.schema.append(pa.field("position", pa.int64()))
+        self._spooled = runtime.spool(self._table, self._schema, with_row_ids(rows, self._schema))
+        self._width = len(self._schema) - stage_input.keys - 1
         self._rows = None
         if self._spooled.batches is not None:
             self._rows = pa.Table.from_batches(self._spooled.batches, self._schema)
@@ -47,7 +47,7 @@ class GroupWaves:
         self._asked = self._passed = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield waves; between two of them `got` must be told what came of the one before."""
+        """Yield waves. Between two waves, the caller must tell `got` which rows of the first one passed."""
         while len(chosen := self._choose()):
             self._asked += len(chosen)
             yield self._take(np.sort(chosen))
@@ -60,12 +60,12 @@ class GroupWaves:
 
     def _choose(self) -> _Numbers:
         """Return the numbers of the rows to ask about next; none at the end."""
-        lack = self._joint.count - self._got
+        lack = self._stage_input.count - self._got
         open_ = np.flatnonzero((lack > 0) & (self._next < self._ends))
         rate = (self._passed + 1) / (self._asked + 2)
         takes = np.maximum(lack[open_], np.floor(_CAUTION * lack[open_] / rate).astype(np.int64))
-        if self._joint.limit is not None:
-            left = self._joint.limit - self._passed
+        if self._stage_input.limit is not None:
+            left = self._stage_input.limit - self._passed
             if left <= 0:
                 return np.zeros(0, dtype=np.int64)
             takes = lack[open_]
@@ -80,7 +80,7 @@ class GroupWaves:
 
     def _groups(self) -> _Numbers:
         """Return the group of each row, from 0 on; equal keys share one, NULLs too."""
-        if not self._joint.keys:
+        if not self._stage_input.keys:
             return np.zeros(self._spooled.rows, dtype=np.int64)
         names = ", ".join(self._schema.names[self._width : -1])
         numbers = np.empty(self._spooled.rows, dtype=np.int64)
@@ -104,4 +104,4 @@ class GroupWaves:
     def _shown(self, rows: pa.Table) -> pa.RecordBatch:
         columns = [*range(self._width), len(self._schema) - 1]
         batches = rows.select(columns).combine_chunks().to_batches()
-        return pa.RecordBatch.from_arrays(batches[0].columns, schema=self._joint.wave_schema)
+        return pa.RecordBatch.from_arrays(batches[0].columns, schema=self._stage_input.wave_schema)

@@ -1,4 +1,4 @@
-"""Make the requests of one pass, which say what their prompts have in common."""
+"""Make the requests of one pass. Each says what its prompt has in common with its neighbours."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from secrets import token_hex
 from typing import TypeAlias
 
 from flightllm.model.engine import Request, Reuse, call_site
-from flightllm.operators.backing import Backing
-from flightllm.operators.means import Site
+from flightllm.operators.call_context import CallSite
+from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.neighbours import Neighbours
 
 Prompt: TypeAlias = tuple[int, list[tuple[str, str]]]
@@ -19,21 +19,21 @@ Prompt: TypeAlias = tuple[int, list[tuple[str, str]]]
 class Requests:
     """Numbers the prompts of one pass in the order in which they are sent. One thread uses it."""
 
-    def __init__(self, backing: Backing, sites: Sequence[Site]) -> None:
-        self._backing = backing
+    def __init__(self, binding: ModelBinding, sites: Sequence[CallSite]) -> None:
+        self._binding = binding
         self._sites = sites
         self._names = [call_site(site.ai.function, site.ai.instruction) for site in sites]
         self._query = token_hex(8)
         self._numbers = count()
         self._neighbours = Neighbours()
         self._rendered: tuple[Prompt, str] | None = None
-        """The latest prompt that was rendered, and its text: what follows one request is most often the next."""
+        """The prompt that was rendered last, and its text. What follows a request is most often the next request."""
 
     def make(self, prompt: Prompt, following: Prompt | None, *, again: bool, repair: str | None = None) -> Request:
-        """Return the request for a prompt that is sent next; `following` is the one after it, if that is known.
+        """Return the request for the prompt that is sent next. `following` is the prompt after it, if that is known.
 
-        With `again` calls over the same values may follow later. A prompt that was held back may be made again.
-        `repair` is a text that begins with the prompt's, to be sent in its place.
+        `again` says that calls over the same values can follow later. A prompt that the budget held back can be made
+        again. `repair` is a text that begins with the prompt's text, and that is sent in its place.
         """
         call, fields = prompt
         site, number = self._sites[call], next(self._numbers)
@@ -42,7 +42,7 @@ class Requests:
         if ahead is not None and again:
             ahead = max(ahead, site.fields_part(text))
         elif following is not None and self._names[following[0]] != self._names[call] and not site.fields_first:
-            ahead = None  # further prompts of this call may come after those of the other
+            ahead = None  # further prompts of this call can come after those of the other call
         return Request(
             number,
             text if repair is None else repair,
@@ -50,8 +50,8 @@ class Requests:
             site.ai.function,
             site.ai.instruction,
             tuple(fields),
-            self._backing.tenant,
-            self._backing.precedence.now,
+            self._binding.tenant,
+            self._binding.precedence.now,
             recurs=recurs,
             reuse=Reuse(self._names[call], self._query, number, ahead),
             max_tokens=site.ai.max_tokens(fields),

@@ -1,4 +1,4 @@
-"""Run a cut plan: its stages bottom-up, batch by batch wherever nothing needs all rows first."""
+"""Run a cut plan: its stages bottom-up, and batch by batch unless a stage needs all rows first."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,36 +8,37 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.datafusion.run import Batches
-from flightllm.operators.ai_map import Runtime, numbered, run_operator
-from flightllm.operators.demand import Demand
+from flightllm.operators.ai_map import Runtime, run_operator, with_row_ids
 from flightllm.operators.group_waves import GroupWaves
-from flightllm.plan.stages import Decider, GroupLimited, Joint, Limit, Numbered, Operator, Relational, United
+from flightllm.operators.limit_tracker import LimitTracker
+from flightllm.plan.stages import Decider, GroupLimited, Limit, Operator, Relational, RowIdStage, StageInput, United
 
 _FIRST_ROWS, _MOST_ROWS = 16, 8_192
+"""A streaming stage runs when this many rows wait. The number doubles from run to run."""
 _SECONDS_PER_STEP = 0.2
-"""A stage that streams is run when so many rows wait, first few and then more, or so long after its last run."""
+"""A streaming stage runs at the latest this long after its last run."""
 
 _CLEARLY_LESS = 2
-"""So many times as many calls must the input make that would be filled first, for another to go before it."""
+"""Another input goes first if the first one in order needs more than this many times as many calls."""
 
 
-def run(stage: Relational, runtime: Runtime, demand: Demand | None = None) -> Batches:
+def run(stage: Relational, runtime: Runtime, tracker: LimitTracker | None = None) -> Batches:
     """Yield the batches of `stage`, columns by position; closing the iterator stops everything below it.
 
-    `demand` is that of a LIMIT right above.
+    `tracker` belongs to a LIMIT directly above the stage.
     """
     span, rows = runtime.record.span.child("stage", streams=stage.streams), 0
     try:
-        for batch in _run(stage, runtime, demand):
+        for batch in _run(stage, runtime, tracker):
             rows += batch.num_rows
             yield batch
     finally:
         span.end(rows=rows)
 
 
-def _run(stage: Relational, runtime: Runtime, demand: Demand | None) -> Batches:
+def _run(stage: Relational, runtime: Runtime, tracker: LimitTracker | None) -> Batches:
     if stage.streams:
-        yield from _stream(stage, stage.inputs[0], runtime, demand or Demand())
+        yield from _stream(stage, stage.inputs[0], runtime, tracker or LimitTracker())
         return
     if stage.inputs:
         _fill(stage, runtime)
@@ -47,57 +48,57 @@ def _run(stage: Relational, runtime: Runtime, demand: Demand | None) -> Batches:
 
 
 def _fill(stage: Relational, runtime: Runtime) -> None:
-    """Fill the inputs of a stage, those without AI calls first; leave out those whose rows change nothing.
+    """Fill the inputs of a stage, those without AI calls first. Skip the inputs whose rows cannot change the result.
 
-    As in DataFusion, where one side of a join turns out to have no rows, the other is not computed.
+    Example: if one side of an inner join has no rows, the AI calls on the other side are not made.
     """
     known = _Known(stage, runtime)
-    for joint in stage.inputs:
-        if not _asks(joint) and joint.table not in runtime.filled:
-            _fill_joint(joint, runtime)
+    for stage_input in stage.inputs:
+        if not _asks(stage_input) and stage_input.table not in runtime.filled:
+            _fill_input(stage_input, runtime)
     if any(any(places) for places in stage.deciders):
         known.settle_empty()
     while (following := known.next()) is not None:
-        _fill_joint(following, runtime)
+        _fill_input(following, runtime)
 
 
-def _fill_joint(joint: Joint, runtime: Runtime) -> None:
-    runtime.filled.add(joint.table)
-    runtime.spool(joint.table, joint.schema, _joint(joint, runtime))
+def _fill_input(stage_input: StageInput, runtime: Runtime) -> None:
+    runtime.filled.add(stage_input.table)
+    runtime.spool(stage_input.table, stage_input.schema, _stage_input(stage_input, runtime))
 
 
 class _Known:
-    """What is known of the rows of a stage's inputs before any more calls are made."""
+    """Decide which input of a stage to fill next, from what is known without further calls."""
 
     def __init__(self, stage: Relational, runtime: Runtime) -> None:
         self._stage = stage
         self._runtime = runtime
         self._settled: set[str] = set()
-        """Inputs that have no rows, or whose rows change nothing: their tables stay as they are, without rows."""
+        """The tables of inputs that have no rows, or whose rows change nothing. These tables stay empty."""
         self._empty: dict[int, bool] = {}
 
     def settle_empty(self) -> None:
-        """Find the inputs that have no rows, as nothing reaches their AI operators."""
-        for joint in self._stage.inputs:
-            if joint.table not in self._runtime.filled and _is_empty(joint, self._runtime):
-                self._settled.add(joint.table)
+        """Find the inputs without rows: no row reaches their AI operators."""
+        for stage_input in self._stage.inputs:
+            if stage_input.table not in self._runtime.filled and _is_empty(stage_input, self._runtime):
+                self._settled.add(stage_input.table)
 
-    def next(self) -> Joint | None:
-        """Return the next input to fill; None where the stage returns the same without the rows of all others.
+    def next(self) -> StageInput | None:
+        """Return the next input to fill, or None if the rows of the other inputs cannot change the result.
 
-        What changes nothing is left without rows, also for what it would decide: where it does so beside another input,
-        that one changes nothing either, or what decides is seen there too.
+        An input whose rows change nothing stays empty, and then counts as empty when other inputs are judged. That is
+        safe: an input that it then makes needless changes nothing either, or has the same decider.
         """
-        rest = [n for n, joint in enumerate(self._stage.inputs) if self._is_open(joint)]
+        rest = [n for n, stage_input in enumerate(self._stage.inputs) if self._is_open(stage_input)]
         while needless := [n for n in rest if self._is_needless(n)]:
             self._settled |= {self._stage.inputs[n].table for n in needless}
             rest = [n for n in rest if n not in needless]
         return self._stage.inputs[self._first(rest)] if rest else None
 
     def _first(self, rest: Sequence[int]) -> int:
-        """Return which input to fill: the first that no other can spare.
+        """Return the input to fill first: the first one that no other input can make needless.
 
-        Of two that can spare each other it is the second where that one makes less than half of the calls.
+        If two inputs can make each other needless, the second goes first if it needs less than half as many calls.
         """
         if len(rest) == 1 or not self._stage.deciders:
             return rest[0]
@@ -109,20 +110,20 @@ class _Known:
         return least if _CLEARLY_LESS * calls[least] < calls[first] else first
 
     def _can_spare(self, number: int, other: int) -> bool:
-        """Tell whether the rows of the input `number` are among what can make those of `other` change nothing."""
+        """Tell whether the input `number`, if it has no rows, can make the rows of `other` needless."""
         table = self._stage.inputs[number].table
         places = self._stage.deciders[other]
         return number != other and any(table in decider.tables for place in places for decider in place)
 
-    def _is_open(self, joint: Joint) -> bool:
-        return joint.table not in self._runtime.filled and joint.table not in self._settled
+    def _is_open(self, stage_input: StageInput) -> bool:
+        return stage_input.table not in self._runtime.filled and stage_input.table not in self._settled
 
     def _is_needless(self, number: int) -> bool:
         places = self._stage.deciders
         return bool(places) and all(any(map(self._decides, deciders)) for deciders in places[number])
 
     def returns_nothing(self) -> bool:
-        """Tell whether the stage has no rows, which takes that the rows of all open inputs change nothing."""
+        """Tell whether the stage has no rows. That is known only if the rows of all open inputs change nothing."""
         if self.next() is not None:
             return False
         return not _any_rows(self._runtime.stage(self._runtime.context, self._stage.plan))
@@ -135,9 +136,9 @@ class _Known:
         return self._empty[id(decider)]
 
 
-def _is_empty(joint: Joint, runtime: Runtime) -> bool:
-    """Tell whether a joint is known to have no rows without any call; its first rows are kept for when it is filled."""
-    stages = joint.inputs if isinstance(joint, United) else (joint.input,)
+def _is_empty(stage_input: StageInput, runtime: Runtime) -> bool:
+    """Tell whether a stage input has no rows, as far as that is known without a call. Its first rows are kept."""
+    stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
     return all(_returns_nothing(stage, runtime) for stage in stages)
 
 
@@ -147,33 +148,33 @@ def _returns_nothing(stage: Relational, runtime: Runtime) -> bool:
     if not stage.inputs:
         return runtime.begin(stage, lambda: _computed(stage, runtime))
     known = _Known(stage, runtime)
-    for joint in stage.inputs:
-        if not _asks(joint) and joint.table not in runtime.filled:
-            _fill_joint(joint, runtime)
+    for stage_input in stage.inputs:
+        if not _asks(stage_input) and stage_input.table not in runtime.filled:
+            _fill_input(stage_input, runtime)
     known.settle_empty()
     return known.returns_nothing()
 
 
-def _most_calls(joint: Joint, runtime: Runtime) -> int:
-    """Return about how many calls fill a joint where no filter drops a row, as far as its first rows show."""
-    return _rows_and_calls(joint, runtime)[1]
+def _most_calls(stage_input: StageInput, runtime: Runtime) -> int:
+    """Estimate the calls that fill a stage input, from its first rows and as if no filter dropped a row."""
+    return _rows_and_calls(stage_input, runtime)[1]
 
 
-def _rows_and_calls(joint: Joint, runtime: Runtime) -> tuple[int, int]:
-    stages = joint.inputs if isinstance(joint, United) else (joint.input,)
+def _rows_and_calls(stage_input: StageInput, runtime: Runtime) -> tuple[int, int]:
+    stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
     below = [_stage_rows_and_calls(stage, runtime) for stage in stages]
     rows, calls = sum(r for r, _ in below), sum(c for _, c in below)
-    if isinstance(joint, Limit) and joint.limit is not None:
-        rows = min(rows, joint.limit)
-    return rows, calls + rows * _calls_per_row(joint)
+    if isinstance(stage_input, Limit) and stage_input.limit is not None:
+        rows = min(rows, stage_input.limit)
+    return rows, calls + rows * _calls_per_row(stage_input)
 
 
-def _calls_per_row(joint: Joint) -> int:
-    match joint:
+def _calls_per_row(stage_input: StageInput) -> int:
+    match stage_input:
         case Operator():
-            return len(joint.calls)
+            return len(stage_input.calls)
         case GroupLimited():
-            chain, found = joint.chain, 0
+            chain, found = stage_input.chain, 0
             while chain.inputs:
                 found += _calls_per_row(chain.inputs[0])
                 chain = chain.inputs[0].input if not isinstance(chain.inputs[0], United) else chain.inputs[0].inputs[0]
@@ -186,8 +187,10 @@ def _stage_rows_and_calls(stage: Relational, runtime: Runtime) -> tuple[int, int
     if not stage.inputs:
         return runtime.first_rows(stage), 0
     below = [
-        (runtime.drained.get(joint.table, 0), 0) if joint.table in runtime.filled else _rows_and_calls(joint, runtime)
-        for joint in stage.inputs
+        (runtime.drained.get(stage_input.table, 0), 0)
+        if stage_input.table in runtime.filled
+        else _rows_and_calls(stage_input, runtime)
+        for stage_input in stage.inputs
     ]
     return max(r for r, _ in below), sum(c for _, c in below)
 
@@ -197,10 +200,12 @@ def _any_rows(batches: Batches) -> bool:
         return any(batch.num_rows for batch in batches)
 
 
-def _asks(joint: Joint) -> bool:
-    """Tell whether an AI operator is in what fills a joint."""
-    stages = joint.inputs if isinstance(joint, United) else (joint.input,)
-    return isinstance(joint, Operator | GroupLimited) or any(_asks(below) for stage in stages for below in stage.inputs)
+def _asks(stage_input: StageInput) -> bool:
+    """Tell whether an AI operator, at any depth, fills a stage input."""
+    stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
+    return isinstance(stage_input, Operator | GroupLimited) or any(
+        _asks(below) for stage in stages for below in stage.inputs
+    )
 
 
 def _computed(stage: Relational, runtime: Runtime) -> Batches:
@@ -212,63 +217,68 @@ def _rows(stage: Relational, context: SessionContext, runtime: Runtime) -> Batch
         yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
 
 
-def _joint(joint: Joint, runtime: Runtime, demand: Demand | None = None, *, whole: bool = False) -> Batches:
-    """Fill a joint; `demand` is what the stage above it must return, of all rows where that returns the `whole`."""
-    above = demand or Demand()
-    if isinstance(joint, United):
-        yield from _united(joint, runtime, above)
+def _stage_input(
+    stage_input: StageInput, runtime: Runtime, tracker: LimitTracker | None = None, *, whole: bool = False
+) -> Batches:
+    """Yield the rows of a stage input.
+
+    `tracker` counts the rows that the stage above must still return; `whole` says that this stage drops no row.
+    """
+    above = tracker or LimitTracker()
+    if isinstance(stage_input, United):
+        yield from _united(stage_input, runtime, above)
         return
-    below = Demand()
-    if isinstance(joint, Limit) and joint.limit is not None:
-        wanted = min(joint.limit, above.left) if whole and above.limited else joint.limit
-        below = Demand(joint.offset + wanted)
-    with closing(run(joint.input, runtime, below)) as rows:
-        match joint:
+    below = LimitTracker()
+    if isinstance(stage_input, Limit) and stage_input.limit is not None:
+        wanted = min(stage_input.limit, above.rows_left) if whole and above.limited else stage_input.limit
+        below = LimitTracker(stage_input.offset + wanted)
+    with closing(run(stage_input.input, runtime, below)) as rows:
+        match stage_input:
             case Operator():
-                yield from run_operator(joint, rows, runtime, above)
+                yield from run_operator(stage_input, rows, runtime, above)
             case Limit():
-                for batch in _limited(_counted(rows, below), joint.offset, joint.limit):
-                    yield pa.RecordBatch.from_arrays(batch.columns, schema=joint.schema)
-            case Numbered():
-                yield from numbered(rows, joint.schema)
+                for batch in _limited(_counted(rows, below), stage_input.offset, stage_input.limit):
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=stage_input.schema)
+            case RowIdStage():
+                yield from with_row_ids(rows, stage_input.schema)
             case GroupLimited():
-                yield from _group_limited(joint, rows, runtime)
+                yield from _group_limited(stage_input, rows, runtime)
 
 
-def _group_limited(joint: GroupLimited, rows: Batches, runtime: Runtime) -> Batches:
-    waves = GroupWaves(joint, rows, runtime)
+def _group_limited(stage_input: GroupLimited, rows: Batches, runtime: Runtime) -> Batches:
+    waves = GroupWaves(stage_input, rows, runtime)
     for wave in waves:
-        runtime.hold(joint.wave, joint.wave_schema, [wave], runtime.context)
-        with closing(run(joint.chain, runtime)) as found:
+        runtime.hold(stage_input.wave, stage_input.wave_schema, [wave], runtime.context)
+        with closing(run(stage_input.chain, runtime)) as found:
             for batch in found:
-                waves.got(batch.column(joint.number))
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=joint.schema)
+                waves.got(batch.column(stage_input.number))
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=stage_input.schema)
 
 
-def _united(joint: United, runtime: Runtime, demand: Demand) -> Batches:
-    """Run the inputs one after the other; under a LIMIT each is asked for what the ones before have left over."""
-    for input_ in joint.inputs:
-        if demand.limited and not demand.left:
+def _united(stage_input: United, runtime: Runtime, tracker: LimitTracker) -> Batches:
+    """Run the inputs in turn. Under a LIMIT, each must bring the rows that those before it did not."""
+    for input_ in stage_input.inputs:
+        if tracker.limited and not tracker.rows_left:
             return
-        with closing(run(input_, runtime, demand)) as rows:
+        with closing(run(input_, runtime, tracker)) as rows:
             for batch in rows:
-                columns = [c.cast(kind) for c, kind in zip(batch.columns, joint.schema.types, strict=True)]
-                yield pa.RecordBatch.from_arrays(columns, schema=joint.schema)
+                columns = [c.cast(kind) for c, kind in zip(batch.columns, stage_input.schema.types, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, schema=stage_input.schema)
 
 
-def _stream(stage: Relational, joint: Joint, runtime: Runtime, demand: Demand) -> Batches:
-    with closing(_joint(joint, runtime, demand, whole=stage.whole)) as rows:
+def _stream(stage: Relational, stage_input: StageInput, runtime: Runtime, tracker: LimitTracker) -> Batches:
+    with closing(_stage_input(stage_input, runtime, tracker, whole=stage.whole)) as rows:
         if stage.picks is not None:
             for batch in rows:
                 yield pa.RecordBatch.from_arrays([batch.column(c) for c in stage.picks], schema=stage.schema)
             return
-        for batches in ([batch] for batch in rows) if demand.limited else _steps(rows):
-            runtime.hold(joint.table, joint.schema, batches)
+        for batches in ([batch] for batch in rows) if tracker.limited else _steps(rows):
+            runtime.hold(stage_input.table, stage_input.schema, batches)
             yield from _rows(stage, runtime.ordered, runtime)
 
 
 def _steps(rows: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Gather batches so that running the stage on them costs little beside making them."""
+    """Gather batches, so that the cost of running the stage is small beside the cost of the rows."""
     waiting: list[pa.RecordBatch] = []
     held, enough = 0, _FIRST_ROWS
     last = time.monotonic()
@@ -283,9 +293,9 @@ def _steps(rows: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         yield waiting
 
 
-def _counted(rows: Iterator[pa.RecordBatch], demand: Demand) -> Batches:
+def _counted(rows: Iterator[pa.RecordBatch], tracker: LimitTracker) -> Batches:
     for batch in rows:
-        demand.got(batch.num_rows)
+        tracker.add_rows(batch.num_rows)
         yield batch
 
 

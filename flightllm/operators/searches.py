@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import CancelledError
-from flightllm.operators.demand import Demand
+from flightllm.operators.limit_tracker import LimitTracker
 from flightllm.operators.rows import Counters
 from flightllm.plan.stages import BoundCall
 
@@ -67,7 +67,7 @@ def run_searches(
     calls: Sequence[tuple[BoundCall, Search, Counters]],
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
-    demand: Demand,
+    tracker: LimitTracker,
     cancelled: Callable[[], bool],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows with one more column per call; `schema` is that of the result. Rows keep their order.
@@ -83,11 +83,11 @@ def run_searches(
         while start < len(rows):
             if cancelled():
                 raise CancelledError("the query was cancelled")
-            count = min(most, demand.room()) if demand.limited else most
+            count = min(most, tracker.trials_needed()) if tracker.limited else most
             some = rows.slice(start, count)
             answers = [column.answers(start, count) for column in columns]
             yield pa.RecordBatch.from_arrays([*some.columns, *answers], schema=schema)
-            demand.seen(len(some))
+            tracker.add_trials(len(some))
             start += count
 
 

@@ -1,4 +1,4 @@
-"""The optimizer: pure rules from plan to plan, applied in order until nothing changes.
+"""The optimizer: pure rules from plan to plan, applied in order until the plan no longer changes.
 
 Imports: errors, functions, plan.
 """

@@ -1,4 +1,4 @@
-"""A row-wise chain of filters and AI operators, taken apart so that a rule can put it together over another input."""
+"""A row-wise chain of filters and AI operators, taken apart so that a rule can rebuild it over another input."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ Step: TypeAlias = tuple[Call, ...] | Expression
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What `steps` make of `base`, lowest first: its columns, then one per call.
+    """`steps` on top of `base`, the lowest step first; the output is the columns of `base`, then one column per call.
 
-    `columns` says of each column of the node that was taken apart how it is computed from these.
+    `columns` says how each column of the original node is computed from these.
     """
 
     base: Node
@@ -41,7 +41,7 @@ class Chain:
         return all(i < self.base.width for i in ex.fields(expression))
 
     def over(self, node: Node, move: Callable[[Expression], Expression]) -> Node:
-        """Return the steps on top of `node`; `move` says the same of its columns, and of the calls after them."""
+        """Return the steps on top of `node`; `move` rewrites expressions over the base and the calls accordingly."""
         for step in self.steps:
             if isinstance(step, tuple):
                 node = AiMap(node, tuple(moved(call, move) for call in step))
@@ -50,7 +50,7 @@ class Chain:
         return node
 
     def mover(self, node: Node, places: Sequence[int]) -> Callable[[Expression], Expression]:
-        """Return what `over` needs where column `i` of the base is column `places[i]` of `node`."""
+        """Return the `move` function for `over` where column `i` of the base is column `places[i]` of `node`."""
         width = self.base.width
 
         def move(expression: Expression) -> Expression:
@@ -60,7 +60,7 @@ class Chain:
 
 
 def moved(call: Call, move: Callable[[Expression], Expression]) -> Call:
-    """Return the call on other columns."""
+    """Return the call with its arguments and guard rewritten by `move`."""
     return replace(
         call, arguments=tuple(map(move, call.arguments)), when=None if call.when is None else move(call.when)
     )
@@ -77,10 +77,10 @@ def whole(node: Node) -> Chain:
 
 
 def peel(node: Node, functions: Functions, *, filters: bool = True, nested: bool = True) -> Chain | None:
-    """Take apart `node`, down to the lowest AI operator that only row-wise nodes are above; None where there is none.
+    """Take apart `node` down to its lowest AI operator below row-wise nodes; None where it has no AI operator.
 
-    A node with a volatile expression or a window function ends it, without `filters` so does a filter, and without
-    `nested` an operator below one whose arguments read its answers.
+    The chain ends at a node with a volatile expression or a window function. Without `filters`, it also ends at a
+    filter. Without `nested`, it ends below an operator whose arguments read the answers of a lower one.
     """
     if any(functions.is_volatile(e) for e in own_messages(node) if isinstance(e, Expression)):
         return None
@@ -122,7 +122,7 @@ def _calls_over(calls: tuple[Call, ...], below: Chain, functions: Functions) -> 
 def all_over(
     expressions: Iterable[Expression], columns: Sequence[Expression | None], functions: Functions
 ) -> tuple[Expression, ...] | None:
-    """Look through a projection with all of `expressions`; None where one of them cannot."""
+    """Look through a projection with all of `expressions`; return None where one of them cannot be rewritten."""
     result = [over_input(e, columns, functions) for e in expressions]
     known = tuple(e for e in result if e is not None)
     return known if len(known) == len(result) else None

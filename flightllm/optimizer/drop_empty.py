@@ -1,10 +1,11 @@
-"""Drop AI calls over rows that cannot come, or cannot change the result, and the empty inputs of unions.
+"""Drop AI calls over rows that cannot occur or cannot change the result, and the empty inputs of unions.
 
 Filter(false, AiMap(a, x))                      →  Filter(false, x), with NULL for the answers
-Join(Filter(false, x), AiMap(a, y))             →  Join(Filter(false, x), y), and so all that `emptiness.deciders` names
+Join(Filter(false, x), AiMap(a, y))             →  Join(Filter(false, x), y); likewise all inputs that
+                                                   `emptiness.deciders` names
 UnionAll(Filter(false, x), y)                   →  y
 
-A union of one input needs no name for its columns from an input that has no rows.
+A union whose first input has no rows takes its column names from the other input.
 """
 
 from substrait.algebra_pb2 import SetRel
@@ -16,7 +17,7 @@ from flightllm.plan.nodes import AiMap, Node, SetOp, children, has_ai, transform
 
 
 def drop_empty(root: Node, functions: Functions) -> Node:
-    """Remove AI operators whose rows decide nothing, as the plan alone shows, and inputs of unions without rows."""
+    """Remove AI operators that the plan shows to be irrelevant, and the inputs of unions without rows."""
     return _drop(root, functions)
 
 

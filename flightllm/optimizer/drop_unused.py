@@ -1,4 +1,4 @@
-"""Drop AI calls whose answers nobody reads.
+"""Drop AI calls whose answers are never read.
 
 SELECT count(*) FROM (SELECT id, ai_gen('…', x) FROM t)  →  no call at all
 """
@@ -32,7 +32,7 @@ _RIGHT_KEPT = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_A
 
 
 def drop_unused(root: Node, functions: Functions) -> Node:
-    """Remove the AI calls whose column is read nowhere above; their place in the output is taken by NULL."""
+    """Remove the AI calls whose column no node above reads; NULL takes their place in the output."""
     del functions
     return _prune(root, frozenset(range(root.width)))
 
@@ -56,7 +56,7 @@ def _prune_calls(node: AiMap, needed: frozenset[int]) -> Node:
 
 
 def _reads(node: Node, needed: frozenset[int]) -> tuple[frozenset[int], ...]:
-    """Return, for each input of `node`, the columns it needs so that `needed` of its own come out right."""
+    """Return, for each input of `node`, the columns that `node` reads to compute its own columns `needed`."""
     match node:
         case Filter():
             return (needed | ex.fields(node.condition),)

@@ -1,10 +1,10 @@
-"""Filter by the answers of one AI operator before the next one asks.
+"""Filter by the answers of one AI operator before the next operator sends prompts.
 
 Filter(f(a), AiMap(b, AiMap(a, x)))  →  AiMap(b, Filter(f(a), AiMap(a, x)))
-Filter(f(a), AiMap((a, b), x))       →  AiMap(b, Filter(f(a), AiMap(a, x))), its columns put in order
+Filter(f(a), AiMap((a, b), x))       →  AiMap(b, Filter(f(a), AiMap(a, x))), columns reordered
 Filter(f(k), Aggregate(k, AiMap(x)))  →  Aggregate(k, Filter(f(k), AiMap(x)))
 
-Predicates that need no answer are below the operators already: `plan.pushdown` sees to it.
+`plan.pushdown` has already put predicates that need no answer below the operators.
 """
 
 from substrait.algebra_pb2 import Expression
@@ -17,7 +17,7 @@ from flightllm.plan.through import has_window, over_input
 
 
 def filter_before_ai(root: Node, functions: Functions) -> Node:
-    """Push each conjunct below the AI operators whose answers it does not read, through projections, sorts and keys."""
+    """Push each conjunct below the AI operators whose answers it does not read, and through projections and keys."""
     return transform(root, lambda node: _push(node, functions) if isinstance(node, Filter) else node)
 
 
@@ -34,7 +34,7 @@ def _push(node: Filter, functions: Functions) -> Node:
 
 
 def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tuple[Node, list[Expression]]:
-    """Put what can go below `node` there; return the new node and the conjuncts that stay above."""
+    """Move the conjuncts that can go below `node` there; return the new node and the conjuncts that stay above."""
     match node:
         case Filter():
             own = functions.operands(node.condition, "and")
@@ -60,7 +60,7 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
 
 
 def _split(node: AiMap, conjuncts: list[Expression], functions: Functions) -> tuple[Node, list[Expression]]:
-    """Ask what the conjunct that needs the fewest calls reads, filter, then ask the rest."""
+    """Ask the calls of the conjunct that needs the fewest, filter by it, then ask the other calls."""
     width = node.input.width
     needed = [{i - width for i in ex.fields(c) if i >= width} for c in conjuncts]
     first = min(needed, key=len, default=set())

@@ -1,10 +1,10 @@
-"""Filter by answers about grouping keys before asking what only the groups' measures need.
+"""Filter by answers about grouping keys before asking the calls that only the groups' measures need.
 
 Filter(f(a(k)), AiMap(a(k), Aggregate(k, m(b), AiMap(b, x))))
   →  Aggregate(k, m(b), AiMap(b, Filter(f(a(k)), AiMap(a(k), x))))
 
-There are as many different keys before as after, so the filter costs what it did, and only rows of groups that pass are
-asked about. Where no call is below the aggregate, `group_before_ai` does the opposite.
+There are as many distinct keys before the aggregate as after it, so the filter costs the same. The other calls then see
+only rows of groups that pass. Where no call is below the aggregate, `group_before_ai` does the opposite.
 """
 
 from substrait.algebra_pb2 import Expression
@@ -17,7 +17,7 @@ from flightllm.plan.through import has_window, over_input
 
 
 def filter_before_group(root: Node, functions: Functions) -> Node:
-    """Move filters and the AI operators they read below an aggregate of answers where they read its keys only."""
+    """Move filters and their AI operators below an aggregate of answers, if they read only grouping keys."""
     return transform(root, lambda node: _sink(node, functions) if isinstance(node, Project) else node)
 
 
@@ -40,7 +40,7 @@ def _sink(node: Project, functions: Functions) -> Node:
 
 
 def _through(node: Node, functions: Functions) -> tuple[Node, tuple[Expression, ...]]:
-    """Look below the projections on top of `node`; return what is there and the columns of `node` over it."""
+    """Look below the projections on top of `node`; return the node there, and the columns of `node` over it."""
     columns = tuple(map(field, range(node.width)))
     while isinstance(node, Project) and not has_window(node):
         below = all_over(columns, node.expressions, functions)
@@ -51,5 +51,5 @@ def _through(node: Node, functions: Functions) -> tuple[Node, tuple[Expression, 
 
 
 def _filters_only(chain: Chain) -> bool:
-    """Tell whether the chain decides which rows stay, and its answers are not read above."""
+    """Tell whether the chain ends in a filter, and no node above reads its answers."""
     return all(map(chain.is_plain, chain.columns)) and isinstance(chain.steps[-1], Expression)

@@ -1,10 +1,10 @@
-"""Ask about the rows of a semi, anti or mark join's other side only until one of equal rows passes.
+"""For a semi, anti or mark join's other side, ask about equal rows only until one of them passes.
 
 Semi(x, Filter(f(a), AiMap(a, y)))            →  Semi(x, GroupLimit(Filter(f(a), AiMap(a, Groups(k, y)))))
-Fetch(n, Semi(x, Filter(f(a), AiMap(a, y))))  →  the same, until n groups have a row; y has only partners of x
+Fetch(n, Semi(x, Filter(f(a), AiMap(a, y))))  →  the same, until n groups have a row; y has partners of x only
 
-The groups are rows with equal values in what the join's condition reads: to the join they are all one. EXISTS, IN and
-their negations are such joins.
+A group has rows with equal values in the columns that the join's condition reads: the join cannot tell them apart.
+EXISTS, IN and their negations are such joins.
 """
 
 from dataclasses import replace
@@ -26,12 +26,12 @@ _SEMI = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_RIGHT_SEMI})
 
 
 def first_match(root: Node, functions: Functions) -> Node:
-    """Limit the side that a semi, anti or mark join does not keep to one row of those that are equal to it."""
+    """Limit the side that a semi, anti or mark join does not keep to one row of each group of equal rows."""
     return _visit(root, functions, None)
 
 
 def _visit(node: Node, functions: Functions, limit: int | None) -> Node:
-    """Go through the plan; `limit` is how many rows of `node` are enough, whichever they are."""
+    """Visit the plan; `limit` is how many rows of `node` are enough; any rows will do."""
     match node:
         case Fetch():
             bounds = ex.bounds(node.rel)
@@ -66,9 +66,9 @@ def _limit(node: Node, functions: Functions, limit: int | None) -> Node:
 
 
 def _partners(node: Join, kept: Node, start: int, chain: Chain, functions: Functions) -> Chain | None:
-    """Return the chain over the rows that have a partner among those kept; None where that is unknown.
+    """Return the chain over the rows that have a partner on the kept side; None where that is unknown.
 
-    The condition must compare columns for equality alone, so that rows of different groups have different partners.
+    The condition must only compare columns for equality, so that rows of different groups have different partners.
     """
     from_left = node.kind in LEFT_KEPT
     split = node.left.width

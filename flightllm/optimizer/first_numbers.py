@@ -1,9 +1,9 @@
-"""Ask about the rows of a window's partition only until as many have passed as a condition on row_number() keeps.
+"""Ask about a window partition's rows only until enough pass for a condition on row_number().
 
 Filter(n <= 2, Project(row_number() OVER (PARTITION BY k ORDER BY b) AS n, Filter(f(a), AiMap(a, x))))
-  →  the same over GroupLimit(Filter(f(a), AiMap(a, Groups(k, x)))), two rows of each group by b
+  →  the same over GroupLimit(Filter(f(a), AiMap(a, Groups(k, x)))), two rows a group, by b
 
-The window function and the condition stay. QUALIFY is such a condition.
+The window function and the condition stay in the plan. QUALIFY is such a condition.
 """
 
 from substrait.algebra_pb2 import Expression
@@ -17,7 +17,7 @@ from flightllm.plan.through import has_window, over_input, windows
 
 
 def first_numbers(root: Node, functions: Functions) -> Node:
-    """Limit what is below row_number() to the rows of each partition that its numbers keep."""
+    """Limit the input of row_number() to the rows of each partition that a condition on it keeps."""
     return transform(root, lambda node: _limit(node, functions) if isinstance(node, Filter) else node)
 
 
@@ -45,7 +45,7 @@ def _limit(node: Filter, functions: Functions) -> Node:
 
 
 def _kept(conjunct: Expression, project: Project, functions: Functions) -> int | None:
-    """Return up to which row_number() a conjunct keeps rows; None where it is about anything else."""
+    """Return the largest row_number() that a conjunct keeps; None where the conjunct is about other columns."""
     for column in ex.fields(conjunct):
         expression = project.expressions[column]
         if expression.WhichOneof("rex_type") == "window_function":
@@ -55,7 +55,7 @@ def _kept(conjunct: Expression, project: Project, functions: Functions) -> int |
 
 
 def _limited(project: Project, chain: Chain, count: int, functions: Functions) -> Node | None:
-    """Return the projection over fewer rows; None where another window function sees which are missing."""
+    """Return the projection over fewer rows; None where another window function would see that rows are missing."""
     found = [w.window_function for w in windows(project)]
     if any(functions.names[w.function_reference] != "row_number" for w in found):
         return None

@@ -1,13 +1,13 @@
-"""Ask about the rows of a group only until one passes, where the group needs no more.
+"""Ask about a group's rows only until one of them passes, where one row decides the group.
 
 Aggregate(k, Filter(f(a), AiMap(a, x)))          →  Aggregate(k, GroupLimit(Filter(f(a), AiMap(a, Groups(k, x)))))
-Aggregate(k, max(b), Filter(f(a), AiMap(a, x)))  →  the same over the groups' rows by b, the greatest first, NULL last
-Aggregate(k, first_value(b ORDER BY c), …)       →  the same over the groups' rows by c
-Filter(n > 2, Aggregate(k, count(*) AS n, …))    →  the same with three rows of each group, where n is read nowhere else
+Aggregate(k, max(b), Filter(f(a), AiMap(a, x)))  →  the same; the groups' rows by b, the largest first, NULL last
+Aggregate(k, first_value(b ORDER BY c), …)       →  the same; the groups' rows by c
+Filter(n > 2, Aggregate(k, count(*) AS n, …))    →  the same with three rows a group, if only the filter reads n
 Fetch(n, Aggregate(k, Filter(f(a), AiMap(a, x))))  →  the same, until n groups have a row
 
-DISTINCT is an aggregate without measures, and DISTINCT ON one of first values. Without keys all rows are one group.
-The aggregate stays, so that the rows of the result are what they were.
+DISTINCT is an aggregate without measures, and DISTINCT ON is an aggregate of first values. Without keys all rows are
+one group. The aggregate stays in the plan, so the result has the same rows.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ _EXTREMES = {"max": SortField.SORT_DIRECTION_DESC_NULLS_LAST, "min": SortField.S
 
 
 def first_of_group(root: Node, functions: Functions) -> Node:
-    """Limit what is below an aggregate to the rows of each group that decide it."""
+    """Limit the input of an aggregate to the rows of each group that decide its result."""
     return _visit(root, functions, None)
 
 
 def _visit(node: Node, functions: Functions, limit: int | None) -> Node:
-    """Go through the plan; `limit` is how many rows of `node` are enough, whichever they are."""
+    """Visit the plan; `limit` is how many rows of `node` are enough; any rows will do."""
     below = None
     if isinstance(node, Fetch):
         bounds = ex.bounds(node.rel)
@@ -69,7 +69,7 @@ def _limit_aggregate(node: Aggregate, functions: Functions, limit: int | None) -
 
 
 def _order(measure: AggregateRel.Measure, functions: Functions) -> _Order | None:
-    """Return the order whose first row decides the measure; None where one row does not."""
+    """Return the order whose first row decides the measure; None where one row does not decide it."""
     if measure.HasField("filter"):
         return None
     function = measure.measure
@@ -95,14 +95,14 @@ def _grouped(node: Aggregate, functions: Functions, order: _Order, count: int, l
 
 
 def _over(order: _Order, chain: Chain, functions: Functions) -> _Order | None:
-    """Say of a chain's base by what its columns are ordered."""
+    """Return an order rewritten over a chain's base; None where that is impossible."""
     moved = [(over_input(e, chain.columns, functions), d) for e, d in order]
     known = [(e, d) for e, d in moved if e is not None]
     return known if len(known) == len(moved) and plain((e for e, _ in known), chain, functions) else None
 
 
 def _counted(node: Aggregate, condition: Expression, above: Sequence[Expression], functions: Functions) -> int | None:
-    """Return how many rows of a group decide a condition on its number of rows; None where that is read elsewhere."""
+    """Return how many rows decide a condition on a group's row count; None where other expressions read the count."""
     width = len(node.rel.grouping_expressions)
     if len(node.rel.measures) != 1 or not _counts_rows(node.rel.measures[0], functions):
         return None

@@ -2,9 +2,9 @@
 
 AiMap(c, Filter(f(b), AiMap(b, Filter(f(a), AiMap(a, x)))))  →  AiMap(ask a, keep f(a); ask b, keep f(b); ask c)(x)
 
-One operator can try the filters in the order that its own rows show to be the cheapest, ask the next call of a row
-while the row's prompt is still in the engine's prefix cache, and stop as soon as a LIMIT has its rows. This comes after
-all rules, which know no operator with steps.
+One fused operator can do three things. It can try the filters in the order that its own rows show to be the cheapest.
+It can ask the next call about a row while the row's prompt is still in the engine's prefix cache. And it can stop as
+soon as a LIMIT has its rows. Fusion comes after all rules, because the rules cannot handle an operator with steps.
 """
 
 from collections.abc import Iterable
@@ -21,17 +21,17 @@ from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, Step, child
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """A chain's calls and conditions, over the columns of `base` and then those of `calls`."""
+    """A chain's calls and conditions, over the columns of `base` and then the columns of `calls`."""
 
     base: Node
     calls: tuple[Call, ...]
     conditions: tuple[Expression, ...]
     columns: tuple[Expression, ...]
-    """What the top of the chain returns."""
+    """The output columns at the top of the chain."""
 
     @classmethod
     def of(cls, chain: Chain, functions: Functions) -> "_Parts":
-        """Sort the steps of a chain; a condition that reads no answer filters the base."""
+        """Split the steps of a chain into calls and conditions; a condition that reads no answer filters the base."""
         calls = tuple(call for step in chain.steps if isinstance(step, tuple) for call in step)
         conditions = [step for step in chain.steps if isinstance(step, Expression)]
         plain = [c for c in conditions if not _answers(c, chain.base.width)]
@@ -45,7 +45,7 @@ class _Parts:
         return self.base.width
 
     def needs(self, expression: Expression | None) -> frozenset[int]:
-        """Return the calls whose column an expression reads, and those that their guards read."""
+        """Return the calls whose columns an expression reads, and the calls that their guards read."""
         found: set[int] = set()
         new = _answers(expression, self.width)
         while new:
@@ -55,7 +55,7 @@ class _Parts:
 
 
 def fuse(root: Node, functions: Functions) -> Node:
-    """Return the plan with each chain of AI filters, guards and calls made one operator."""
+    """Return the plan with each chain of AI filters, guards and calls turned into one operator."""
     chain = peel(root, functions, nested=False) if isinstance(root, Filter | AiMap) else None
     parts = None if chain is None else _Parts.of(chain, functions)
     if parts is None or not _gains(parts):
@@ -64,20 +64,20 @@ def fuse(root: Node, functions: Functions) -> Node:
 
 
 def _gains(parts: _Parts) -> bool:
-    """Tell whether rows are dropped between calls, or a call waits for another's answer.
+    """Tell whether fusion pays: rows are dropped between calls, or a call waits for another call's answer.
 
-    All are of one model or backend; searches are done for all rows together.
+    All calls must use one model or backend. Searches cannot be fused, because an index searches for all rows together.
     """
-    backings = {call.ai.backing for call in parts.calls}
-    if len(backings) > 1 or SEARCH in backings:
+    bindings = {call.ai.binding for call in parts.calls}
+    if len(bindings) > 1 or SEARCH in bindings:
         return False
     return bool(parts.conditions) or any(_answers(c.when, parts.width) for c in parts.calls)
 
 
 def _fused(parts: _Parts) -> Node:
-    """Make one step per condition, of the calls it reads, and one of the other calls of the same fields.
+    """Make one step per condition with the calls that it reads, and one step of the other calls on the same fields.
 
-    Calls of other fields go into an operator above: for them the rows are better sorted anew.
+    Calls on other fields go into an operator above, which can sort the rows again by its own fields.
     """
     steps: list[Step] = []
     done: set[int] = set()

@@ -1,9 +1,9 @@
 """Group before asking about the keys of groups, so that predicates on the groups come first.
 
 Aggregate(k, Filter(f(a(k)), AiMap(a(k), x)))  →  Filter(f(a(k)), AiMap(a(k), Aggregate(k, x)))
-Aggregate((k, a(k)), AiMap(a(k), x))           →  AiMap(a(k), Aggregate(k, x)), its columns put in order
+Aggregate((k, a(k)), AiMap(a(k), x))           →  AiMap(a(k), Aggregate(k, x)), columns reordered
 
-All rows of a group have one answer, as long as its call reads keys only. DISTINCT is an aggregate without measures.
+All rows of a group share one answer if the call reads only grouping keys. DISTINCT is an aggregate without measures.
 """
 
 from substrait.algebra_pb2 import AggregateRel, Expression
@@ -16,7 +16,7 @@ from flightllm.plan.through import over_input
 
 
 def group_before_ai(root: Node, functions: Functions) -> Node:
-    """Move the filters and AI operators below an aggregate above it where all of them read grouping keys only."""
+    """Move filters and AI operators from below an aggregate to above it, where all of them read only grouping keys."""
     return transform(root, lambda node: _pull(node, functions) if isinstance(node, Aggregate) else node)
 
 
@@ -40,13 +40,13 @@ def _pull(node: Aggregate, functions: Functions) -> Node:
 
 
 def one_set(node: Aggregate) -> bool:
-    """Tell whether the aggregate has one grouping set, of all its keys, and at least one."""
+    """Tell whether the aggregate has a single grouping set with all its keys, and at least one key."""
     keys = len(node.rel.grouping_expressions)
     return keys > 0 and [list(g.expression_references) for g in node.rel.groupings] == [list(range(keys))]
 
 
 def _regrouped(rel: AggregateRel, keys: list[Expression], chain: Chain, functions: Functions) -> AggregateRel | None:
-    """Return the aggregate over the chain's base and grouped by `keys`; None where a measure reads an answer."""
+    """Return the aggregate over the chain's base, grouped by `keys`; None where a measure reads an answer."""
     measures = [over_input(s, chain.columns, functions) for m in rel.measures for s in ex.slots(m)]
     if any(m is None or not chain.is_plain(m) for m in measures):
         return None
@@ -62,11 +62,11 @@ def _regrouped(rel: AggregateRel, keys: list[Expression], chain: Chain, function
 
 
 class _NotAKeyError(Exception):
-    """An expression reads what is no key."""
+    """An expression reads a column that is not a key."""
 
 
 class _OverGroups:
-    """Say of the columns of groups what is said of the rows in them."""
+    """Rewrites expressions over the rows of groups as expressions over the groups' columns."""
 
     def __init__(self, keys: list[Expression], width: int, groups: int) -> None:
         self._places = {ex.key(k): i for i, k in enumerate(keys)}
@@ -77,7 +77,7 @@ class _OverGroups:
         """Return the expression over keys and answers.
 
         Raises:
-            _NotAKeyError: it reads another column.
+            _NotAKeyError: the expression reads another column.
         """
         place = self._places.get(ex.key(expression))
         if place is not None:

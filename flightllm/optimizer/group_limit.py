@@ -1,4 +1,4 @@
-"""Put a `GroupLimit` over a chain of filters and AI operators, so that asking ends where enough rows have passed."""
+"""Puts a `GroupLimit` over a chain of filters and AI operators, to stop asking once enough rows have passed."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from flightllm.plan.nodes import GroupLimit, Groups, Node, Project
 
 
 def filtered(node: Node, functions: Functions) -> Chain | None:
-    """Take apart a chain whose filters read a language model's answers; None where asking less of it saves nothing."""
+    """Take apart a chain whose filters read a language model's answers; None where fewer calls would save nothing."""
     chain = peel(node, functions)
     if chain is None or all(map(chain.is_plain, (s for s in chain.steps if isinstance(s, Expression)))):
         return None
@@ -27,7 +27,7 @@ def limited(
     count: int = 1,
     limit: int | None = None,
 ) -> Node:
-    """Return the node that `chain` was made of, with at least `count` rows of each group.
+    """Return the node from which `chain` was made, cut to at least `count` rows of each group.
 
     `keys` and `order` are over the chain's base.
     """
@@ -39,12 +39,12 @@ def limited(
 
 
 def plain(expressions: Iterable[Expression], chain: Chain, functions: Functions) -> bool:
-    """Tell whether expressions over a chain read no answer and have one value for a row."""
+    """Tell whether expressions over a chain read no answer and have the same value at each evaluation of a row."""
     return all(chain.is_plain(e) and not functions.is_volatile(e) for e in expressions)
 
 
 def at_most(condition: Expression, column: int, functions: Functions) -> int | None:
-    """Return the largest number for which `column < n`, `<= n` or `= n` holds; None of other conditions."""
+    """Return the largest whole number that passes `column < n`, `<= n` or `= n`; None for other conditions."""
     found = compared(condition, functions)
     if found is None or found[1] != column or found[0] not in {"lt", "lte", "equal"}:
         return None
@@ -52,7 +52,7 @@ def at_most(condition: Expression, column: int, functions: Functions) -> int | N
 
 
 def more_than(condition: Expression, column: int, functions: Functions) -> int | None:
-    """Return the smallest number for which `column > n` or `column >= n` holds; None of other conditions."""
+    """Return the smallest whole number that passes `column > n` or `column >= n`; None for other conditions."""
     found = compared(condition, functions)
     if found is None or found[1] != column or found[0] not in {"gt", "gte"}:
         return None
@@ -63,7 +63,7 @@ _MIRRORED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "equal": "equal
 
 
 def compared(condition: Expression, functions: Functions) -> tuple[str, int, int] | None:
-    """Return how a condition compares which column with which whole number; None where it does anything else."""
+    """Return (operator, column, number) of a comparison with a whole number; None for other conditions."""
     name = functions.name(condition)
     if name not in _MIRRORED:
         return None

@@ -1,10 +1,10 @@
-"""Drop the rows of groups that HAVING drops before asking, where it reads no answer.
+"""Before asking, drop the rows of groups that HAVING drops, where HAVING reads no answer.
 
 Filter(n > 9, Aggregate(k, count(*) AS n, avg(a), AiMap(a, x)))
-  →  the same, with x only the rows of which count(*) OVER (PARTITION BY k) > 9
+  →  the same, but x has only the rows with count(*) OVER (PARTITION BY k) > 9
 
-Counts, minima and maxima are the same over a window. Below filters that read answers a group may have more rows than
-above them, so that only a least number of rows says something. HAVING stays.
+Counts, minima and maxima have the same value over a window. A group can have more rows below filters that read answers
+than above them. So below filters, only a lower bound on the number of rows can be used. HAVING stays in the plan.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _EXACT = frozenset({"count", "min", "max"})
 
 
 def having_before_ai(root: Node, functions: Functions) -> Node:
-    """Filter below AI operators by what HAVING says of plain measures."""
+    """Filter below AI operators by the conditions of HAVING on plain measures."""
     return transform(root, lambda node: _filter(node, functions) if isinstance(node, Filter) else node)
 
 
@@ -50,7 +50,7 @@ def _filter(node: Filter, functions: Functions) -> Node:
 
 
 def _rows(node: Aggregate, chain: Chain, conjuncts: Sequence[Expression], functions: Functions) -> Node | None:
-    """Return the rows of the chain's base in groups that HAVING can keep; None where it says nothing of them."""
+    """Return the rows of the chain's base in groups that HAVING can keep; None where HAVING does not restrict them."""
     keys = all_over(node.rel.grouping_expressions, chain.columns, functions)
     if keys is None or not plain(keys, chain, functions):
         return None
@@ -72,7 +72,7 @@ def _rows(node: Aggregate, chain: Chain, conjuncts: Sequence[Expression], functi
 
 
 def _is_least(conjunct: Expression, node: Aggregate, functions: Functions) -> bool:
-    """Tell whether a conjunct asks for a least number of rows."""
+    """Tell whether a conjunct requires a minimum number of rows."""
     keys = len(node.rel.grouping_expressions)
     for place, measure in enumerate(node.rel.measures):
         if functions.names[measure.measure.function_reference] == "count":
@@ -85,7 +85,7 @@ def _is_least(conjunct: Expression, node: Aggregate, functions: Functions) -> bo
 def _window(
     measure: AggregateRel.Measure, keys: Sequence[Expression], chain: Chain, functions: Functions
 ) -> Expression | None:
-    """Return a measure as a window function over the chain's base; None where its value can differ there."""
+    """Return a measure as a window function over the chain's base; None where its value there can differ."""
     function = measure.measure
     name = functions.names[function.function_reference]
     distinct = function.invocation == AggregateFunction.AGGREGATION_INVOCATION_DISTINCT

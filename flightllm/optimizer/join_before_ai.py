@@ -1,14 +1,14 @@
-"""Join before asking, so that rows without a partner are never asked about.
+"""Join before asking, so that the model never gets rows without a partner.
 
-Join(AiMap(x), y)                    →  AiMap(Join(x, y)), its columns put in order; and so the right side
+Join(AiMap(x), y)                    →  AiMap(Join(x, y)), columns reordered; likewise the right side
 Join(Filter(f(a), AiMap(a, x)), y)   →  Filter(f(a), AiMap(a, Join(x, y)))
-LeftSemi(AiMap(x), y)                →  AiMap(LeftSemi(x, y)), and so the kept side of anti and mark joins
-Left(x, AiMap(y))                    →  AiMap(Left(x, y)), asking only in rows where y has a match
+LeftSemi(AiMap(x), y)                →  AiMap(LeftSemi(x, y)); likewise the kept side of anti and mark joins
+Left(x, AiMap(y))                    →  AiMap(Left(x, y)), which asks only in rows where y has a match
 
-An operator asks about each distinct tuple once, and a join adds none: it never makes more calls than before. Part of an
-inner join's condition that reads answers becomes a filter above it. Operators stay below a join that compares nothing
-for equality, as it would only multiply rows; filters stay on the optional side of an outer join, where they decide who
-has a match.
+An operator asks about each distinct tuple once, and a join adds no tuples, so there are never more calls than before.
+If a part of an inner join's condition reads answers, it becomes a filter above the join. Operators stay below a join
+without an equality, because such a join only multiplies rows. Filters stay on the optional side of an outer join,
+because they decide which rows have a match.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _MARKED = frozenset({JoinRel.JOIN_TYPE_LEFT_MARK, JoinRel.JOIN_TYPE_RIGHT_MARK})
 
 
 def join_before_ai(root: Node, functions: Functions) -> Node:
-    """Pull filters and AI operators up past the joins they are an input of."""
+    """Pull filters and AI operators up past the joins that read them."""
     return transform(root, lambda node: _pull(node, functions) if isinstance(node, Join) else node)
 
 
@@ -47,7 +47,7 @@ def _pull(node: Join, functions: Functions) -> Node:
 
 
 def _pull_kept(node: Join, functions: Functions) -> Node:
-    """Pull the steps of the side that a semi, anti or mark join keeps, where its condition reads no answer."""
+    """Pull up the steps of the side that a semi, anti or mark join keeps, where its condition reads no answer."""
     from_left = node.kind in LEFT_KEPT
     chain = peel(node.left if from_left else node.right, functions)
     if chain is None:
@@ -72,7 +72,8 @@ def _pull_kept(node: Join, functions: Functions) -> Node:
 class _Sides:
     """Both inputs of a join, taken apart.
 
-    What is made of them has the columns of both bases, then the answers of the left steps, then those of the right.
+    The rebuilt tree has the columns of both bases, then the answers of the left steps, then the answers of the right
+    steps.
     """
 
     left: Chain
@@ -98,7 +99,7 @@ class _Sides:
 
 
 def _pull_pair(node: Join, left: Chain | None, right: Chain | None, functions: Functions) -> Node | None:
-    """Return the join below the steps of its sides; None where its condition forbids that or compares too little."""
+    """Return the join below the steps of its sides; None where the condition forbids that or has no equality."""
     shown_left, shown_right = left, right
     if left is not None and node.kind == _RIGHT:
         left, shown_left = _optional(left, functions)
@@ -123,9 +124,9 @@ def _pull_pair(node: Join, left: Chain | None, right: Chain | None, functions: F
 
 
 def _optional(chain: Chain, functions: Functions) -> tuple[Chain, Chain]:
-    """Let the calls of a side whose rows may be missing be made only where there is a row.
+    """Restrict the calls of an outer join's optional side to rows that exist.
 
-    Return the chain as a join's condition sees it, and as it is shown above the join: NULL where there is no row.
+    Return the chain as the join's condition sees it, and as nodes above the join see it: NULL where the row is missing.
     """
     width = chain.base.width
     true = Expression(literal=Expression.Literal(boolean=True))
@@ -147,16 +148,16 @@ def _optional(chain: Chain, functions: Functions) -> tuple[Chain, Chain]:
 
 
 def _is_missing(column: Expression, width: int) -> bool:
-    """Tell whether a join makes the column NULL by itself: those of its base, and no answers.
+    """Tell whether the join itself makes the column NULL in a missing row, as it does for columns of the base.
 
-    Rows may share the answer about equal arguments, those that are not there with those that are.
+    Answers are shared between rows with equal arguments, so a missing row could get the answer of a row that exists.
     """
     index = ex.field_index(column)
     return index is not None and index < width
 
 
 def compares_sides(conjunct: Expression, split: int, functions: Functions) -> bool:
-    """Tell whether a conjunct of a join's condition is an equality of something left of `split` and something right."""
+    """Tell whether a conjunct equates an expression over columns left of `split` with one over the others."""
     if functions.name(conjunct) != "equal":
         return False
     left, right = sorted(map(ex.fields, ex.arguments(conjunct)), key=lambda read: min(read, default=-1))

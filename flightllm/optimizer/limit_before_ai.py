@@ -2,10 +2,10 @@
 
 Fetch(Project(AiMap(x)))        →  Project(AiMap(Fetch(x)))
 Fetch(Sort(key, AiMap(x)))      →  AiMap(Fetch(Sort(key, x)))
-Fetch(UnionAll(AiMap(x), y))    →  Fetch(UnionAll(AiMap(Fetch(x)), y)), and so the kept side of an outer join
+Fetch(UnionAll(AiMap(x), y))    →  Fetch(UnionAll(AiMap(Fetch(x)), y)), likewise the kept side of an outer join
 Fetch(Sort(key, UnionAll(…)))   →  Fetch(Sort(key, UnionAll(AiMap(Fetch(Sort(key, x))), y)))
 
-AI operators keep the order of their input where the query needs it, so the rows and their order are the same.
+AI operators keep the order of their input where the query needs it, so the rows and their order stay the same.
 """
 
 from substrait.algebra_pb2 import FetchRel, JoinRel, SetRel
@@ -18,7 +18,7 @@ from flightllm.plan.through import has_window
 
 
 def limit_before_ai(root: Node, functions: Functions) -> Node:
-    """Move each Fetch, with the Sort below it, under the projections and AI operators that keep the number of rows."""
+    """Move each Fetch, and the Sort below it, below the projections and AI operators that keep the number of rows."""
     return transform(
         root, lambda node: _push(node, functions) if isinstance(node, Fetch) and has_ai(node.input) else node
     )
@@ -53,7 +53,7 @@ def _push(node: Fetch, functions: Functions) -> Node:
 
 
 def _bounded(node: Node, rel: FetchRel) -> Node:
-    """Keep only as many rows of an input of a union or an outer join as the Fetch above it can use."""
+    """Limit an input of a union or an outer join to the rows that the Fetch above it can use."""
     bounds = ex.bounds(rel)
     below = node
     while isinstance(below, Project | AiMap):
@@ -64,7 +64,7 @@ def _bounded(node: Node, rel: FetchRel) -> Node:
 
 
 def _first_rows(node: Node, sort: Sort, rel: FetchRel, functions: Functions) -> Node:
-    """Keep the rows of an input of a union that may be among the first ones of all, where that needs no answer."""
+    """Keep the rows of a union's input that can be among the first rows of all, where that needs no answer."""
     chain, keys = peel(node, functions), list(ex.slots(sort.rel))
     known = None if chain is None else all_over(keys, chain.columns, functions)
     if chain is None or known is None or any(map(functions.is_volatile, keys)):

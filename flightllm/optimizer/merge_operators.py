@@ -1,4 +1,4 @@
-"""Make one operator of neighbours that do not need each other's answers, so that they share a pass over the rows.
+"""Merge neighbouring operators that do not need each other's answers, so that they share a pass over the rows.
 
 AiMap(b, AiMap(a, x))  →  AiMap((a, b), x)
 """
@@ -9,7 +9,7 @@ from flightllm.plan.nodes import AiMap, Call, Node, transform
 
 
 def merge_operators(root: Node, functions: Functions) -> Node:
-    """Merge an AI operator into the one right below it where it reads none of that one's answers."""
+    """Merge an AI operator into the operator directly below it, if it reads none of that operator's answers."""
     del functions
     return transform(root, _merge)
 

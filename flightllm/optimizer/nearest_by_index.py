@@ -1,4 +1,4 @@
-"""Find the rows nearest to a text by an index, where a query sorts all rows of a table by that and keeps the first.
+"""Find the rows nearest to a text by an index, where a query sorts a table by similarity and keeps the first rows.
 
 Fetch(Sort(ai_similarity(column, 'text') DESC, AiMap(Filter(Scan(t)))))  →  the same over Scan(the nearest rows of t)
 """
@@ -16,21 +16,21 @@ from flightllm.plan.nodes import Fetch, Filter, Node, Project, Scan, Sort, trans
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The rows of a table, of those for which `conditions` are true, that are nearest to a text."""
+    """The rows of a table that fulfil `conditions` and are nearest to a text."""
 
     scan: Scan
     column: int
-    """Of the scan."""
+    """The position of the column in the scan."""
     text: str
     rows: int
     nulls_first: bool
-    """Rows without a value would come before all others."""
+    """Tells whether rows without a value come before all others."""
     conditions: tuple[Expression, ...]
-    """Over the scan's columns."""
+    """Conditions over the scan's columns."""
 
 
 def nearest_by_index(root: Node, functions: Functions, find: Callable[[Nearest], Scan | None]) -> Node:
-    """Replace scans by those that `find` returns, which have the nearest rows only; None: no index fits."""
+    """Replace scans by the scans that `find` returns, which have only the nearest rows; None: no index fits."""
 
     def replaced(node: Node) -> Node:
         nearest = _nearest(node, functions) if isinstance(node, Fetch) else None
@@ -48,7 +48,7 @@ def _nearest(node: Fetch, functions: Functions) -> Nearest | None:
         sort = sort.input
     if not isinstance(sort, Sort) or bounds is None or bounds[1] is None:
         return None
-    if len(sort.rel.sorts) > 1:  # which of equally near rows come first is for all of them to tell
+    if len(sort.rel.sorts) > 1:  # further keys order rows that are equally near
         return None
     chain = peel(sort.input, functions)
     if chain is None or any(isinstance(step, Expression) for step in chain.steps):
@@ -65,7 +65,7 @@ def _nearest(node: Fetch, functions: Functions) -> Nearest | None:
 
 
 def _source(node: Node) -> tuple[Scan, tuple[Expression, ...]] | None:
-    """Return the scan and the conditions that a chain begins with."""
+    """Return the scan and the conditions at the start of a chain."""
     conditions: list[Expression] = []
     while isinstance(node, Filter):
         conditions.append(node.condition)

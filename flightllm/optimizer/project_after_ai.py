@@ -1,8 +1,8 @@
-"""Let projections rise above AI operators, so that operators and filters stand next to one another.
+"""Move projections above AI operators, so that operators and filters become neighbours.
 
 AiMap(b, Project(AiMap(a, x)))  →  Project(AiMap(b, AiMap(a, x)))
 
-Neighbours can be merged, or be asked step by step in one pass over the rows.
+Neighbours can be merged, or run step by step in one pass over the rows.
 """
 
 from flightllm.optimizer.chain import all_over, call_expressions, moved, peel

@@ -1,4 +1,4 @@
-"""Compute identical AI calls once: take the answer of the same call on the same row from an operator further down.
+"""Compute identical AI calls once: take the answer for the same row from an operator further down.
 
 SELECT ai_score('…', x) FROM t WHERE ai_score('…', x) > 3  →  one call per row; the projection reads the filter's column
 """
@@ -12,7 +12,7 @@ from flightllm.plan.through import over_input
 
 
 def reuse_calls(root: Node, functions: Functions) -> Node:
-    """Replace each AI call that an operator below already makes for every row by that operator's column."""
+    """Replace each AI call by the column of an operator below that already makes this call for every row."""
     return transform(root, lambda node: _reuse(node, functions) if isinstance(node, AiMap) else node)
 
 
@@ -34,7 +34,7 @@ def _reuse(node: AiMap, functions: Functions) -> Node:
 
 
 def _expose(node: Node, stub: str, arguments: tuple[Expression, ...], functions: Functions) -> tuple[Node, int] | None:
-    """Return `node`, widened on the right if need be, and the column that holds the call on these arguments."""
+    """Return `node`, if necessary with a new last column, and the column that holds the call's answer."""
     match node:
         case Filter() | Sort() | Fetch():
             below = _expose(node.input, stub, arguments, functions)

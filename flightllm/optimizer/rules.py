@@ -1,4 +1,4 @@
-"""The ordered rules and the driver that applies them until the plan stands still."""
+"""The ordered rules, and the driver that applies them until the plan no longer changes."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ _LAST_RULES: Mapping[Rule, tuple[Kinds, ...]] = {
     first_numbers: ((AiMap, Filter, Project),),
 }
 LAST_RULES: tuple[Rule, ...] = tuple(_LAST_RULES)
-"""What is applied once, when no rule changes the plan any more: these leave nodes that operators do not move past."""
+"""Rules applied once, after the other rules no longer change the plan; operators cannot move past their nodes."""
 
 _NEEDS: Mapping[Rule, tuple[Kinds, ...]] = {**_RULES, **_LAST_RULES, fuse: ((AiMap, AiMap), (AiMap, Filter))}
 _MAX_ROUNDS = 25
@@ -62,14 +62,14 @@ _MAX_ROUNDS = 25
 def rewrite(
     root: Node, functions: Functions, rules: tuple[Rule, ...] = RULES, last: tuple[Rule, ...] = ()
 ) -> tuple[Node, tuple[str, ...]]:
-    """Apply `rules` in order until none changes the plan, then `last` once.
+    """Apply `rules` in order until no rule changes the plan, then apply `last` once.
 
     A rule is skipped while the plan lacks the nodes that it moves.
 
-    Return the plan and the names of the rules that fired, in first order.
+    Return the plan and the names of the rules that fired, in the order in which they first fired.
 
     Raises:
-        InternalError: a rule changed the number of output columns, or the rules do not come to rest.
+        InternalError: a rule changed the number of output columns, or the rules never stop changing the plan.
     """
     fired: dict[str, None] = {}
     for _ in range(_MAX_ROUNDS):

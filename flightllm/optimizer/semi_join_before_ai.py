@@ -1,13 +1,17 @@
 """Drop rows without a partner before asking, where the operator itself must stay below the join.
 
-Semi(x, Filter(f(a), AiMap(a, y)))    →  Semi(x, Filter(f(a), AiMap(a, Semi(y, x)))), and so an anti or mark join
-Left(x, Filter(f(a), AiMap(a, y)))    →  Left(x, Filter(f(a), AiMap(a, Semi(y, x))))
-Join(x, Aggregate(k, AiMap(y)))       →  Join(x, Aggregate(k, AiMap(Semi(y, x)))), joined on k
-Join(x, UnionAll(AiMap(y), z))        →  Join(x, UnionAll(AiMap(Semi(y, x)), z))
-Semi(Aggregate(k, AiMap(x)), y)       →  Aggregate(k, AiMap(Semi(x, y))), joined on k, and so an anti join
+Semi(x, Filter(f(a), AiMap(a, y)))    →  Semi(x, Filter(f(a), AiMap(a, Semi(y, x)))); likewise anti and mark joins
 
-The other side is read twice, so it may have no AI operator and nothing that could differ the second time: no number, no
-limit, no window, no volatile expression. The last form only moves the join.
+Left(x, Filter(f(a), AiMap(a, y)))    →  Left(x, Filter(f(a), AiMap(a, Semi(y, x))))
+
+Join(x, Aggregate(k, AiMap(y)))       →  Join(x, Aggregate(k, AiMap(Semi(y, x)))), joined on k
+
+Join(x, UnionAll(AiMap(y), z))        →  Join(x, UnionAll(AiMap(Semi(y, x)), z))
+
+Semi(Aggregate(k, AiMap(x)), y)       →  Aggregate(k, AiMap(Semi(x, y))), joined on k; likewise anti joins
+
+The other side is read twice, so it must have no AI operator and no part that can differ the second time. Such parts are
+row numbers, limits, windows and volatile expressions. The last form only moves the join, which is then read once.
 """
 
 from collections.abc import Sequence
@@ -48,12 +52,12 @@ _MOVED = {
     JoinRel.JOIN_TYPE_RIGHT_SEMI: _SEMI,
     JoinRel.JOIN_TYPE_RIGHT_ANTI: _ANTI,
 }
-"""The joins that can be moved, and what each is with its kept side on the left."""
+"""The joins that can be moved, and the kind of each with its kept side on the left."""
 _REPEATABLE_MEASURES = frozenset({"count", "min", "max"})
 
 
 def semi_join_before_ai(root: Node, functions: Functions) -> Node:
-    """Move semi and anti joins below grouped AI operators; put a semi join below those that stay under another join."""
+    """Move semi and anti joins below grouped AI operators; put a semi join below AI operators under another join."""
     return transform(root, lambda node: _reduce(node, functions) if isinstance(node, Join) else node)
 
 
@@ -78,7 +82,7 @@ def _reduce(node: Join, functions: Functions) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class _Placing:
-    """Put a join with `other` into a tree, below AI operators; `whole`: only with all of its condition."""
+    """Puts a join with `other` into a tree, below AI operators; with `whole`, only with its whole condition."""
 
     other: Node
     kind: "JoinRel.JoinType.ValueType"
@@ -86,9 +90,9 @@ class _Placing:
     whole: bool = False
 
     def below(self, node: Node, conjuncts: Sequence[Expression], *, saves: bool = False) -> Node | None:
-        """Return `node` with the join in it, as low as it can be; None where that is above all AI operators.
+        """Return `node` with the join in it, as low as possible; None where that is above all AI operators.
 
-        The conjuncts see the columns of `node`, then those of `other`.
+        The conjuncts see the columns of `node`, then the columns of `other`.
         """
         if isinstance(node, SetOp) and node.rel.op == SetRel.SET_OP_UNION_ALL and not self.whole:
             inputs = tuple(self.below(i, conjuncts) or i if has_ai(i) else i for i in node.inputs)
@@ -108,7 +112,7 @@ class _Placing:
         return Join(node, self.other, self.kind, self.functions.conjunction(conjuncts))
 
     def _is_in(self, node: Node) -> bool:
-        """Tell whether the copy of the join that an earlier round made is there."""
+        """Tell whether an earlier round has already put this join here."""
         while not self.whole and isinstance(node, Join) and node.kind == _SEMI:
             if same(node.right, self.other):
                 return True
@@ -117,7 +121,7 @@ class _Placing:
 
 
 def _columns(node: Node) -> Sequence[Expression | None] | None:
-    """Say of the columns of `node` that a join may see below it too what they are there; None where it cannot pass."""
+    """Return the columns of `node` as expressions over its input (None: no input column); None to stop above `node`."""
     match node:
         case AiMap():
             return [*map(field, range(node.input.width)), *[None] * len(node.calls)]
@@ -132,12 +136,12 @@ def _columns(node: Node) -> Sequence[Expression | None] | None:
 
 
 def _swapped(conjuncts: Sequence[Expression], left: int, right: int) -> list[Expression]:
-    """Let conjuncts over left and right columns be over the right ones first."""
+    """Rewrite conjuncts over left and right columns so that the right columns come first."""
     return [ex.substitute(c, lambda i: field(i + right if i < left else i - left)) for c in conjuncts]
 
 
 def repeatable(node: Node, functions: Functions) -> bool:
-    """Tell whether `node` costs no call and has the same rows each time it is read."""
+    """Tell whether `node` has no AI call and returns the same rows each time it is read."""
     return all(_repeats(n, functions) for n in walk(node))
 
 

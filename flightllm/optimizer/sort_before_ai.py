@@ -1,9 +1,10 @@
-"""Sort before asking where only the first rows are wanted, so that asking can stop as soon as enough rows have passed.
+"""Sort before asking where a query needs only the first rows, so that asking stops once enough rows have passed.
 
 Fetch(Sort(k, Filter(f(a), AiMap(a, x))))  →  Fetch(Filter(f(a), AiMap(a, Sort(k, x))))
 
 Filters and AI operators keep the order of their input where the query's result needs it, so the rows and their order
-are the same. Below a join, an aggregate or another sort they need not, so a LIMIT there is left alone.
+stay the same. Below a join, an aggregate or another sort, they do not keep it, so this rule does not change a LIMIT
+there.
 """
 
 from substrait.algebra_pb2 import Expression
@@ -16,12 +17,12 @@ from flightllm.plan.through import has_window
 
 
 def sort_before_ai(root: Node, functions: Functions) -> Node:
-    """Move the Sort below the query's LIMIT under filters and AI operators where its keys read no answer."""
+    """Move the Sort of the query's LIMIT below filters and AI operators, where the sort keys read no answer."""
     return _sink(root, functions, limited=False)
 
 
 def _sink(node: Node, functions: Functions, *, limited: bool) -> Node:
-    """Look for the sort through what keeps the order."""
+    """Look for the sort below nodes that keep the order."""
     match node:
         case Sort() if limited:
             return _sorted_first(node, functions)

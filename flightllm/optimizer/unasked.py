@@ -1,4 +1,4 @@
-"""Take calls out of an AI operator: NULL stands for their answers."""
+"""Takes calls out of an AI operator; NULL replaces their answers."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -15,10 +15,10 @@ _NO_TEXT = ex.null(Type(string=Type.String(nullability=Type.NULLABILITY_NULLABLE
 
 
 def without_calls(node: AiMap, calls: Container[int]) -> Node:
-    """Return the operator without some of its calls, by position, their columns NULL; the same where it has none.
+    """Return the operator without some calls, by position, with NULL in their columns.
 
-    A NULL has no names for the parts of a struct, which something above can still read. So a call that returns one
-    stays, and is for no row.
+    A NULL does not name the fields of a struct, which nodes above can still read. So a call that returns a struct
+    stays, with a guard that is false for every row.
     """
     width = node.input.width
     changed = [_unasked(c) if i in calls and _is_struct(c) else c for i, c in enumerate(node.calls)]

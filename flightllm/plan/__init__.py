@@ -1,4 +1,4 @@
-"""The logical plan: our nodes, the way into and out of Substrait, AI operators and the stages they cut a query into.
+"""The logical plan: nodes, translation from and to Substrait, AI operators, and the stages between them.
 
 Imports: common, config, datafusion, errors, functions, model.
 """

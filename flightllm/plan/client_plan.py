@@ -1,4 +1,4 @@
-"""Substrait plans that clients send: checked, and their AI calls bound like those in SQL."""
+"""Substrait plans that clients send: checks, and binding of their AI calls as in SQL."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ _READS = frozenset({"named_table", "virtual_table"})
 _LEFT_ONLY = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI, JoinRel.JOIN_TYPE_LEFT_MARK})
 _RIGHT_ONLY = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_ANTI, JoinRel.JOIN_TYPE_RIGHT_MARK})
 _VALUES = ("string", "var_char", "fixed_char", "boolean", "i8", "i16", "i32", "i64", "fp32", "fp64")
-"""The kinds of literal that an option or a prompt of an AI function may be."""
+"""The kinds of literal that an option or a prompt of an AI function can have."""
 
 
 @dataclass(slots=True)
 class ClientPlan:
-    """A plan whose AI calls are stubs, and the calls by stub name."""
+    """A plan in which stubs replace the AI calls, and the calls by stub name."""
 
     encoded: bytes
     calls: Mapping[str, AICall]
@@ -45,21 +45,23 @@ def read_client_plan(
 ) -> ClientPlan:
     """Check a serialized `substrait.Plan` and put stubs in place of its AI calls.
 
-    An AI function is an extension function of its name, with the arguments it takes by position: literals where SQL
-    asks for literals. Fields have the names of their tables' columns, because a plan has no other: `{x}` in a prompt
-    is the column `x`, and `{field1}` the first field where that is computed. `check_table` is asked about the name of
-    every table and raises where it may not be read; `names` does so for models.
+    A plan calls an AI function as an extension function of the same name, with arguments by position. Where SQL
+    requires a literal, the plan must have one too. A field's name is the name of its table's column, because a plan has
+    no other name: `{x}` in a prompt is the column `x`. `{field1}` is the first field if that field is computed.
+    `check_table` gets the name of every table, and raises where the user must not read it; `names` does the same for
+    models.
 
     Raises:
-        InvalidInputError: the bytes are no plan of one query.
-        UnsupportedError: the plan has a relation that is not run for clients, such as one that reads files or writes.
-        LimitExceededError: it has more than `most_terms` relations, calls and literals: DataFusion recurses into each.
-        AICallError: an AI call in it is wrong.
+        InvalidInputError: the bytes are not a plan with one query.
+        UnsupportedError: the plan has a relation that clients cannot run, such as reading files or writing.
+        LimitExceededError: the plan has more than `most_terms` relations, calls and literals; DataFusion recurses
+            into each.
+        AICallError: an AI call in the plan is wrong.
     """
     try:
         plan = Plan.FromString(encoded)
     except DecodeError as error:
-        raise InvalidInputError("the bytes are no Substrait plan, or one nested too deeply") from error
+        raise InvalidInputError("the bytes are not a Substrait plan, or the plan is nested too deeply") from error
     if len(plan.relations) != 1 or plan.relations[0].WhichOneof("rel_type") != "root":
         raise InvalidInputError("a Substrait plan must have one relation, a root with the names of its columns")
     if any("\0" in name for name in plan.relations[0].root.names):
@@ -104,9 +106,9 @@ def _check_relation(rel: Rel, check_table: Callable[[Sequence[str]], None]) -> N
 
 
 def _read_whole(rel: Rel) -> None:
-    """Let a relation that reads some columns and rows read all, and choose among them above.
+    """Make a relation that reads some columns and rows read all of them, and select the columns and rows above it.
 
-    DataFusion reads parts of tables alone, not of views, which tables are whose rows or values some may not see.
+    DataFusion reads parts only of plain tables, not of views. A table is a view where policies hide rows or values.
     """
     read = Rel(read=rel.read)
     read.read.common.Clear()
@@ -127,12 +129,12 @@ def _read_whole(rel: Rel) -> None:
 
 def _chosen(places: Sequence[int], mapping: Sequence[int]) -> list[int]:
     if any(not 0 <= place < len(places) for place in mapping):
-        raise InvalidInputError("the plan is malformed: it reads a column that its table has not")
+        raise InvalidInputError("the plan is malformed: it reads a column that the table does not have")
     return [places[place] for place in mapping]
 
 
 def _make_texts_plain(plan: Plan) -> None:
-    """Let every text and binary be of the plain type, which tables here have; clients may plan with views."""
+    """Give every text and binary the plain type, which tables here have; clients can plan with view types."""
     for kind in messages(plan, Type):
         if kind.WhichOneof("kind") in ("string", "binary"):
             getattr(kind, kind.WhichOneof("kind") or "").type_variation_reference = 0
@@ -152,13 +154,13 @@ class _Binder:
 
     registry: FunctionRegistry
     functions: Mapping[int, str]
-    """The names of its functions by anchor."""
+    """The names of the plan's functions by anchor."""
     names: Names
     calls: dict[str, AICall] = field(default_factory=dict)
     _anchors: dict[str, int] = field(default_factory=dict)
 
     def visit(self, message: Message, columns: Sequence[str]) -> None:
-        """Bind the calls in `message`, whose expressions refer to `columns`; those inside others come first."""
+        """Bind the calls in `message`, whose expressions refer to `columns`, beginning with nested calls."""
         if isinstance(message, Rel):
             columns = _columns(message)
         for part in _parts(message):
@@ -167,7 +169,7 @@ class _Binder:
             self._bind(message, columns)
 
     def declare(self, plan: Plan) -> None:
-        """Declare the stubs among the plan's extensions."""
+        """Add the stubs to the plan's extensions."""
         for stub, anchor in self._anchors.items():
             declaration = SimpleExtensionDeclaration.ExtensionFunction(function_anchor=anchor, name=stub)
             plan.extensions.append(SimpleExtensionDeclaration(extension_function=declaration))
@@ -180,7 +182,7 @@ class _Binder:
         if function is None:
             if name.startswith("ai_") and not self.registry.knows(name):
                 raise AICallError(
-                    f"{name} is no AI function; there is {', '.join(self.registry.suggest(name)) or 'none'}"
+                    f"{name} is not an AI function; similar: {', '.join(self.registry.suggest(name)) or 'none'}"
                 )
             if self.registry.lifted(name) is not None:
                 raise UnsupportedError(f"{name} is not supported in Substrait plans: send the query as SQL")
@@ -199,7 +201,7 @@ class _Binder:
         call.function_reference = self._anchor(bound.call.stub)
 
     def _argument(self, place: int, value: Expression, columns: Sequence[str]) -> Argument:
-        """Return an argument whose text is its place: `bind_call` says by it which ones are fields, in which order."""
+        """Return an argument whose text is its position: `bind_call` names the fields by it, in order."""
         return Argument((SqlExpression(str(place), _name(value, columns) or None),), None, self._constant(value))
 
     def _constant(self, value: Expression) -> Constant | None:
@@ -224,7 +226,7 @@ class _Binder:
 
 
 _NO_FIELDS = Expression(literal=Expression.Literal(string=""))
-"""What the stub of a call without fields is given."""
+"""The argument of a stub whose call has no fields."""
 
 
 def _literal(literal: Expression.Literal) -> Constant | None:
@@ -249,7 +251,7 @@ def _list(items: Sequence[Constant | None]) -> Constant | None:
 
 
 def _entries(keys: Constant | None, values: Constant | None) -> Constant | None:
-    """Return entries of two lists; None where one of them is no constant list, or the lists differ in length."""
+    """Return pairs of keys and values; None where one is not a constant list, or the lists differ in length."""
     if keys is None or values is None or not isinstance(keys.value, tuple) or not isinstance(values.value, tuple):
         return None
     entries = Entries.of(keys.value, values.value)
@@ -275,18 +277,18 @@ def _inputs(rel: Rel) -> list[Rel]:
 
 
 def _columns(rel: Rel) -> list[str]:
-    """Return the names of the columns that a relation's expressions refer to, empty where they are computed."""
+    """Return the names of the columns that a relation's expressions refer to; computed columns are empty."""
     if rel.HasField("read"):
         return _top_level(rel.read.base_schema.names, rel.read.base_schema.struct.types)
     return [name for input_ in _inputs(rel) for name in _output(input_)]
 
 
 def _output(rel: Rel) -> list[str]:
-    """Return the names of a relation's own columns."""
+    """Return the names of a relation's output columns."""
     if (kind := rel.WhichOneof("rel_type")) is None:
         return []
     body = getattr(rel, kind)
-    below = [_output(input_) for input_ in _inputs(rel)]  # once each: twice would take exponential time
+    below = [_output(input_) for input_ in _inputs(rel)]  # call it once per input: twice would take exponential time
     names = _columns(rel) if kind == "read" else [name for columns in below for name in columns]
     match kind:
         case "project":
@@ -303,7 +305,7 @@ def _output(rel: Rel) -> list[str]:
 
 
 def _name(expression: Expression, columns: Sequence[str]) -> str:
-    """Return the name of the column that an expression refers to, as it is or cast; empty for anything else."""
+    """Return the name of the column that an expression refers to, also through casts; empty for other expressions."""
     while expression.WhichOneof("rex_type") == "cast":
         expression = expression.cast.input
     reference = expression.selection
@@ -316,7 +318,7 @@ def _name(expression: Expression, columns: Sequence[str]) -> str:
 
 
 def _top_level(names: Sequence[str], types: Sequence[Type]) -> list[str]:
-    """Return the names of a table's columns: the names of structs' fields follow those of their column."""
+    """Return the names of a table's columns; in `names`, the names of a struct's fields follow their column's name."""
     found, place = [], 0
     for kind in types:
         found.append(names[place] if place < len(names) else "")

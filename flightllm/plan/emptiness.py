@@ -1,4 +1,4 @@
-"""Which inputs of a node decide its result when they have no rows, and which nodes can have no rows at all."""
+"""Inputs of a node that decide its result when they have no rows, and nodes that can have no rows at all."""
 
 from substrait.algebra_pb2 import Expression, JoinRel, SetRel
 
@@ -34,9 +34,9 @@ _DIFFERENCES = frozenset({SetRel.SET_OP_MINUS_PRIMARY, SetRel.SET_OP_MINUS_PRIMA
 
 
 def deciders(node: Node, child: int) -> tuple[Node, ...]:
-    """Return the other inputs of `node` without whose rows those of the input `child` change nothing.
+    """Return the other inputs of `node` that make the input `child` irrelevant if they have no rows.
 
-    An inner join without rows on one side returns none, whatever the other side has.
+    An inner join with an empty side returns no rows, whatever the other side has.
     """
     match node:
         case Join(left, right, kind):
@@ -52,7 +52,7 @@ def deciders(node: Node, child: int) -> tuple[Node, ...]:
 
 
 def is_empty(node: Node, functions: Functions) -> bool:
-    """Tell whether the plan alone shows that `node` has no rows."""
+    """Tell whether the plan by itself shows that `node` has no rows."""
     match node:
         case Filter():
             return is_never(node.condition, functions) or is_empty(node.input, functions)
@@ -78,7 +78,7 @@ def is_empty(node: Node, functions: Functions) -> bool:
 
 
 def is_never(condition: Expression, functions: Functions) -> bool:
-    """Tell whether a condition is false or NULL for every row, as far as its literals show."""
+    """Tell whether a condition's literals show that it is false or NULL for every row."""
     name = functions.name(condition)
     if name == "and":
         return any(is_never(o, functions) for o in ex.arguments(condition))
@@ -100,7 +100,7 @@ _PLAIN = frozenset({"string", "i8", "i16", "i32", "i64", "boolean", "null"})
 
 
 def _value(expression: Expression) -> tuple[str, object] | None:
-    """Return the kind and value of a literal whose values can be compared here; None of anything else."""
+    """Return the kind and value of a literal that can be compared here; None for other expressions."""
     if expression.WhichOneof("rex_type") != "literal":
         return None
     kind = expression.literal.WhichOneof("literal_type")

@@ -1,4 +1,4 @@
-"""Show a cut plan to a person: its stages as DataFusion will run them, and the AI operators between."""
+"""Text for people of a plan that is cut into stages: the stages as DataFusion runs them, and the AI operators."""
 
 import re
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ from flightllm.plan.stages import (
     Condition,
     GroupLimited,
     Limit,
-    Numbered,
     Operator,
     Relational,
+    RowIdStage,
     United,
     stage_frame,
 )
 
 _MOST_PROMPT = 1_000
-"""Characters of a prompt that are shown."""
+"""The most characters of a prompt that are shown."""
 
 
 def explain_stages(stage: Relational, context: SessionContext, *, folded: bool = True) -> list[tuple[str, str]]:
-    """Return (title, text) of each stage and operator, the last to run first; `context` holds the joints.
+    """Return (title, text) of each stage and operator; the first in the list runs last. `context` holds stage inputs.
 
     Stages that are not folded are shown as they are before DataFusion optimizes them, so that nothing is evaluated.
     """
@@ -37,32 +37,36 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
     plan = logical.display_indent()
     how = "batch by batch as answers arrive" if stage.streams else "all at once"
     yield f"stage {name}", f"runs {how}\n{plan}"
-    for joint in stage.inputs:
-        title = joint.table.rsplit(".", 1)[-1]
-        match joint:
+    for stage_input in stage.inputs:
+        title = stage_input.table.rsplit(".", 1)[-1]
+        match stage_input:
             case Operator():
-                yield f"ai operator {title}", _operator(joint, context)
-            case Numbered():
+                yield f"ai operator {title}", _operator(stage_input, context)
+            case RowIdStage():
                 yield f"numbered rows {title}", "kept, so that several stages can read them"
             case Limit():
-                limit = "no limit" if joint.limit is None else f"stops after {joint.limit} rows"
-                yield f"limit {title}", f"skips {joint.offset} rows, {limit}"
+                limit = "no limit" if stage_input.limit is None else f"stops after {stage_input.limit} rows"
+                yield f"limit {title}", f"skips {stage_input.offset} rows, {limit}"
             case GroupLimited():
-                yield f"group limit {title}", _group_limit(joint)
-                yield from _explain(joint.chain, context, f"of {title}", folded=folded)
+                yield f"group limit {title}", _group_limit(stage_input)
+                yield from _explain(stage_input.chain, context, f"of {title}", folded=folded)
             case United():
-                yield f"union {title}", "one input after the other, as long as rows are wanted"
-                for number, input_ in enumerate(joint.inputs, start=1):
+                yield f"union {title}", "one input after the other, as long as rows are needed"
+                for number, input_ in enumerate(stage_input.inputs, start=1):
                     yield from _explain(input_, context, f"{number} below {title}", folded=folded)
                 continue
-        yield from _explain(joint.input, context, f"below {title}", folded=folded)
+        yield from _explain(stage_input.input, context, f"below {title}", folded=folded)
 
 
-def _group_limit(joint: GroupLimited) -> str:
-    rows = "one row" if joint.count == 1 else f"{joint.count} rows"
-    whole = "" if joint.limit is None else f", and all once {joint.limit} rows are there"
-    group = f"each group of equal values in its last {joint.keys} columns" if joint.keys else "all rows as one group"
-    return f"asks about a few rows of a group at a time and is done with it after {rows}: {group}{whole}"
+def _group_limit(stage_input: GroupLimited) -> str:
+    rows = "one row" if stage_input.count == 1 else f"{stage_input.count} rows"
+    whole = "" if stage_input.limit is None else f", and with all groups after {stage_input.limit} rows"
+    group = (
+        f"each group of equal values in its last {stage_input.keys} columns"
+        if stage_input.keys
+        else "all rows as one group"
+    )
+    return f"asks about a few rows of a group at a time and is done with the group after {rows}: {group}{whole}"
 
 
 def _operator(operator: Operator, context: SessionContext) -> str:
@@ -79,20 +83,20 @@ def _operator(operator: Operator, context: SessionContext) -> str:
         lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}{model}", "    "))
     lines += [f"step {n}: {_step(step, operator, context)}" for n, step in enumerate(operator.steps, start=1)]
     if sum(step.condition is not None for step in operator.steps) > 1:
-        lines.append("tries the steps that drop rows in the order that the rows show to be cheapest")
+        lines.append("runs the steps that drop rows in the order that is cheapest on the rows so far")
     if operator.ordered:
         lines.append("keeps the order of its input")
     return "\n".join(lines)
 
 
 def _in_one_line(text: str) -> str:
-    """Return a text without line breaks; of a long one the beginning."""
+    """Return a text without line breaks, cut to `_MOST_PROMPT` characters."""
     line = " ".join(text.split())
     return line if len(line) <= _MOST_PROMPT else f"{line[:_MOST_PROMPT]}…"
 
 
 def _step(step: BoundStep, operator: Operator, context: SessionContext) -> str:
-    """Say which calls are asked together, which wait for their answers, and which rows stay."""
+    """Describe a step: which calls are asked together, which calls wait for them, and which rows stay."""
     asked = ", then ".join(" and ".join(_answer(operator, c) for c in calls) for calls in step.rounds)
     parts = [f"asks {asked}" if asked else "asks nothing"]
     if step.condition is not None:

@@ -24,15 +24,15 @@ BOOLEAN = Type(bool=Type.Boolean(nullability=Type.NULLABILITY_NULLABLE))
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """The functions a plan may call, by the anchor its expressions use."""
+    """The functions that a plan can call, by the anchor that its expressions use."""
 
     names: Mapping[int, str]
     others: tuple[SimpleExtensionDeclaration, ...] = ()
-    """What else the plan declares, such as the type of an untyped NULL."""
+    """The other declarations of the plan, such as the type of an untyped NULL."""
 
     @classmethod
     def of(cls, plan: Plan) -> "Functions":
-        """Read the functions that `plan` declares and add the ones that guards are built from."""
+        """Read the functions that `plan` declares, and add the functions that guards are built from."""
         declared = [e.extension_function for e in plan.extensions if e.HasField("extension_function")]
         others = tuple(e for e in plan.extensions if not e.HasField("extension_function"))
         names = {function.function_anchor: function.name for function in declared}
@@ -44,7 +44,7 @@ class Functions:
         return cls(names, others)
 
     def name(self, expression: Expression) -> str | None:
-        """Return the name of the scalar function that `expression` calls, or None where it calls none."""
+        """Return the name of the scalar function that `expression` calls, or None where it is not a call."""
         if expression.WhichOneof("rex_type") != "scalar_function":
             return None
         return self.names[expression.scalar_function.function_reference]
@@ -77,7 +77,7 @@ class Functions:
         return result
 
     def is_volatile(self, expression: Expression) -> bool:
-        """Tell whether `expression` may have another value each time, so that it is to be evaluated once for a row."""
+        """Tell whether `expression` can differ at each evaluation, so that it must be evaluated once for each row."""
         return any(self.name(e) in _VOLATILE for e in walk(expression))
 
     def operands(self, expression: Expression, name: str) -> list[Expression]:
@@ -101,7 +101,7 @@ def field(index: int) -> Expression:
 
 
 def field_index(expression: Expression) -> int | None:
-    """Return the column that `expression` is a plain reference to, or None where it is anything else."""
+    """Return the column that `expression` refers to, or None where it is not a plain reference."""
     if expression.WhichOneof("rex_type") != "selection" or not expression.selection.HasField("root_reference"):
         return None
     segment = expression.selection.direct_reference.struct_field
@@ -114,7 +114,7 @@ def null(type_: Type) -> Expression:
 
 
 def only_where(condition: Expression, expression: Expression) -> Expression:
-    """Evaluate `expression` where `condition` is true; it is NULL elsewhere."""
+    """Build an expression that is `expression` where `condition` is true, and NULL elsewhere."""
     clause = Expression.IfThen.IfClause(then=expression)
     getattr(clause, "if").CopyFrom(condition)
     return Expression(if_then=Expression.IfThen(ifs=[clause]))
@@ -134,14 +134,14 @@ def slots(message: Message) -> Iterator[Expression]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield `expression` and everything below it, outside of subqueries."""
+    """Yield `expression` and all expressions below it, except those in subqueries."""
     yield expression
     for slot in slots(expression):
         yield from walk(slot)
 
 
 def rebuild(message: _M, function: Callable[[Expression], Expression]) -> _M:
-    """Return a copy of `message`, an expression or a relation without inputs, with `function` of its operands."""
+    """Return a copy of `message`, an expression or a relation without inputs, with `function` applied to operands."""
     copy = type(message)()
     copy.CopyFrom(message)
     for slot in list(slots(copy)):
@@ -152,7 +152,7 @@ def rebuild(message: _M, function: Callable[[Expression], Expression]) -> _M:
 
 
 def with_slots(message: _M, operands: Iterable[Expression]) -> _M:
-    """Return a copy of `message` with other outermost expressions, in the order in which `slots` yields them."""
+    """Return a copy of `message` whose outermost expressions are `operands`, in the order of `slots`."""
     following = iter(operands)
     return rebuild(message, lambda _: next(following))
 
@@ -187,17 +187,17 @@ def substitute(expression: Expression, column: Callable[[int], Expression]) -> E
 
 
 def shift(expression: Expression, by: int) -> Expression:
-    """Move every column reference by `by` places."""
+    """Add `by` to the index of every column reference."""
     return substitute(expression, lambda index: field(index + by))
 
 
 def key(expression: Expression | None) -> bytes:
-    """Return bytes equal for equal expressions."""
+    """Return bytes that are equal for equal expressions."""
     return b"" if expression is None else expression.SerializeToString(deterministic=True)
 
 
 def text(expression: Expression) -> str | None:
-    """Return the text that an expression is, or None where it is anything else than a text literal."""
+    """Return the text of a text literal, or None where the expression is not a text literal."""
     if expression.WhichOneof("rex_type") == "cast":
         return text(expression.cast.input)
     if expression.WhichOneof("rex_type") != "literal" or expression.literal.WhichOneof("literal_type") != "string":
@@ -206,7 +206,7 @@ def text(expression: Expression) -> str | None:
 
 
 def bounds(rel: FetchRel) -> tuple[int, int | None] | None:
-    """Return how many rows a Fetch skips and keeps (None: all); None as a whole where these are no literals."""
+    """Return how many rows a Fetch skips and keeps (None: all); return None where these are not literals."""
     offset = _literal(rel.offset_expr, 0) if rel.HasField("offset_expr") else 0
     count = _literal(rel.count_expr, -1) if rel.HasField("count_expr") else -1
     if offset is None or count is None:
@@ -215,7 +215,7 @@ def bounds(rel: FetchRel) -> tuple[int, int | None] | None:
 
 
 def at_most(rows: int) -> FetchRel:
-    """Build a Fetch, without input, that keeps the first `rows` rows."""
+    """Build a Fetch without input, to keep the first `rows` rows."""
     return FetchRel(count_expr=Expression(literal=Expression.Literal(i64=rows)))
 
 

@@ -1,4 +1,4 @@
-"""What the calls of a query take, predicted and actual, in one shape for texts and JSON."""
+"""The predicted and actual cost of a query's calls, in one shape for texts and JSON."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,38 +19,38 @@ COUNTED = (
     "failed_rows",
     "repairs",
 )
-"""Counters of a call site that are shown, in this order."""
+"""The counters of a call site that are shown, in this order."""
 _MOST_ORDERS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class CallFigures:
-    """One call site: its counters by name, and what only a prediction knows."""
+    """The counters of one call site by name, and facts that only a prediction knows."""
 
     operator: str
-    """The operator that it is a call of; empty where it runs as a function."""
+    """The operator that makes the call; empty where it runs as a function."""
     function: str
     text: str
     counts: Mapping[str, int]
     orders: Sequence[tuple[tuple[str, ...], int]] = ()
-    """Field orders and how many prompts have them, the most common first."""
+    """The field orders and how many prompts have each of them, the most common first."""
     learned: bool = False
-    """Whether its answers were drawn from earlier ones of this call, not from all that are allowed."""
+    """True where predicted answers were drawn from earlier answers of this call, not from all allowed answers."""
     notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """How its prompts are made: `ordering` and `layout`, where an operator makes them."""
+    """How an operator makes the prompts: `ordering` and `layout`; empty where no operator does."""
     backend: str = "model"
-    """Who answers it."""
+    """The backend that answers the call, such as `model` for a language model."""
     model: str | None = None
-    """Which language model, where it is not the server's own."""
+    """The language model, where it is not the server's own."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Return what tells it from other call sites."""
+        """Return the parts that distinguish this call site from others."""
         return self.operator, self.function, self.text
 
     @property
     def work(self) -> Work:
-        """Return what it asks of its language model."""
+        """Return the work that the call site gives to its language model."""
         if self.backend != "model":
             return Work()
         tokens = (self.counts[name] for name in ("prompt_tokens", "cached_tokens", "completion_tokens"))
@@ -58,29 +58,29 @@ class CallFigures:
 
     @property
     def works(self) -> Works:
-        """Return the same by model."""
+        """Return the work by model."""
         return {self.model: self.work}
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A whole query: the rows it returns and its call sites, in the order in which they began."""
+    """The figures of a whole query: the rows that it returns and its call sites, in the order of their start."""
 
     rows: int
     calls: tuple[CallFigures, ...]
     seconds: float | None = None
-    """How long it took; None for a prediction."""
+    """Seconds that the query took; None for a prediction."""
     notes: tuple[str, ...] = ()
-    """What bounds the prediction."""
+    """Limits of the prediction."""
 
     @property
     def work(self) -> Work:
-        """Return what all calls ask of language models."""
+        """Return the work that all calls give to language models."""
         return sum((call.work for call in self.calls), Work())
 
     @property
     def works(self) -> Works:
-        """Return the same by model."""
+        """Return the work by model."""
         works: dict[str | None, Work] = {}
         for call in self.calls:
             works[call.model] = works.get(call.model, Work()) + call.work
@@ -109,7 +109,7 @@ def average(figures: Sequence[Figures]) -> Figures:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """A rule or a setting that was applied, and what the query would take without it (None: not tried)."""
+    """A rule or setting that was applied, and the query's work without it (None: not tried)."""
 
     name: str
     without: Works | None
@@ -117,25 +117,25 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """All that EXPLAIN knows of a query with AI calls."""
+    """The output of EXPLAIN for a query with AI calls."""
 
     path: str
-    """How it runs: `operators`, `batch functions`, or `plain` without calls."""
+    """How the query runs: `operators`, `batch functions`, or `plain` without calls."""
     engine: str
     plan: Sequence[tuple[str, str]]
-    """Titles and texts of its stages and operators."""
+    """Titles and texts of the query's stages and operators."""
     predicted: Figures | None = None
-    """None where there are no calls, or where they could not be predicted."""
+    """None where the query has no calls, or where they could not be predicted."""
     actual: Figures | None = None
     savings: Sequence[Saving] = ()
     failures: Sequence[str] = ()
-    """Why something could not be predicted."""
+    """Reasons why something could not be predicted."""
     models: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The engines of the models other than the server's own, by name."""
+    """The engines of all models except the server's own, by the model's name."""
 
     @property
     def notes(self) -> list[str]:
-        """Return what bounds all this."""
+        """Return the failures and the limits of the prediction."""
         return [*self.failures, *(self.predicted.notes if self.predicted else ())]
 
     def pairs(self) -> list[tuple[CallFigures, CallFigures | None]]:
@@ -151,13 +151,14 @@ class Explained:
 
 
 def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
-    """Return all of it as what JSON can hold.
+    """Return everything as values that JSON can hold.
 
     Keys: `path`, `engine`, `models`, `rows`, `operators` (each with `operator` and `calls`), `total`, `savings`,
     `plan`, `notes`. A call has `model` (null for the server's own), `answers` ('learned' or 'assumed'), `ordering`,
-    `layout` and `field_orders`; what was saved is what the query would take without a rule, less what it takes. Figures
-    come under `predicted` and, after ANALYZE, under `actual`; elsewhere `actual` is null. `prefix_hit_rate` is between
-    0 and 1; `price` is null where no prices are configured.
+    `layout` and `field_orders`. A saving is the query's work without a rule, minus its work with the rule.
+
+    Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
+    `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured.
     """
     operators: dict[str, list[dict[str, Any]]] = {}
     for site, (call, actual) in enumerate(explained.pairs()):
@@ -214,7 +215,7 @@ def _rates(works: Works, costs: ModelCosts) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a query would take without something, less what it takes; no price where one is not known."""
+    """The work of a query without a rule, minus its work with it; `price` is None where a price is unknown."""
 
     calls: int
     prompt_tokens: int
@@ -225,7 +226,7 @@ class Saved:
 
     @classmethod
     def of(cls, without: Works, chosen: Works, costs: ModelCosts) -> "Saved":
-        """Compare two ways of a query."""
+        """Return the difference between two ways to run a query."""
         more, less = sum(without.values(), Work()), sum(chosen.values(), Work())
         dear, cheap = costs.price(without), costs.price(chosen)
         return cls(
@@ -239,6 +240,6 @@ class Saved:
 
 
 def _saving(saving: Saving, chosen: Works, costs: ModelCosts) -> dict[str, Any]:
-    """Return what was saved, null where it was not tried."""
+    """Return the saving; null where the query without the rule was not tried."""
     without = saving.without
     return {"name": saving.name, "saved": None if without is None else asdict(Saved.of(without, chosen, costs))}

@@ -1,4 +1,4 @@
-"""Lift AI calls out of expressions into `AiMap` operators, each with the guard that SQL's short circuits give it."""
+"""Moves AI calls out of expressions into `AiMap` operators, each with the guard that SQL's short circuits imply."""
 
 from collections.abc import Iterable, Mapping
 from itertools import count
@@ -17,7 +17,7 @@ _NUMBERS_RIGHT = RIGHT_KEPT | {JoinRel.JOIN_TYPE_RIGHT, JoinRel.JOIN_TYPE_OUTER}
 
 
 def hoist(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> Node:
-    """Return the tree with every call of a stub in `calls` computed by an `AiMap` below the node that used it."""
+    """Return the tree with every call of a stub in `calls` computed by an `AiMap` below the node that uses the call."""
     return transform(root, _Hoister(functions, calls).node)
 
 
@@ -62,9 +62,9 @@ class _Hoister:
         return any(self._is_call(e) for expression in expressions for e in ex.walk(expression))
 
     def _filter(self, node: Filter) -> Node:
-        """Filter by the conjuncts without AI calls first, then by each of the others on what is left.
+        """Filter first by the conjuncts without AI calls, then by each of the others on the rows that are left.
 
-        Those that need no language model come before those that do.
+        AI calls that need no language model come before those that do.
         """
         conjuncts = self._functions.operands(node.condition, "and")
         plain = self._functions.conjunction(c for c in conjuncts if not self._any([c]))
@@ -102,9 +102,9 @@ class _Hoister:
         return joined if ai is None else self.node(Filter(joined, ai))
 
     def _outer_join(self, node: Join, condition: Expression) -> Node:
-        """Find the pairs that match by an inner join of numbered rows, then join them to these rows by number.
+        """Find the matching pairs by an inner join of numbered rows, then join the pairs to these rows by number.
 
-        So a call is made for the pairs that the plain part of the condition lets through, and for no others.
+        So a call is made only for the pairs that pass the plain part of the condition.
         """
         left, right = node.left, node.right
         if node.kind in _NUMBERS_LEFT:

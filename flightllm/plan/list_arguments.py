@@ -1,4 +1,4 @@
-"""Which arguments of AI calls are lists: only DataFusion knows the types of expressions."""
+"""Which arguments of AI calls are lists; only DataFusion knows the types of expressions."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from flightllm.errors import AICallError
 from flightllm.functions.call import MODEL, AICall
 
 _NOTHING_FITS = pa.map_(pa.int8(), pa.int8())
-"""A type that DataFusion takes nothing for, and says what it was given."""
+"""A type that DataFusion casts nothing to, so that its error names the types of the arguments."""
 _CALL, _GIVEN, _WANTED = "a call to '", "' function: coercion from ", " to the signature Exact("
 _LIST = re.compile(r"(?:Large|FixedSize)?List(?:View)?\((.*)\)$")
 _NESTED = re.compile(r"(?:non-null )?(?:\w*List\w*|Struct|Map)\(")
@@ -19,13 +19,15 @@ _NESTED = re.compile(r"(?:non-null )?(?:\w*List\w*|Struct|Map)\(")
 def list_arguments(
     context: SessionContext, plan: Callable[[], object], calls: Mapping[str, AICall]
 ) -> Mapping[str, frozenset[int]]:
-    """Return by stub the arguments that are lists, of stubs that have any.
+    """Return, by stub, the positions of arguments that are lists; stubs without lists are left out.
 
-    `plan` plans the query in `context`. It is planned once more for each call that takes texts; where it fails for
-    another reason, so it does when it is planned in earnest.
+    `plan` plans the query in `context`. It runs once for each call that takes texts, each time with one call's types
+    still unknown, and reads the types from DataFusion's error. Where it fails for another reason, the real planning
+    fails as well.
 
     Raises:
-        AICallError: elements are structs or lists themselves, or a call that is not the language model's has a list.
+        AICallError: the elements are structs or lists themselves, or a call that is not answered by a language model
+            has a list.
     """
     unknown = {stub: call for stub, call in calls.items() if call.takes == pa.string() and call.fields}
     for stub, call in calls.items():
@@ -41,8 +43,8 @@ def list_arguments(
         if lists := frozenset(place for place, type_ in enumerate(types) if _is_list(type_, call, place)):
             if call.backend != MODEL:
                 raise AICallError(
-                    f"{call.text}: {call.fields[min(lists)]} is a list, a text is wanted; only an index over a column"
-                    " of vectors is searched for a list of numbers"
+                    f"{call.text}: {call.fields[min(lists)]} is a list, but must be a text; only an index over a column"
+                    " of vectors can be searched with a list of numbers"
                 )
             found[stub] = lists
     return found
@@ -53,11 +55,11 @@ def _register(context: SessionContext, stub: str, call: AICall, type_: pa.DataTy
 
 
 def _never(*_: pa.Array) -> pa.Array:
-    raise AssertionError("a query of which only the types are asked was run")
+    raise AssertionError("a query was run that was planned only for its types")
 
 
 def _given(plan: Callable[[], object]) -> tuple[str, list[str]] | None:
-    """Return the function that was given other types than it takes, and these."""
+    """Return the function whose arguments have other types than declared, and these types."""
     try:
         plan()
     except Exception as error:  # noqa: BLE001 - the boundary to DataFusion, which raises builtin exceptions

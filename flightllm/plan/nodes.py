@@ -1,7 +1,7 @@
 """The logical plan as a tree of small frozen nodes; expressions stay Substrait and refer to input columns by position.
 
-A node's columns are the columns of its inputs, left to right, unless its class says otherwise. Nodes that rules only
-look through keep their own Substrait message, emptied of its inputs, as `rel`.
+A node's columns are the columns of its inputs, left to right, unless its class says otherwise. A node that rules only
+look through keeps its own Substrait message as `rel`, without the message's inputs.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _RIGHT_ONLY = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_A
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scan:
-    """Read a table, or literal rows."""
+    """A read of a table, or of literal rows."""
 
     rel: ReadRel
 
@@ -42,7 +42,7 @@ class Scan:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Filter:
-    """Keep the rows for which `condition` is true."""
+    """A filter that keeps the rows for which `condition` is true."""
 
     input: "Node"
     condition: Expression
@@ -55,7 +55,7 @@ class Filter:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Project:
-    """Compute `expressions`, which are all of the output; window functions appear here too."""
+    """A projection: `expressions` are its whole output; window functions are in them too."""
 
     input: "Node"
     expressions: tuple[Expression, ...]
@@ -68,7 +68,7 @@ class Project:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Join:
-    """Join two inputs; `condition` sees the left columns, then the right. None is a cross join."""
+    """A join; `condition` sees the left columns, then the right columns. A join without a condition is a cross join."""
 
     left: "Node"
     right: "Node"
@@ -77,7 +77,7 @@ class Join:
 
     @property
     def width(self) -> int:
-        """Return the number of columns: semi and anti joins keep one side, mark joins add a boolean to it."""
+        """Return the number of columns; semi and anti joins keep one side, and mark joins add a boolean to it."""
         if self.kind in _LEFT_ONLY:
             return self.left.width
         if self.kind in _RIGHT_ONLY:
@@ -91,21 +91,21 @@ class Join:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Aggregate:
-    """Group and aggregate: the grouping columns, then one column per measure."""
+    """A grouping with aggregates: the grouping columns, then one column per measure."""
 
     input: "Node"
     rel: AggregateRel
 
     @property
     def width(self) -> int:
-        """Return the number of columns; several grouping sets add their number."""
+        """Return the number of columns; several grouping sets add a column with the set's number."""
         sets = 1 if len(self.rel.groupings) > 1 else 0
         return len(self.rel.grouping_expressions) + len(self.rel.measures) + sets
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sort:
-    """Order the rows."""
+    """A sort of the rows."""
 
     input: "Node"
     rel: SortRel
@@ -118,7 +118,7 @@ class Sort:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fetch:
-    """Skip rows, then keep at most a number of them."""
+    """A limit: skip some rows, then keep at most a number of rows."""
 
     input: "Node"
     rel: FetchRel
@@ -131,7 +131,7 @@ class Fetch:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SetOp:
-    """Unite, intersect or subtract inputs of equal width."""
+    """A union, intersection or difference of inputs of equal width."""
 
     inputs: tuple["Node", ...]
     rel: SetRel
@@ -144,9 +144,9 @@ class SetOp:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
-    """One AI call of an operator: its text arguments and, as `when`, the rows that need it (None: all).
+    """One AI call of an operator: its text arguments, and as `when` the condition for rows that need it (None: all).
 
-    Rows where `when` is not true get NULL and are never sent.
+    Rows where `when` is not true get NULL and are never sent to the model.
     """
 
     ai: AICall
@@ -157,9 +157,9 @@ class Call:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Step:
-    """Part of a fused operator: ask `calls`, one after the other, then drop the rows where `condition` is not true.
+    """A part of a fused operator: ask `calls` one after the other, then drop the rows where `condition` is not true.
 
-    The condition, like the guards of the calls, sees the operator's input columns, then those of all of its calls.
+    The condition sees the operator's input columns, then the columns of all its calls; so do the guards of the calls.
     """
 
     calls: tuple[int, ...]
@@ -168,10 +168,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AiMap:
-    """Append one column per call, in order, to the input's columns; calls read the input only, not one another.
+    """Append one column per call, in order, to the input's columns; calls read only the input, not one another.
 
-    With `steps`, which `optimizer.fuse` makes after all rules, rows are dropped on the way, and a guard may read the
-    columns of calls before it.
+    With `steps`, which `optimizer.fuse` makes after all rules, rows are dropped between calls. Then a guard can read
+    the columns of earlier calls.
     """
 
     input: "Node"
@@ -186,7 +186,7 @@ class AiMap:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Number:
-    """Append a row number to the input's columns; all nodes of one `key` see the same rows under the same numbers.
+    """Append a row number to the input's columns; all nodes with one `key` see the same rows with the same numbers.
 
     Its rows are kept between stages, so that a plan can read them twice.
     """
@@ -202,9 +202,9 @@ class Number:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Groups:
-    """Append a number that tells the rows apart, for a `GroupLimit` above filters and AI operators over this node.
+    """Append a unique row number for a `GroupLimit` above; filters and AI operators can be between the two nodes.
 
-    `keys` are what the rows of a group share; `order` says which of them come first (None: any).
+    Rows of a group have equal `keys`; `order` says which rows of a group come first (None: any).
     """
 
     input: "Node"
@@ -219,10 +219,10 @@ class Groups:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GroupLimit:
-    """Keep at least the first `count` rows of each group, or all where there are fewer, and of groups at least `limit`.
+    """Keep at least the first `count` rows of each group, or all rows of a smaller group, and at least `limit` groups.
 
-    Column `number` comes from the `Groups` below, with only filters, projections and AI operators between. More rows
-    may stay: what is above has to do with as few as these, and not to mind others.
+    Column `number` comes from the `Groups` below; only filters, projections and AI operators can be between them. More
+    rows can stay: the nodes above work with these rows, and extra rows do not change their result.
     """
 
     input: "Node"
@@ -253,7 +253,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def with_children(node: Node, inputs: tuple[Node, ...]) -> Node:
-    """Return `node` over other inputs; the same object where nothing differs."""
+    """Return `node` over other inputs; the same object if all inputs are the same."""
     if all(a is b for a, b in zip(children(node), inputs, strict=True)):
         return node
     match node:
@@ -268,12 +268,12 @@ def with_children(node: Node, inputs: tuple[Node, ...]) -> Node:
 
 
 def transform(node: Node, function: Callable[[Node], Node]) -> Node:
-    """Apply `function` to every node, inputs first; the same object where nothing changed."""
+    """Apply `function` to every node, inputs first; return the same object if nothing changed."""
     return function(with_children(node, tuple(transform(c, function) for c in children(node))))
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield `node` and everything below it."""
+    """Yield `node` and all nodes below it."""
     yield node
     for child in children(node):
         yield from walk(child)

@@ -1,4 +1,4 @@
-"""Make an outer, semi, anti or mark join out of the numbered rows of its sides and the pairs of them that match."""
+"""Builds an outer, semi, anti or mark join from its numbered sides and the matching pairs of rows."""
 
 from collections.abc import Iterable
 
@@ -12,10 +12,10 @@ RIGHT_KEPT = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_AN
 
 
 def restore(node: Join, pairs: Node, left: Node, right: Node, functions: Functions) -> Node:
-    """Return what `node` returns.
+    """Return a tree with the result of `node`.
 
-    `left` and `right` are its inputs, numbered where unmatched rows count; `pairs` has the columns of `left`, then
-    those of `right`. The number is the last column of a side.
+    `left` and `right` are the inputs of `node`, with row numbers where unmatched rows matter. `pairs` has the columns
+    of `left`, then the columns of `right`. The number is the last column of a side.
     """
 
     def equal(a: int, b: int) -> Expression:

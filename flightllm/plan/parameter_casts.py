@@ -1,4 +1,4 @@
-"""To what types DataFusion casts the parameters of a statement: by casts, signatures of functions and neighbours."""
+"""The types to which DataFusion casts a statement's parameters, because of casts, signatures and other operands."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,24 +19,24 @@ _OPTIMIZER_RULES = (
     *("common_sub_expression_eliminate", "optimize_projections", "optimize_unions", "rewrite_set_comparison"),
     *("extract_leaf_expressions", "push_down_leaf_projections"),
 )
-"""All that come after the types of a plan are coerced: casts stay where they are without them."""
+"""All optimizer rules that run after type coercion: without them, casts stay where coercion put them."""
 
 
 def parameter_call(index: int) -> str:
-    """Return what stands in a statement for a parameter whose type is asked for, by index from 0."""
+    """Return the call that replaces a parameter of unknown type in a statement, by index from 0."""
     return f"{_NAME}{index}()"
 
 
 def register_parameters(context: SessionContext, indexes: Iterable[int]) -> None:
-    """Register what stands for parameters: functions of no type, as NULL is, of which no value is ever computed."""
+    """Register the functions that replace parameters: they have the type of NULL, and no value is ever computed."""
     for index in indexes:
         context.register_udf(udf(_null, [], pa.null(), "volatile", parameter_call(index).removesuffix("()")))
 
 
 def cast_types(plan: LogicalPlan, context: SessionContext) -> Mapping[int, pa.DataType]:
-    """Return the types that the parameters of a plan are cast to, by index from 0; those that are not are left out.
+    """Return the types that a plan's parameters are cast to, by index from 0; parameters without a cast are left out.
 
-    Raises whatever DataFusion raises where the plan's types do not fit.
+    Raises DataFusion's error where the types in the plan do not fit.
     """
     for rule in _OPTIMIZER_RULES:
         context.remove_optimizer_rule(rule)
@@ -54,7 +54,7 @@ def _null() -> pa.Array:
 
 
 def _until_closed(text: str, start: int) -> str:
-    """Return the text up to the parenthesis that closes the one open at `start`."""
+    """Return the text up to the parenthesis that closes the one before `start`."""
     depth = 0
     for end in range(start, len(text)):
         depth += (text[end] == "(") - (text[end] == ")")
@@ -64,10 +64,10 @@ def _until_closed(text: str, start: int) -> str:
 
 
 def _arrow_type(name: str, context: SessionContext) -> pa.DataType | None:
-    """Return the type that DataFusion shows by a name; None where it cannot read its own name, or for no type."""
+    """Return the type that DataFusion shows as `name`; None where it cannot read its own name, and for NULL's type."""
     quoted = name.replace("'", "''")
     try:
         (kind,) = with_plain_types(context.sql(f"SELECT arrow_cast(NULL, '{quoted}')").schema()).types
-    except Exception:  # noqa: BLE001 - whatever DataFusion raises; the type stays unknown
+    except Exception:  # noqa: BLE001 - any error of DataFusion means an unknown type
         return None
     return None if kind == pa.null() else kind

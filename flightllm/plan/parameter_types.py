@@ -1,4 +1,4 @@
-"""What types the parameters of a statement have, as DataFusion concludes from where they stand."""
+"""The types of a statement's parameters, as DataFusion infers them from their places in the statement."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,13 +13,13 @@ from flightllm.plan.substrait import messages
 
 _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 _UNSIGNED = 1
-"""The type variation by which DataFusion marks integers without a sign."""
+"""The type variation that marks unsigned integers in DataFusion's Substrait."""
 
 
 def parameter_types(plan: LogicalPlan, context: SessionContext) -> Mapping[int, pa.DataType]:
-    """Return the types of a plan's parameters `$1`, `$2`, …, by index from 0; those not known are left out.
+    """Return the types of a plan's parameters `$1`, `$2`, …, by index from 0; unknown ones are left out.
 
-    Raises whatever DataFusion raises where Substrait cannot carry the plan.
+    Raises DataFusion's error where Substrait cannot express the plan.
     """
     found: dict[int, pa.DataType] = {}
     encoded = Plan.FromString(Producer.to_substrait_plan(plan, context).encode())
@@ -36,7 +36,7 @@ def parameter_types(plan: LogicalPlan, context: SessionContext) -> Mapping[int, 
 
 
 def arrow_type(given: Type) -> pa.DataType | None:
-    """Return the Arrow type of a plain Substrait type, None for any other."""
+    """Return the Arrow type of a plain Substrait type, or None for other types."""
     kind = given.WhichOneof("kind")
     if kind is None:
         return None

@@ -1,4 +1,4 @@
-"""Write one instant into a plan for all its calls of now() and its kind, as folding constants does otherwise."""
+"""Replaces now() and its relatives in a plan by one instant, as constant folding does in other plans."""
 
 from collections.abc import Callable, Mapping
 from time import time_ns
@@ -10,11 +10,11 @@ from flightllm.plan.substrait import messages
 
 _DAY = 86_400 * 10**9
 _UNSIGNED = 1
-"""The variation of times of day that DataFusion writes."""
+"""The type variation of a time of day in DataFusion's Substrait."""
 
 
 def pin_time(plan: Plan) -> None:
-    """Replace the calls in a plan, in place, by literals: several stages would each take a time of their own."""
+    """Replace the time functions in a plan, in place, by literals; else each stage would use another time."""
     instant = time_ns()
     literals = {
         extension.extension_function.function_anchor: _LITERALS[extension.extension_function.name](instant)

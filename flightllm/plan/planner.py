@@ -1,4 +1,4 @@
-"""Plan a query whose AI calls are stubs: DataFusion resolves and decorrelates it, we take the tree over."""
+"""Plans a query whose AI calls are stubs: DataFusion resolves and decorrelates it, then our nodes take over."""
 
 import re
 from collections.abc import Mapping
@@ -23,23 +23,23 @@ from flightllm.plan.pushdown import push_down
 from flightllm.plan.substrait import NotExpressibleError, Reader, messages
 
 _CORRELATED = "outer_ref("
-"""How the text of a plan shows a column of an outer query."""
+"""The text in a plan that marks a column of an outer query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A query as a tree of nodes, and the functions its expressions call."""
+    """A query as a tree of nodes, and the functions that its expressions call."""
 
     root: Node
     functions: Functions
 
 
 def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None:
-    """Declare one volatile scalar function per AI call, so that DataFusion checks its use and coerces its arguments."""
+    """Declare one volatile scalar function per AI call: DataFusion then checks its use and casts its arguments."""
     for stub, call in calls.items():
 
         def never(*_: pa.Array, text: str = call.text) -> pa.Array:
-            raise SqlError(f"{text} was evaluated while planning; this is a defect of the planner")
+            raise SqlError(f"{text} was evaluated during planning; this is a defect of the planner")
 
         inputs = [call.takes] * max(1, len(call.fields))
         context.register_udf(udf(never, inputs, call.type, "volatile", stub))
@@ -48,14 +48,14 @@ def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None
 def plan_query(
     context: SessionContext, frame: DataFrame, calls: Mapping[str, AICall], unbounded: Unbounded | None = None
 ) -> Planned:
-    """Take over the plan of a frame made in a planning context in which the stubs of `calls` are registered.
+    """Convert the plan of a frame, made in a planning context in which the stubs of `calls` are registered.
 
-    Where planning could evaluate what has no bound, the context folds no constants any more.
+    Where planning could evaluate an expression without a bound, the context no longer folds constants.
 
     Raises:
         LimitExceededError: DataFusion would evaluate an unbounded query while it decorrelates a subquery.
-        SqlError: the text fails already while constants are folded.
-        NotExpressibleError: the plan cannot be carried by Substrait or by our nodes.
+        SqlError: constant folding fails.
+        NotExpressibleError: Substrait or our nodes cannot express the plan.
     """
     if unbounded is not None and not unbounded.while_planned:
         unbounded = None
@@ -91,11 +91,11 @@ def _check_lifted(root: Node, functions: Functions, calls: Mapping[str, AICall])
     for node in walk(root):
         for call in (c for m in own_messages(node) for c in messages(m, Expression.ScalarFunction)):
             if functions.names[call.function_reference] in calls:
-                raise NotExpressibleError(f"an AI call stands in a {type(node).__name__.lower()} that cannot hold one")
+                raise NotExpressibleError(f"an AI call is in a {type(node).__name__.lower()}, which allows none")
 
 
 def _null_aware(plan_text: str) -> list[bool]:
-    """Tell for each left anti join, in pre-order, whether it is a `NOT IN`: only the plan's text says so."""
+    """Tell for each left anti join, in pre-order, whether it is a `NOT IN`; only the plan's text says so."""
     lines = (line.strip() for line in plan_text.splitlines())
     return [line.endswith("null_aware") for line in lines if line.startswith("LeftAnti Join")]
 
@@ -108,9 +108,9 @@ _LOST = (
 
 
 def _check_carried(plan_text: str) -> None:
-    """Check that the plan has none of what DataFusion's Substrait drops without a word from functions.
+    """Check that the plan has no function modifier that DataFusion's Substrait silently drops.
 
-    That is IGNORE NULLS, a window function's FILTER, and the offset of a RANGE frame.
+    These are IGNORE NULLS, the FILTER of a window function, and the offset of a RANGE frame.
     """
     for line in map(str.strip, plan_text.splitlines()):
         for kind, modifier in _LOST:

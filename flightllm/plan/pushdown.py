@@ -1,8 +1,9 @@
-"""Push plain predicates towards the tables, around AI calls, as DataFusion does where there are none.
+"""Pushes predicates without AI calls towards the tables, as DataFusion does in plans without AI calls.
 
-DataFusion's own rule is off while a query is planned: it would push AI predicates below joins too. So that plain ones
-still reduce the rows that a call sees, they sink here, before calls become operators: through projections, sorts,
-unions, group keys and window partitions, into the sides of joins, and across equal join keys to the other side.
+DataFusion's own rule is off while a query is planned, because it would push AI predicates below joins too. Plain
+predicates must still reduce the rows that a call sees, so this module pushes them down before calls become operators.
+It pushes them through projections, sorts, unions, group keys and window partitions. It pushes them into the sides of
+joins, and across equal join keys to the other side.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -18,17 +19,17 @@ from flightllm.plan.through import has_window, over_input, windows
 
 _INNER = JoinRel.JOIN_TYPE_INNER
 _LEFT_STAYS = LEFT_KEPT | {_INNER, JoinRel.JOIN_TYPE_LEFT}
-"""Joins that commute with a predicate on their left columns, and may lose right rows that match nothing."""
+"""Joins that commute with a predicate on their left columns, and that can lose right rows without a match."""
 _RIGHT_STAYS = RIGHT_KEPT | {_INNER, JoinRel.JOIN_TYPE_RIGHT}
 _LEFT_OF = {JoinRel.JOIN_TYPE_LEFT: _INNER, JoinRel.JOIN_TYPE_OUTER: JoinRel.JOIN_TYPE_RIGHT}
-"""What a join is where its rows without a right side are dropped above it."""
+"""The equivalent join where a predicate above drops the rows without a right side."""
 _RIGHT_OF = {JoinRel.JOIN_TYPE_RIGHT: _INNER, JoinRel.JOIN_TYPE_OUTER: JoinRel.JOIN_TYPE_LEFT}
 _STRICT = frozenset({"equal", "not_equal", "lt", "lte", "gt", "gte", "is_not_null"})
 _UNIONS = frozenset({SetRel.SET_OP_UNION_ALL, SetRel.SET_OP_UNION_DISTINCT})
 
 
 def push_down(root: Node, functions: Functions, calls: Container[str]) -> Node:
-    """Return the tree with the predicates that hold no AI call as far down as they can go, where calls are below."""
+    """Return the tree with predicates without AI calls pushed down as far as possible, in parts that have AI calls."""
 
     def asks(node: Node) -> bool:
         return any(functions.name(e) in calls for x in _expressions(node) for e in ex.walk(x))
@@ -37,7 +38,7 @@ def push_down(root: Node, functions: Functions, calls: Container[str]) -> Node:
 
 
 def push_down_to(root: Node, functions: Functions, reads: Callable[[Node], bool]) -> Node:
-    """Return a tree without AI calls with its predicates as far down as they can go, where `reads` holds below."""
+    """Return a tree without AI calls with its predicates pushed down as far as possible towards `reads` nodes."""
     return _PushDown(functions, (), reads).inside(root)
 
 
@@ -48,15 +49,15 @@ class _PushDown:
         self._is_target = is_target
 
     def inside(self, node: Node) -> Node:
-        """Push the predicates inside `node`, none coming from above."""
+        """Push down the predicates inside `node`, with no predicate from above."""
         return self._filtered(*self.sink(node, [])) if self._holds_target(node) else node
 
     def sink(
         self, node: Node, conjuncts: list[Expression], above: Sequence[Expression] = ()
     ) -> tuple[Node, list[Expression]]:
-        """Push `conjuncts`, over the columns of `node`, into it; return it and those that must stay above.
+        """Push `conjuncts`, over the columns of `node`, into it; return the new node and the conjuncts that stay above.
 
-        `above` are further ones that drop rows above it, and cannot move.
+        `above` are further conjuncts above the node that cannot move; they still show which rows are dropped later.
         """
         if not self._holds_target(node):
             return self._filtered(node, conjuncts), []
@@ -127,7 +128,7 @@ class _PushDown:
         return joined, conjuncts
 
     def _matched(self, node: Join, conjuncts: list[Expression]) -> Join:
-        """Let an outer join be an inner one as far as `conjuncts` reject the rows that have no match."""
+        """Turn an outer join into a narrower join where `conjuncts` reject its rows without a match."""
         split = node.left.width
         kind = node.kind
         if kind in _LEFT_OF and any(self._rejects(c, range(split, split + node.right.width)) for c in conjuncts):
@@ -137,7 +138,7 @@ class _PushDown:
         return node if kind == node.kind else replace(node, kind=kind)
 
     def _rejects(self, conjunct: Expression, columns: range) -> bool:
-        """Tell whether a conjunct is not true where all of `columns` are NULL: it compares one or tests it for NULL."""
+        """Tell whether a conjunct is not true when all of `columns` are NULL: it compares one or tests it for NULL."""
         name = self._functions.name(conjunct)
         if name in {"and", "or"}:
             found = (self._rejects(a, columns) for a in ex.arguments(conjunct))
@@ -145,7 +146,7 @@ class _PushDown:
         return name in _STRICT and any(ex.field_index(a) in columns for a in ex.arguments(conjunct))
 
     def _known(self, node: Node) -> list[Expression]:
-        """Return plain predicates that are true of every row of `node`."""
+        """Return plain predicates that are true for every row of `node`."""
         match node:
             case Filter():
                 own = self._functions.operands(node.condition, "and")
@@ -157,7 +158,7 @@ class _PushDown:
                 return []
 
     def _key_pair(self, condition: Expression, split: int) -> tuple[int, int] | None:
-        """Return the columns, left and right, that an equality of the join condition compares."""
+        """Return the left and the right column that an equality of the join condition compares."""
         if self._functions.name(condition) != "equal":
             return None
         columns = sorted(i for a in ex.arguments(condition) if (i := ex.field_index(a)) is not None)
@@ -166,7 +167,7 @@ class _PushDown:
     def _through(
         self, conjuncts: list[Expression], columns: Sequence[Expression | None]
     ) -> tuple[list[Expression], list[Expression]]:
-        """Rewrite conjuncts over what computes their columns (None: nothing that may be looked through)."""
+        """Rewrite conjuncts over the expressions below (None: impossible); return the rewritten ones and the rest."""
         moved, stay = [], []
         for conjunct in conjuncts:
             below = over_input(conjunct, columns, self._functions) if ex.fields(conjunct) else None
@@ -205,19 +206,19 @@ def _expressions(node: Node) -> Iterable[Expression]:
 
 
 def _partition_columns(node: Project) -> list[Expression | None]:
-    """Keep the columns by which every window function is partitioned: whole partitions may go."""
+    """Keep the columns by which all window functions are partitioned: a predicate on them drops whole partitions."""
     keys = [{ex.key(p) for p in w.window_function.partitions} for w in windows(node)]
     return [e if all(ex.key(e) in k for k in keys) else None for e in node.expressions]
 
 
 def _across(conjuncts: list[Expression], keys: dict[int, int]) -> list[Expression]:
-    """Say of the columns that `keys` leads to what `conjuncts` say of these, where they equal them."""
+    """Return conjuncts rewritten for the other join side, where `keys` maps each of their columns to an equal one."""
     known = [c for c in conjuncts if ex.fields(c) and ex.fields(c) <= keys.keys()]
     return [ex.substitute(c, lambda i: field(keys[i])) for c in known]
 
 
 def _onto(side: range, conjuncts: list[Expression], keys: dict[int, int]) -> list[Expression]:
-    """Say of one side what `conjuncts` say of both, where `keys` leads from each column of the other to one of it."""
+    """Return conjuncts over both sides rewritten for `side`; `keys` maps columns of the other side to equal ones."""
     both = [c for c in conjuncts if any(i in side for i in ex.fields(c)) and not all(i in side for i in ex.fields(c))]
     known = [c for c in both if all(i in side or i in keys for i in ex.fields(c))]
     return [ex.substitute(c, lambda i: field(i if i in side else keys[i])) for c in known]
@@ -228,7 +229,7 @@ def _distinct(conjuncts: Iterable[Expression]) -> list[Expression]:
 
 
 def _split(conjuncts: list[Expression], side: range) -> tuple[list[Expression], list[Expression]]:
-    """Part the conjuncts that read columns of one side only, and some, from the others."""
+    """Separate the conjuncts that read columns, all of one side, from the other conjuncts."""
     fits = [bool(read := ex.fields(c)) and all(i in side for i in read) for c in conjuncts]
     one = [c for c, fit in zip(conjuncts, fits, strict=True) if fit]
     return one, [c for c, fit in zip(conjuncts, fits, strict=True) if not fit]

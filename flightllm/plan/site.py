@@ -1,4 +1,4 @@
-"""One place in a plan where expressions are evaluated: its AI calls, in the order in which they depend on others."""
+"""The AI calls in the expressions of one plan node, each after the calls that it depends on."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,14 +16,14 @@ _SAFE = frozenset(
         *("and", "or", "not", "is_null", "is_not_null", "is_true", "is_false", "equal", "not_equal"),
     }
 )
-"""Functions that fail for no value."""
+"""Functions that fail for no argument."""
 
 
 class Site:
-    """Collect the AI calls of one node's expressions; `lift` replaces them by columns that `wrap` appends to the input.
+    """Collects the AI calls of one node's expressions; `lift` replaces them by columns that `wrap` appends.
 
-    `unconditional` are the node's expressions that are evaluated for every row: a call found in them outside of any
-    short circuit needs no guard anywhere else in the node.
+    `unconditional` are the node's expressions that are evaluated for every row. A call in them outside of any short
+    circuit needs no guard anywhere in the node.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Site:
         self._always = frozenset(k for e in unconditional for k in self._unguarded(e))
 
     def wrap(self, input_: Node) -> Node:
-        """Put one operator per call above `input_`: a later call may read the column of an earlier one."""
+        """Put one operator per call above `input_`; a later call can read the column of an earlier call."""
         for call in self._calls:
             input_ = AiMap(input_, (call,))
         return input_
@@ -67,26 +67,26 @@ class Site:
         return self._columns[place]
 
     def _where(self, guard: Expression | None, argument: Expression) -> Expression:
-        """Evaluate an argument only where its call is needed: elsewhere it might fail, as 10 / n does."""
+        """Evaluate an argument only where its call is needed; on other rows it can fail, as 10 / n does."""
         bare = argument
         if bare.WhichOneof("rex_type") == "cast" and bare.cast.type.WhichOneof("kind") in _TEXTS:
             bare = bare.cast.input
         return argument if guard is None or self._is_safe(bare) else ex.only_where(guard, argument)
 
     def _is_safe(self, expression: Expression) -> bool:
-        """Tell whether an expression fails for nothing in its columns: these, literals and texts made of them."""
+        """Tell whether an expression cannot fail: it consists of columns, literals and safe functions of texts."""
         kind = expression.WhichOneof("rex_type")
         if kind == "cast":
             to = expression.cast.type.WhichOneof("kind")
             return to in _TEXTS and self._is_safe(expression.cast.input)
         if kind == "scalar_function":
             return self._functions.name(expression) in _SAFE and all(map(self._is_safe, ex.arguments(expression)))
-        if kind == "if_then":  # as DataFusion writes coalesce
+        if kind == "if_then":  # DataFusion rewrites coalesce so
             return all(map(self._is_safe, ex.slots(expression)))
         return kind == "literal" or ex.field_index(expression) is not None
 
     def _short_circuit(self, expression: Expression, guard: Expression | None, needed: str) -> Expression:
-        """AND and OR: operands without AI calls decide first, then each AI operand guards the next."""
+        """Lift AND and OR: operands without AI calls decide first, then each AI operand guards the next."""
         operands = ex.arguments(expression)
         order = sorted(range(len(operands)), key=lambda i: self._has_call(operands[i]))
         lifted: dict[int, Expression] = {}
@@ -110,7 +110,7 @@ class Site:
             needed = guard if base is None else self._both(guard, self._functions.call("is_not_null", base))
             value = self.lift(getattr(clause, "if"), needed)
             getattr(clause, "if").CopyFrom(value)
-            if not clause.HasField("then"):  # CASE base WHEN value …: the first clause holds the base alone
+            if not clause.HasField("then"):  # CASE base WHEN value …: the first clause holds only the base
                 base = value
                 continue
             condition = value if base is None else self._functions.call("equal", base, value)
@@ -122,7 +122,7 @@ class Site:
         return copy
 
     def _both(self, guard: Expression | None, other: Expression) -> Expression | None:
-        if self._functions.is_volatile(other):  # evaluated again, it may say something else
+        if self._functions.is_volatile(other):  # a second evaluation can differ
             return guard
         return other if guard is None else self._functions.call("and", guard, other)
 

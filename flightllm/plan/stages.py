@@ -1,4 +1,4 @@
-"""Cut a plan at its AI operators: relational stages for DataFusion, operators between them, tables as the joints."""
+"""Cut a plan at its AI operators: relational stages for DataFusion, and between them operators that fill tables."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -44,27 +44,27 @@ from flightllm.plan.substrait import NotExpressibleError, to_plan
 from flightllm.plan.through import has_window
 
 STAGE_CATALOG = "stage"
-"""The catalog of a query's own context that holds its joints."""
+"""The catalog of a query's own context that holds its stage inputs."""
 _ALL_ROWS = 2**62
 _NO_ROWS = "EmptyRelation: rows=0"
 
 
 @dataclass(frozen=True, slots=True)
 class BoundCall:
-    """An AI call over a table: the columns that hold its arguments, and the one that says which rows need it."""
+    """An AI call over a table: the columns of its arguments, and the column that says which rows need the call."""
 
     ai: AICall
     arguments: tuple[int, ...]
     when: int | None
     guard: "Condition | None" = None
-    """What says so instead where it depends on the answers of other calls."""
+    """The condition that says so instead, if that depends on the answers of other calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A boolean over the output of an operator, for DataFusion to evaluate on some rows at a time.
+    """A boolean over an operator's output, which DataFusion evaluates on some rows at a time.
 
-    `table` is to hold the output's columns `reads`; `plan` returns one column for them (None: what is read is it).
+    `table` must hold the columns `reads` of the output. `plan` returns one column for them; None: the one column read.
     """
 
     reads: tuple[int, ...]
@@ -75,46 +75,46 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class BoundStep:
-    """Calls, by position, in rounds whose calls do not wait for one another, and then which rows stay."""
+    """Calls by position, in rounds, and then the condition that rows must meet. Calls of a round run at once."""
 
     rounds: tuple[tuple[int, ...], ...]
     condition: Condition | None
     after: frozenset[int]
-    """The steps whose answers this one needs."""
+    """The steps whose answers this step needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Another part of a stage, without whose rows those of an input change nothing; `plan` has a row for each."""
+    """Another part of a stage. If it has no rows, the rows of an input change nothing. `plan` has a row for each."""
 
     plan: Plan
     tables: frozenset[str]
-    """The joints it reads."""
+    """The stage inputs it reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relational:
-    """A stage that DataFusion runs: `plan` reads ordinary tables and the joints that `inputs` fill."""
+    """A stage that DataFusion runs: `plan` reads ordinary tables and the stage inputs that `inputs` fill."""
 
     plan: Plan
-    inputs: tuple["Joint", ...]
+    inputs: tuple["StageInput", ...]
     schema: pa.Schema
-    """At least one column, named by position, so that duplicate names cannot clash."""
+    """At least one column; names are positions, so that duplicate names cannot clash."""
     streams: bool
-    """Each row of the one input can be processed by itself, so the stage runs batch by batch as the input arrives."""
+    """Each row of the only input can be processed by itself, so the stage runs on each batch as it arrives."""
     ordered: bool
-    """Its rows must come in the order of a sort, which DataFusion loses where parts of a stage run side by side."""
+    """The rows must keep the order of a sort; DataFusion loses the order where it runs parts of a stage in parallel."""
     picks: tuple[int, ...] | None = None
-    """The columns of its one input that it returns, where it streams and does nothing else."""
+    """The columns of its one input that it returns, if it streams and does nothing else."""
     whole: bool = False
-    """It streams and returns every row of its one input."""
+    """It streams, and returns every row of the only input."""
     deciders: tuple[tuple[tuple["Decider", ...], ...], ...] = ()
-    """For each input, and each place where the plan reads it, what makes its rows count for nothing there."""
+    """For each input and each place where the plan reads it, the parts that can make its rows change nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A joint filled by AI calls: the first `width` columns of `input`, then one per call."""
+    """A stage input filled by AI calls: the first `width` columns of `input`, then one per call."""
 
     table: str
     schema: pa.Schema
@@ -122,7 +122,7 @@ class Operator:
     width: int
     calls: tuple[BoundCall, ...]
     steps: tuple[BoundStep, ...] = ()
-    """What to do with some rows, where rows are dropped between the calls; none where all calls are for all rows."""
+    """The order of the calls, if rows are dropped between them; empty if all calls are for all rows."""
 
     @property
     def ordered(self) -> bool:
@@ -132,7 +132,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A joint that skips `offset` rows of a stage that streams and stops it after `limit` more (None: no end)."""
+    """A stage input that skips `offset` rows of a stage that streams and stops it after `limit` more (None: no end)."""
 
     table: str
     schema: pa.Schema
@@ -142,8 +142,8 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
-    """A joint that keeps all rows of a stage and appends their numbers; several stages may read it."""
+class RowIdStage:
+    """A stage input that keeps all rows of a stage and appends a row id to each. Several stages can read it."""
 
     table: str
     schema: pa.Schema
@@ -152,11 +152,11 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class GroupLimited:
-    """A joint that has some rows of `input` at a time go through `chain`, until each group has `count` rows.
+    """A stage input that sends `input` through `chain`, some rows at a time, until each group has `count` rows.
 
-    `input` has `keys` columns at the end that the rows of a group share, and comes in the order in which its rows are
-    wanted. `wave` is the table that `chain` reads: the other columns, and the number of the row in `input`, which
-    column `number` of `chain` still has.
+    The last `keys` columns of `input` are equal for all rows of a group. Its rows come in the order in which they are
+    wanted. `wave` is the table that `chain` reads: the other columns, and the row number. Column `number` of the result
+    of `chain` has this number too.
     """
 
     table: str
@@ -173,21 +173,21 @@ class GroupLimited:
 
 @dataclass(frozen=True, slots=True)
 class United:
-    """A joint with the rows of several stages, one after the other; one is only begun where rows are still wanted."""
+    """A stage input with the rows of several stages in turn. A stage begins only if more rows are needed."""
 
     table: str
     schema: pa.Schema
     inputs: tuple[Relational, ...]
 
 
-Joint: TypeAlias = Operator | Limit | Numbered | GroupLimited | United
+StageInput: TypeAlias = Operator | Limit | RowIdStage | GroupLimited | United
 
 
 def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
-    """Turn a stage's plan into a DataFrame of `context`, where its joints must be registered.
+    """Turn a stage's plan into a DataFrame of `context`, where its stage inputs must be registered.
 
     Raises:
-        NotExpressibleError: DataFusion cannot read what it wrote itself, a table function for example.
+        NotExpressibleError: DataFusion cannot read its own Substrait, of a table function for example.
     """
     decoded = Serde.deserialize_bytes(plan.SerializeToString())
     try:
@@ -197,47 +197,50 @@ def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
 
 
 def positional(types: Iterable[pa.DataType], prefix: str = "") -> pa.Schema:
-    """Name columns by position, each of which can be NULL.
+    """Name columns by position; all of them are nullable.
 
-    The columns of a joint carry its name too: DataFusion pushes a filter to the wrong side of an outer join whose sides
-    have equal names at equal places.
+    The column names of a stage input begin with its name. Otherwise DataFusion can push a filter to the wrong side of
+    an outer join, where both sides have equal names at equal positions.
     """
     return pa.schema([pa.field(f"{prefix}c{i}", kind) for i, kind in enumerate(types)])
 
 
 class Cutter:
-    """Cut one query's plan; registers an empty table of the right schema for each joint in `context`."""
+    """Cut one query's plan; registers an empty table of the right schema for each stage input in `context`."""
 
     def __init__(self, context: SessionContext, functions: Functions) -> None:
         self._context = context
         self._functions = functions
-        self._numbers: dict[int, Numbered] = {}
+        self._numbers: dict[int, RowIdStage] = {}
         self._limited: set[int] = set()
-        """The unions, by identity, whose inputs run one after the other."""
+        """Identities of the unions whose inputs run one after the other."""
         self._names = (f"s{i}" for i in count())
         context.register_catalog_provider(STAGE_CATALOG, Catalog.memory_catalog())
         context.catalog(STAGE_CATALOG).register_schema("public", Schema.memory_schema())
 
     def cut(self, root: Node, *, ordered: bool = True) -> Relational:
-        """Return the stage that computes `root`, over the joints it needs."""
-        joints: list[Joint] = []
+        """Return the stage that computes `root`, over the stage inputs it needs."""
+        stage_inputs: list[StageInput] = []
         if not root.width:  # a batch without columns would lose its number of rows
             root = Project(root, (ex.null(ex.BOOLEAN),))
-        plan = self._replace(root, joints, ordered=ordered)
+        plan = self._replace(root, stage_inputs, ordered=ordered)
         plan = self._plannable(plan)
         encoded = to_plan(plan, self._functions)
         schema = positional(stage_frame(self._context, encoded).schema().types)
-        streams = _streams(plan, joints)
+        streams = _streams(plan, stage_inputs)
         picks = _picks(plan) if streams else None
-        found = () if streams or not joints else self._deciders(plan, joints)
+        found = () if streams or not stage_inputs else self._deciders(plan, stage_inputs)
         whole = streams and not any(isinstance(n, Filter) for n in walk(plan))
-        return Relational(encoded, tuple(joints), schema, streams, ordered and _is_ordered(root), picks, whole, found)
+        return Relational(
+            encoded, tuple(stage_inputs), schema, streams, ordered and _is_ordered(root), picks, whole, found
+        )
 
     def _plannable(self, plan: Node) -> Node:
-        """Return a stage as DataFusion can optimize it.
+        """Return a stage in a form that DataFusion can optimize.
 
-        It takes a union's column names from the first input also where its optimizer drops that one, and then cannot
-        find them. So inputs without rows are dropped before; from the others a limit keeps what could empty them.
+        DataFusion takes a union's column names from the first input, even where its optimizer then drops that input,
+        and fails to find the names. So inputs without rows are dropped first. If that is not enough, a limit on the
+        inputs keeps the optimizer from emptying them.
         """
         if not any(isinstance(n, SetOp) for n in walk(plan)) or self._optimized(plan) is not None:
             return plan
@@ -252,23 +255,23 @@ class Cutter:
         return node if not kept else kept[0] if len(kept) == 1 else replace(node, inputs=kept)
 
     def _optimized(self, plan: Node) -> str | None:
-        """Return DataFusion's optimized plan as text; None where it cannot make one."""
+        """Return DataFusion's optimized plan as text; None where DataFusion cannot optimize the plan."""
         frame = stage_frame(self._context, to_plan(plan, self._functions))
         try:
             return frame.optimized_logical_plan().display_indent()
         except Exception:  # noqa: BLE001 - DataFusion has no class of its own for this
             return None
 
-    def _deciders(self, plan: Node, joints: Sequence[Joint]) -> tuple[tuple[tuple[Decider, ...], ...], ...]:
-        """Find what makes the rows of each joint count for nothing, at each place where the plan reads it."""
-        names = frozenset(j.table for j in joints)
+    def _deciders(self, plan: Node, stage_inputs: Sequence[StageInput]) -> tuple[tuple[tuple[Decider, ...], ...], ...]:
+        """Find what can make the rows of each stage input change nothing, at each place where the plan reads it."""
+        names = frozenset(j.table for j in stage_inputs)
         if any(isinstance(n, Join | SetOp) for n in walk(plan)):  # what a side keeps shows where the predicates are
             plan = push_down_to(plan, self._functions, lambda node: _table_of(node) in names)
         made: dict[int, tuple[Node, Decider | None]] = {}
         found: dict[str, list[tuple[Decider, ...]]] = {name: [] for name in names}
 
         def decider(node: Node) -> Decider | None:
-            if id(node) not in made:  # the node is kept too, so that its identity stays its own
+            if id(node) not in made:  # keeping the node keeps its id unique
                 made[id(node)] = (node, self._decider(node, names) if self._same_each_time(node) else None)
             return made[id(node)][1]
 
@@ -283,10 +286,10 @@ class Cutter:
                 visit(child, (*above, *(d for d in map(decider, others) if d is not None)))
 
         visit(plan, ())
-        return tuple(tuple(found[j.table]) for j in joints)
+        return tuple(tuple(found[j.table]) for j in stage_inputs)
 
     def _with_keys(self, node: Join, *, left: bool) -> Node:
-        """Return the rows of a side of a join that can have a partner: those without NULL in what must be equal."""
+        """Return the rows of a join's side that can have a partner: those without NULL in the equality's operands."""
         side, first = (node.left, 0) if left else (node.right, node.left.width)
         columns = range(first, first + side.width)
         operands = [] if node.condition is None else self._functions.operands(node.condition, "and")
@@ -295,38 +298,38 @@ class Cutter:
         there = self._functions.conjunction(self._functions.call("is_not_null", ex.shift(k, -first)) for k in keys)
         return side if there is None else Filter(side, there)
 
-    def _decider(self, node: Node, joints: frozenset[str]) -> Decider:
+    def _decider(self, node: Node, stage_inputs: frozenset[str]) -> Decider:
         # Without a limit: DataFusion cannot plan every DISTINCT below one. Its first rows are enough.
         rows = Project(node, (ex.null(ex.BOOLEAN),))
-        return Decider(to_plan(rows, self._functions), joints & _tables(node))
+        return Decider(to_plan(rows, self._functions), stage_inputs & _tables(node))
 
     def _same_each_time(self, node: Node) -> bool:
         messages = (m for n in walk(node) for m in own_messages(n))
         slots = (s for m in messages for s in ([m] if isinstance(m, Expression) else ex.slots(m)))
         return not any(map(self._functions.is_volatile, slots))
 
-    def _replace(self, node: Node, joints: list[Joint], *, ordered: bool) -> Node:
-        """Replace the topmost operators by scans of their joints."""
+    def _replace(self, node: Node, stage_inputs: list[StageInput], *, ordered: bool) -> Node:
+        """Replace the topmost operators by scans of their stage inputs."""
         if not any(isinstance(n, AiMap | Number | GroupLimit) for n in walk(node)):
             return node
-        joint: Joint | None = None
+        stage_input: StageInput | None = None
         if isinstance(node, AiMap):
-            joint = self._operator(node, ordered=ordered)
+            stage_input = self._operator(node, ordered=ordered)
         elif isinstance(node, Number):
-            joint = self._numbered(node)
+            stage_input = self._row_id_stage(node)
         elif isinstance(node, GroupLimit):
-            joint = self._group_limited(node)
+            stage_input = self._group_limited(node)
         elif isinstance(node, SetOp) and id(node) in self._limited:
-            joint = self._united(node)
+            stage_input = self._united(node)
         elif isinstance(node, Fetch) and (_chain_to_operator(node) or _union_below(node) is not None):
-            joint = self._limit(node, ordered=ordered)
-        if joint is None:
+            stage_input = self._limit(node, ordered=ordered)
+        if stage_input is None:
             passes = isinstance(node, Filter | Project | Fetch)
-            replaced = tuple(self._replace(c, joints, ordered=ordered and passes) for c in children(node))
+            replaced = tuple(self._replace(c, stage_inputs, ordered=ordered and passes) for c in children(node))
             return with_children(node, replaced)
-        if joint not in joints:
-            joints.append(joint)
-        return keep(self._scan(joint), node.width)
+        if stage_input not in stage_inputs:
+            stage_inputs.append(stage_input)
+        return keep(self._scan(stage_input), node.width)
 
     def _operator(self, node: AiMap, *, ordered: bool) -> Operator:
         width = node.input.width
@@ -347,12 +350,12 @@ class Cutter:
         ]
         input_ = self.cut(Project(node.input, tuple(columns)), ordered=ordered)
         types = [*input_.schema.types[:width], *(c.ai.type for c in node.calls)]
-        name, schema, _ = joint = self._joint(types, input_)
+        name, schema, _ = stage_input = self._stage_input(types, input_)
         for i, call in enumerate(node.calls):
             if call.when is not None and outer[i]:
                 calls[i] = replace(calls[i], guard=self._condition(call.when, f"{name}_g{i}", schema))
         steps = self._steps(node, name, schema)
-        return Operator(*joint, width, tuple(calls), steps)
+        return Operator(*stage_input, width, tuple(calls), steps)
 
     def _steps(self, node: AiMap, name: str, schema: pa.Schema) -> tuple[BoundStep, ...]:
         home = {node.input.width + c: number for number, step in enumerate(node.steps) for c in step.calls}
@@ -384,7 +387,7 @@ class Cutter:
         if union is not None:
             self._limited.add(id(union))
         input_ = self.cut(node.input, ordered=ordered)
-        return Limit(*self._joint(input_.schema.types, input_), *bounds)
+        return Limit(*self._stage_input(input_.schema.types, input_), *bounds)
 
     def _united(self, node: SetOp) -> United:
         inputs = tuple(self.cut(i, ordered=False) for i in sorted(node.inputs, key=has_ai))
@@ -409,19 +412,19 @@ class Cutter:
         table_name = f"{STAGE_CATALOG}.public.{name}"
         return GroupLimited(table_name, schema, input_, keys, wave, wave_schema, chain, number, node.count, node.limit)
 
-    def _numbered(self, node: Number) -> Numbered:
+    def _row_id_stage(self, node: Number) -> RowIdStage:
         if node.key not in self._numbers:
             input_ = self.cut(node.input, ordered=False)
             types = [*input_.schema.types[: node.input.width], pa.int64()]
-            self._numbers[node.key] = Numbered(*self._joint(types, input_))
+            self._numbers[node.key] = RowIdStage(*self._stage_input(types, input_))
         return self._numbers[node.key]
 
-    def _joint(self, types: Iterable[pa.DataType], input_: Relational) -> tuple[str, pa.Schema, Relational]:
+    def _stage_input(self, types: Iterable[pa.DataType], input_: Relational) -> tuple[str, pa.Schema, Relational]:
         name = next(self._names)
         return f"{STAGE_CATALOG}.public.{name}", positional(types, f"{name}_"), input_
 
-    def _scan(self, joint: Joint) -> Scan:
-        return self._table(joint.table, joint.schema)
+    def _scan(self, stage_input: StageInput) -> Scan:
+        return self._table(stage_input.table, stage_input.schema)
 
     def _table(self, table: str, schema: pa.Schema) -> Scan:
         register(self._context, table, schema, [])
@@ -429,20 +432,20 @@ class Cutter:
 
 
 def scan(context: SessionContext, table: str) -> Scan:
-    """Return how a plan reads a table of a context."""
+    """Return the plan node that reads a table of a context."""
     logical = context.table(table).logical_plan()
     plan = Plan.FromString(Producer.to_substrait_plan(logical, context).encode())
     return Scan(plan.relations[0].root.input.read)
 
 
 def register(context: SessionContext, table: str, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
-    """Put `batches` behind a joint's name, in place of what was there."""
+    """Put `batches` behind a stage input's name, in place of what was there."""
     context.deregister_table(table)
     context.register_record_batches(table, [list(batches) or [pa.RecordBatch.from_pylist([], schema=schema)]])
 
 
 def _chain_to_operator(node: Node) -> bool:
-    """Tell whether only row-wise nodes and limits lie between `node` and an AI operator."""
+    """Tell whether only row-wise nodes and limits are between `node` and an AI operator."""
     while isinstance(node, Fetch | Filter | Project):
         if isinstance(node, Project) and has_window(node):
             return False
@@ -451,7 +454,7 @@ def _chain_to_operator(node: Node) -> bool:
 
 
 def _union_below(node: Fetch) -> SetOp | None:
-    """Return the UNION ALL with AI operators of which `node` keeps some rows; only projections lie between."""
+    """Return the UNION ALL with AI operators that `node` limits, if only projections are between them."""
     below = node.input
     while isinstance(below, Project) and not has_window(below):
         below = below.input
@@ -459,14 +462,14 @@ def _union_below(node: Fetch) -> SetOp | None:
     return below if found and isinstance(below, SetOp) else None
 
 
-def _streams(plan: Node, joints: Sequence[Joint]) -> bool:
+def _streams(plan: Node, stage_inputs: Sequence[StageInput]) -> bool:
     row_wise = all(isinstance(n, Filter | Project | Scan) for n in walk(plan))
     windows = any(isinstance(n, Project) and has_window(n) for n in walk(plan))
-    return len(joints) == 1 and not isinstance(joints[0], Numbered) and row_wise and not windows
+    return len(stage_inputs) == 1 and not isinstance(stage_inputs[0], RowIdStage) and row_wise and not windows
 
 
 def _picks(plan: Node) -> tuple[int, ...] | None:
-    """Return which columns of the scan below a plan returns, None where it does anything else."""
+    """Return the columns of a scan that a plan returns; None where the plan does anything else."""
     if isinstance(plan, Scan):
         return tuple(range(plan.width))
     below = _picks(plan.input) if isinstance(plan, Project) else None
@@ -475,7 +478,7 @@ def _picks(plan: Node) -> tuple[int, ...] | None:
 
 
 def _is_ordered(node: Node) -> bool:
-    """Tell whether the rows of `node` come in an order that a Sort below it made."""
+    """Tell whether a Sort below `node` set the order of its rows."""
     while isinstance(node, Filter | Project | Fetch | AiMap):
         node = node.input
     return isinstance(node, Sort)
@@ -486,7 +489,7 @@ def _reads(expression: Expression | None) -> frozenset[int]:
 
 
 def _waits(when: Expression | None, width: int) -> bool:
-    """Tell whether a guard reads answers, the columns from `width` on."""
+    """Tell whether a guard reads answers, which are the columns from `width` on."""
     return any(c >= width for c in _reads(when))
 
 
@@ -500,14 +503,14 @@ def _groups_below(node: GroupLimit) -> Groups:
 
 
 def _shielded(node: Node) -> Node:
-    """Put a limit that keeps all rows on the inputs of a union: no predicate is pushed below it."""
+    """Put a limit that keeps all rows on a union's inputs: DataFusion pushes no predicate below a limit."""
     if not isinstance(node, SetOp):
         return node
     return with_children(node, tuple(Fetch(i, ex.at_most(_ALL_ROWS)) for i in node.inputs))
 
 
 def _table_of(node: Node) -> str:
-    """Return the full name of the table that a scan reads, empty for other nodes."""
+    """Return the full name of the table that a scan reads; empty for other nodes."""
     return ".".join(node.rel.named_table.names) if isinstance(node, Scan) else ""
 
 
@@ -516,7 +519,7 @@ def _tables(node: Node) -> frozenset[str]:
 
 
 def _rounds(node: AiMap, step: Step) -> tuple[tuple[int, ...], ...]:
-    """Split the calls of a step so that each comes after those of the step that its guard reads."""
+    """Split a step's calls into rounds: each call comes after the calls that its guard reads."""
     rounds: list[list[int]] = []
     depth: dict[int, int] = {}
     for c in step.calls:

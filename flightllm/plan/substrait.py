@@ -1,4 +1,4 @@
-"""Read a Substrait plan into our nodes, and write a tree without AI operators back."""
+"""Converts a Substrait plan into our nodes, and a tree without AI operators back into Substrait."""
 
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeVar
@@ -32,15 +32,15 @@ _FieldReference = Expression.FieldReference
 
 
 class NotExpressibleError(Exception):
-    """The plan has something that our nodes or Substrait cannot carry; the query runs with batch UDFs instead."""
+    """The plan has a part that our nodes or Substrait cannot express; the query runs with batch UDFs instead."""
 
 
 class Reader:
-    """Turn the relations of one Substrait plan into nodes.
+    """Converts the relations of one Substrait plan into nodes.
 
-    `null_aware` says of each left anti join, in pre-order, whether it stands for `NOT IN`: DataFusion's Substrait drops
-    that, and the join would then keep rows that SQL's `NOT IN` rejects because of a NULL. `ai` names the functions that
-    stand for AI calls: a scalar subquery with one in it becomes a join, so that operators can be put into it.
+    `null_aware` says of each left anti join, in pre-order, whether it is a `NOT IN`. DataFusion's Substrait drops that
+    flag, and the join would then keep rows that SQL's `NOT IN` rejects because of a NULL. `ai` names the stub functions
+    of AI calls. A scalar subquery with an AI call becomes a join, so that operators can be put into it.
     """
 
     def __init__(self, functions: Functions, null_aware: Iterable[bool], ai: Container[str] = ()) -> None:
@@ -52,7 +52,7 @@ class Reader:
         """Convert `rel` and its inputs.
 
         Raises:
-            NotExpressibleError: a relation or an output mapping is of a kind that our nodes do not have.
+            NotExpressibleError: our nodes do not have this kind of relation or output mapping.
         """
         kind = rel.WhichOneof("rel_type")
         readers: dict[str, Callable[[Rel], Node]] = {
@@ -74,7 +74,7 @@ class Reader:
         return readers[kind](rel)
 
     def _join_subqueries(self, input_: Node, expressions: list[Expression]) -> tuple[Node, list[Expression]]:
-        """Join the scalar subqueries that hold AI calls to `input_`, one row each; refer to their columns instead."""
+        """Join scalar subqueries with AI calls, one row each, to `input_`; return it and the changed expressions."""
 
         def replace(expression: Expression) -> Expression:
             nonlocal input_
@@ -89,7 +89,7 @@ class Reader:
                 raise NotExpressibleError("the plan has an AI call in a subquery that was not turned into a join")
             subquery = self.read(expression.subquery.scalar.input)
             if not _one_row(subquery):
-                raise NotExpressibleError("a scalar subquery with an AI call may return several rows")
+                raise NotExpressibleError("a scalar subquery with an AI call can return several rows")
             column = field(input_.width)
             input_ = Join(input_, subquery, JoinRel.JOIN_TYPE_INNER, None)
             return column
@@ -110,7 +110,7 @@ class Reader:
         columns = [*map(field, range(input_.width)), *rel.project.expressions]
         if rel.project.common.HasField("emit"):
             mapping = rel.project.common.emit.output_mapping
-            if max(mapping, default=0) >= len(columns):  # it shows a grouping id, which one grouping set has not
+            if max(mapping, default=0) >= len(columns):  # a grouping id, which a single grouping set lacks
                 raise NotExpressibleError("the plan reads a column that its input does not have")
             columns = [columns[i] for i in mapping]
         joined, columns = self._join_subqueries(input_, columns)
@@ -135,7 +135,7 @@ class Reader:
             raise NotExpressibleError("the plan has an anti join whose treatment of NULL is unknown") from None
 
     def _not_in(self, condition: Expression) -> Expression:
-        """Let a comparison with NULL count as a match, as `NOT IN` does: `l = r` becomes `(l = r) IS NOT FALSE`."""
+        """Count a comparison with NULL as a match, as `NOT IN` does: `l = r` becomes `(l = r) IS NOT FALSE`."""
         functions = self._functions
         compared = [o for o in functions.operands(condition, "and") if functions.name(o) == "equal"]
         if len(compared) != 1 or len(functions.operands(condition, "and")) != 1:
@@ -161,10 +161,10 @@ class Reader:
 
 
 def _list_keys_once(rel: AggregateRel) -> None:
-    """Give each grouping expression one place, as DataFusion's own aggregates do.
+    """Remove duplicate grouping expressions, as DataFusion's own aggregates do.
 
-    DataFusion also writes the expressions into the groupings, as older versions of Substrait had it, and reads these
-    first: what a rule makes of the expressions would go unseen.
+    DataFusion also writes the expressions into the groupings, as older versions of Substrait did, and it reads those
+    first. Changes that a rule makes to the expressions would have no effect, so they are removed from the groupings.
     """
     keys = [*rel.grouping_expressions]
     places: dict[bytes, int] = {}
@@ -178,7 +178,7 @@ def _list_keys_once(rel: AggregateRel) -> None:
 
 
 def messages(message: Message, kind: type[_M]) -> Iterator[_M]:
-    """Yield every message of a kind inside `message`, subqueries included."""
+    """Yield every message of type `kind` inside `message`, also in subqueries."""
     if isinstance(message, kind):
         yield message
     for descriptor, value in message.ListFields():
@@ -188,7 +188,7 @@ def messages(message: Message, kind: type[_M]) -> Iterator[_M]:
 
 
 def _one_row(node: Node) -> bool:
-    """Tell whether `node` yields exactly one row: an aggregate without groups, under projections."""
+    """Tell whether `node` returns exactly one row: it is an aggregate without groups, under projections."""
     while isinstance(node, Project):
         node = node.input
     return isinstance(node, Aggregate) and not node.rel.grouping_expressions
@@ -250,10 +250,11 @@ def _write_join(node: Join) -> Rel:
 
 
 def _named_apart(node: Node) -> Node:
-    """Let a projection name the columns of an input of a join in which another join is.
+    """Add a projection that renames the columns of a join's input, if the input has a join in it.
 
-    DataFusion gives both inputs of a join a name of its own where it has to tell columns apart, and two columns of the
-    lower join may so get one name. A computed column has a name that says of what; the computing is optimized away.
+    DataFusion renames both inputs of a join where their columns have equal names. Two columns of the lower join can
+    then get the same name. A computed column gets a name from its expression, which is unique; the optimizer removes
+    the computation.
     """
     if not any(isinstance(n, Join) for n in walk(node)):
         return node

@@ -1,4 +1,4 @@
-"""What EXPLAIN says of calls, for a person at a terminal: one aligned table per AI operator, one of savings."""
+"""EXPLAIN's figures as text for a terminal: one aligned table per AI operator, and a table of savings."""
 
 from collections.abc import Sequence
 
@@ -24,15 +24,15 @@ _ORDERINGS = {
     "greedy": "in groups of rows, each with its own order of fields",
     "fixed, by DataFusion": "sorted by DataFusion, with one order of fields for all rows",
 }
-"""The order of the prompts, by what the operator noted."""
+"""The order of the prompts, by the operator's note."""
 _LAYOUTS = {"instruction first": "each begins with the instruction", "fields first": "each begins with the fields"}
-"""The beginning of each prompt, likewise."""
+"""The beginning of each prompt, by the operator's note."""
 _TEXT_WIDTH = 100
 _SHOWN_ORDERS = 3
 
 
 def tables(explained: Explained, costs: ModelCosts) -> list[tuple[str, str]]:
-    """Return titles and texts: the calls of each operator, all in all, what was saved, and what bounds all this."""
+    """Return titles and texts: the calls of each operator, the total, the savings, and the limits of the prediction."""
     texts: dict[str, list[str]] = {}
     for call, actual in explained.pairs():
         texts.setdefault(call.operator, []).append(_call(call, actual, costs))
@@ -61,7 +61,7 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
     if call.counts["calls"]:
         lines.append("answers: like earlier ones" if call.learned else "answers: every one assumed equally likely")
     rows = [_row("predicted", call, _seconds(costs.seconds(call.works)), costs)]
-    if actual is not None:  # calls run side by side, so one has no seconds of its own
+    if actual is not None:  # calls run in parallel, so a single call has no time of its own
         rows.append(_row("actual", actual, "", costs))
     return "\n".join([*lines, *_aligned([_COLUMNS, *rows])])
 
@@ -105,7 +105,7 @@ def _savings(savings: Sequence[Saving], chosen: Works, costs: ModelCosts) -> str
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines, the first column to the left and numbers to the right; columns without any are left out."""
+    """Return rows as lines, the first column left-aligned and the others right-aligned; empty columns are left out."""
     kept = [i for i in range(len(rows[0])) if i == 0 or any(row[i] for row in rows[1:])]
     widths = {i: max(len(row[i]) for row in rows) for i in kept}
     return ["  ".join(row[i].rjust(widths[i]) if i else row[i].ljust(widths[i]) for i in kept).rstrip() for row in rows]

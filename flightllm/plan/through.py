@@ -1,4 +1,4 @@
-"""Look through a projection: say what an expression over its output reads from its input."""
+"""Looks through a projection: rewrites expressions over its output as expressions over its input."""
 
 from collections.abc import Sequence
 
@@ -21,9 +21,9 @@ def has_window(node: Project) -> bool:
 
 
 def over_input(expression: Expression, columns: Sequence[Expression | None], functions: Functions) -> Expression | None:
-    """Return `expression` with each column replaced by what computes it (None: what must not be looked through).
+    """Return `expression` with each column replaced by the expression that computes it (None: a column to keep opaque).
 
-    None where it reads such a column, a struct path forbids it, or a column such as `random()` would be computed twice.
+    Returns None where it reads an opaque column, a struct path forbids it, or `random()` or the like would run twice.
     """
     read = {c: columns[c] for c in ex.fields(expression)}
     if any(column is None or functions.is_volatile(column) for column in read.values()):

@@ -1,4 +1,4 @@
-"""Decide in which order the prompts of a call are sent, and in which order the fields stand in them.
+"""Orders the prompts of a call, and the fields in each prompt.
 
 Imports: nothing.
 """

@@ -1,4 +1,4 @@
-"""Arrow columns to the numbers the orderings work on."""
+"""Encodes Arrow columns as the numbers that orderings work on."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from flightllm.prompt_order.base import Encoded
 
 _COMPARED = 20_000_000
-"""Bytes of neighbouring values compared per column: bounds the time for long values that begin alike."""
+"""Bytes of neighbouring values compared per column: this limits the time for long values with a common start."""
 
 
 def encode(
@@ -22,9 +22,9 @@ def encode(
 ) -> tuple[Encoded, NDArray[np.int64]]:
     """Return the distinct tuples of `columns` in order of first appearance, and for each input row its tuple's number.
 
-    A value weighs what `name: value` and a line end take as tokens: `tokens(text)`, or characters / `tokens`. A field
-    with an empty name weighs as its value alone. Columns that are not text are cast to it. `lists` are columns that
-    hold the elements of a list, each of the same name.
+    The weight of a value is the tokens of `name: value` and a line end: `tokens(text)`, or characters / `tokens`. For a
+    field with an empty name, only the value counts. Columns that are not text are cast to text. `lists` are columns
+    with the elements of a list, all with the same name.
     """
     parts = [_encode_column(column, name, tokens) for column, name in zip(columns, names, strict=True)]
     for group in lists:
@@ -42,7 +42,18 @@ def encode(
 def _encode_column(
     column: pa.ChunkedArray, name: str, tokens: Callable[[str], float] | float
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Return codes into the sorted dictionary, weights of its values and their overlaps with the value before."""
+    """Return codes into the sorted dictionary, the weights of its values, and their overlaps with the previous value.
+
+    An example, with one character a token and no name:
+
+    |row|value|code|
+    |---|---|---|
+    |0|'abd'|1|
+    |1|'abc'|0|
+    |2|NULL|-1|
+
+    The dictionary is ['abc', 'abd'], the weights are [3, 3] and the overlaps are [0, 2].
+    """
     head, tail = (f"{name}: ", "\n") if name else ("", "")
     coded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
     order = pc.array_sort_indices(coded.dictionary)
@@ -62,7 +73,7 @@ def _encode_column(
 
 
 def _common(values: pa.LargeStringArray, characters: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return about how many characters each of the sorted values has in common with the one before; 0 for the first."""
+    """Estimate how many characters each of the sorted values shares with the previous value; 0 for the first value."""
     _, offsets_buffer, data_buffer = values.buffers()
     common = np.zeros(len(values), dtype=np.float64)
     if len(values) < 2 or data_buffer is None:

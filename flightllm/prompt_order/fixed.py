@@ -1,6 +1,6 @@
-"""One field order for a whole call, long and repetitive fields first, and the rows sorted by it.
+"""Finds one field order for a whole call, with long and repetitive fields first.
 
-Rows that agree in the leading fields then follow one another and their prompts share a prefix.
+Rows sorted in this order agree in the leading fields with their neighbours, so their prompts share a prefix.
 Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821 v1, prefix sharing maximisation.
 """
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class FixedOrder:
-    """The columns' positions in prompt order, and about how many distinct tuples they hold."""
+    """The columns' positions in prompt order, and an estimate of the number of distinct tuples."""
 
     columns: tuple[int, ...]
     distinct: int
@@ -21,7 +21,8 @@ class FixedOrder:
 def fixed_order(query: Callable[[str], Iterable[pa.RecordBatch]], table: str, columns: Sequence[str]) -> FixedOrder:
     """Order text `columns` of `table` by descending average length x rows / distinct values.
 
-    One pass over the table by `query`, which runs SQL; distinct counts are approximate. Ties keep the given order.
+    It makes one pass over the table by `query`, which runs SQL; distinct counts are approximate. Ties keep the given
+    order.
     """
     scores = ", ".join(
         f"coalesce(avg(character_length({c})), 0) * count({c}) / greatest(approx_distinct({c}), 1)" for c in columns

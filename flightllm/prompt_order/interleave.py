@@ -1,4 +1,4 @@
-"""Send the first prompt of each group ahead, so that prompts running at once do not each compute the same prefix."""
+"""Sends the first prompt of each group ahead, so that concurrent prompts do not compute the same prefix again."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +8,12 @@ from flightllm.prompt_order.sequence import Flat, Sequence, shared_fields
 
 
 def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -> Draft:
-    """Move the leaders of groups `window` places ahead; the rest follow in their order.
+    """Move the leaders of groups `window` positions ahead; the other prompts keep their order.
 
-    A leader shares at least a block more with the prompt after it than with the one before it: it computes what the
-    prompts after it reuse, and `window` requests later it has. What it computed must stay in the cache until then, so
-    that leaders move less far where prompts of `window` requests would take more than a quarter of it.
+    With the next prompt, a leader shares at least one block beyond its share with the previous one. It computes the
+    prefix that the following prompts reuse, and it has finished after `window` more requests. That prefix must stay in
+    the cache until then. So leaders move less far where the prompts of `window` requests would take more than a quarter
+    of the cache.
     """
     flat = Flat.of(encoded)
     sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)
@@ -26,7 +27,7 @@ def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -
 
 
 def _shared_tokens(flat: Flat, sequence: Sequence) -> NDArray[np.float64]:
-    """Return the tokens of whole fields that each prompt shares with the one before it."""
+    """Return the tokens of whole fields that each prompt shares with the previous prompt."""
     depth = shared_fields(sequence)
     shared: NDArray[np.float64] = np.zeros(len(sequence), dtype=np.float64)
     for column in range(sequence.shape[1]):

@@ -1,6 +1,7 @@
-"""Lists whose elements may stand in any order: to the orderings each common element is a column of its own.
+"""Lists whose elements can be in any order: orderings see each common element as a column.
 
-A row that lacks it has NULL there, which takes no place in a prompt; so what orders fields orders elements too.
+A row without the element has NULL in that column, and NULL takes no place in a prompt. So an ordering of fields also
+orders the elements.
 """
 
 from dataclasses import dataclass, replace
@@ -11,21 +12,29 @@ from numpy.typing import NDArray
 from flightllm.prompt_order.base import Draft, Encoded
 
 _CELLS = 20_000_000
-"""Numbers that the rows may take when spread: what is left are the elements that gain least."""
+"""The most cells of the spread rows; elements that save too little stay in the list's own columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Rows whose common elements have columns of their own, and the column that each value came from."""
+    """Rows in which common elements have their own columns, and the original column of each value."""
 
     encoded: Encoded
     source: NDArray[np.int16]
 
 
 def spread(encoded: Encoded) -> Spread:
-    """Give elements that several rows have columns of their own, after the columns there are.
+    """Give each element that several rows share its own column, after the existing columns.
 
-    The others stay where they are, and so does an element that a row has twice.
+    Other elements stay in their columns, and so do further occurrences of an element in the same row.
+
+    An example: the columns 0 and 1 hold a list, with 'x' in all rows, and 'y' and 'z' in one row each.
+
+    |row|columns before|columns after|source of column 2|
+    |---|---|---|---|
+    |0|x, y|NULL, y, x|0|
+    |1|z, x|z, NULL, x|1|
+    |2|x, NULL|NULL, NULL, x|0|
     """
     codes = encoded.codes.copy()
     columns: list[NDArray[np.int32]] = []
@@ -59,7 +68,7 @@ def spread(encoded: Encoded) -> Spread:
 
 
 def gather(encoded: Encoded, solved: Spread, draft: Draft) -> Draft:
-    """Return a draft made for `spread` rows as one for the rows as they were; NULLs come last."""
+    """Turn a draft for `spread` rows into a draft for the original rows; NULLs come last."""
     rows, columns = encoded.codes.shape
     fields = draft.fields.astype(np.int64)
     source = np.take_along_axis(solved.source[draft.rows], fields, axis=1)
@@ -71,7 +80,7 @@ def gather(encoded: Encoded, solved: Spread, draft: Draft) -> Draft:
 
 
 def _repeated(own: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Tell which elements of a row stand in an earlier column of it too."""
+    """Tell which elements of a row occur in an earlier column of the row too."""
     found = np.zeros(own.shape, bool)
     for column in range(1, own.shape[1]):
         found[:, column] = (own[:, :column] == own[:, column : column + 1]).any(axis=1)

@@ -1,4 +1,4 @@
-"""Predict how many tokens of an ordering's fields a prefix cache serves, without sending any."""
+"""Predicts how many tokens of an ordering's fields a prefix cache serves, without sending any prompt."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from flightllm.prompt_order.sequence import Flat, Sequence, shared_fields, sort_
 
 
 def finish(encoded: Encoded, draft: Draft, cache: CacheShape) -> Ordering:
-    """Name the field orders of `draft` and predict its hits."""
+    """Number the field orders of `draft` and predict its hits."""
     hits, total = draft.tokens or predict(encoded, draft, cache)
     patterns, pattern = _patterns(draft.fields)
     return Ordering(draft.rows, patterns, pattern, draft.method, hits, total)
@@ -22,16 +22,16 @@ def measured(encoded: Encoded, draft: Draft, cache: CacheShape) -> Draft:
 
 
 def hit_tokens(draft: Draft) -> float:
-    """Return the hits of a draft that was measured."""
+    """Return the predicted hits of a draft; 0 if they were not predicted."""
     return draft.tokens[0] if draft.tokens else 0.0
 
 
 def predict(encoded: Encoded, draft: Draft, cache: CacheShape) -> tuple[float, float]:
-    """Return the tokens of fields that `cache` serves, beyond the instruction's whole blocks, and the tokens of all.
+    """Return the field tokens that `cache` serves, beyond the instruction's whole blocks, and all field tokens.
 
-    Follows every prefix from one prompt that has it to the next; a finite cache serves those that come again within
-    the window of requests whose distinct tokens fill it. The window is found by Denning's working-set relation: it
-    grows by one request for every miss rate's worth of tokens ("The Working Set Model", 1968).
+    It follows every prefix from one prompt that has it to the next. A finite cache serves a prefix that comes again
+    within a window of requests, namely those whose distinct tokens fill the cache. Denning's working-set relation gives
+    the window: each further request adds the tokens that it misses ("The Working Set Model", 1968).
     """
     flat = Flat.of(encoded)
     sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)
@@ -51,7 +51,7 @@ def predict(encoded: Encoded, draft: Draft, cache: CacheShape) -> tuple[float, f
 
 
 def _reuse(flat: Flat, sequence: Sequence, cache: CacheShape) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return one entry for each time a prefix is sent again: its last field's tokens, and how many requests later.
+    """Return, for each time a prefix is sent again, its last field's tokens and the number of requests in between.
 
     `sequence` is in sending order.
     """
@@ -65,7 +65,7 @@ def _reuse(flat: Flat, sequence: Sequence, cache: CacheShape) -> tuple[NDArray[n
         longer = reach + flat.weights[inorder[:, column]]
         block = _round(longer + cache.shared_tokens, cache)
         group = np.cumsum(depth <= column)
-        # Equal prefixes stand together but, by what follows them, not in sending order.
+        # Rows with equal prefixes are neighbours, but they are sorted by their later fields, not in sending order.
         resorted = places if column + 1 == sequence.shape[1] else places[np.lexsort((places, group))]
         again = np.flatnonzero(group[1:] == group[:-1]) + 1
         served.append((block - base)[again])
@@ -76,7 +76,7 @@ def _reuse(flat: Flat, sequence: Sequence, cache: CacheShape) -> tuple[NDArray[n
 
 
 def _parts(flat: Flat, inorder: Sequence, depth: NDArray[np.int64], cache: CacheShape) -> NDArray[np.float64]:
-    """Return what each prompt shares with the one before it in sorted order within the first field that differs."""
+    """Return the tokens that each prompt shares with the previous one in sorted order in the first unequal field."""
     here = np.flatnonzero(depth < inorder.shape[1])
     here = here[here > 0]
     at = depth[here]
@@ -95,7 +95,7 @@ def _round(tokens: NDArray[np.float64] | float, cache: CacheShape) -> NDArray[np
 
 
 def _patterns(fields: NDArray[np.int16]) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.int32]]:
-    """Return the distinct rows of `fields` and which of them each row is."""
+    """Return the distinct rows of `fields`, and for each row the index of its distinct row."""
     rows, columns = fields.shape
     if rows and fields.strides[0] == 0:
         return (tuple(fields[0].tolist()),), np.zeros(rows, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Order the prompts of a call, and the fields in them, by the method that its setting names."""
+"""Orders the prompts of a call, and the fields in them, by the method in the setting."""
 
 from flightllm.prompt_order.auto import auto
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded, Method, Ordering
@@ -15,7 +15,7 @@ UNLIMITED = CacheShape()
 def order(encoded: Encoded, method: Method, cache: CacheShape = UNLIMITED, window: int = 1) -> Ordering:
     """Order the tuples by `method` for an engine that runs `window` requests at once (1: no interleaving).
 
-    Deterministic. Raises ValueError for an unknown method.
+    The result is deterministic. Raises ValueError for an unknown method.
     """
     lists = spread(encoded) if encoded.lists and method != "none" else None
     solved = encoded if lists is None else lists.encoded

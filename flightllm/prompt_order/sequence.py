@@ -1,4 +1,4 @@
-"""Prompts as sequences of numbers: one number per (column, value), so that equal prefixes are equal numbers."""
+"""Prompts as sequences of numbers: each pair of column and value has a number, so equal prefixes have equal numbers."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -13,18 +13,30 @@ Sequence = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """The dictionaries of all columns end to end; number 0 is NULL, which takes no place in a prompt."""
+    """The dictionaries of all columns, one after another; number 0 is NULL, which takes no place in a prompt.
+
+    An example: column 0 has the values 'a' and 'b', column 1 has the value 'x'.
+
+    |number|column|value|
+    |---|---|---|
+    |0| |NULL|
+    |1|0|'a'|
+    |2|0|'b'|
+    |3|1|'x'|
+
+    `offsets` is [1, 3, 4]. The row (code 1, code 0) has the sequence [2, 3], and (NULL, code 0) has [3, 0].
+    """
 
     offsets: NDArray[np.int64]
-    """Number of each column's first value, and one past the last."""
+    """The number of each column's first value, and finally one past the last number."""
     weights: NDArray[np.float64]
-    """By number: tokens, times readers."""
+    """By number: tokens, multiplied by the calls that read the column."""
     overlaps: NDArray[np.float64] | None
-    """By number: tokens in common with the number before, times readers; 0 where a column begins."""
+    """By number: tokens shared with the previous number, times the reading calls; 0 at the start of a column."""
 
     @classmethod
     def of(cls, encoded: Encoded) -> Self:
-        """Lay the columns of `encoded` end to end."""
+        """Number the values of `encoded`, column after column."""
         offsets = np.cumsum([1, *(len(weights) for weights in encoded.weights)], dtype=np.int64)
         weights = _join(encoded.weights, encoded.readers)
         overlaps = _join(encoded.overlaps, encoded.readers) if encoded.overlaps else None
@@ -33,7 +45,7 @@ class Flat:
         return cls(offsets, weights, overlaps)
 
     def sequence(self, codes: NDArray[np.int32], fields: NDArray[np.int16]) -> Sequence:
-        """Return for each row its fields' numbers in prompt order; NULLs are left out and zeros stand at the end.
+        """Return the numbers of each row's fields in prompt order, without NULLs, filled with zeros at the end.
 
         `codes` and `fields` are n × k; row i of both is the same tuple.
         """
@@ -46,9 +58,10 @@ class Flat:
         return numbers
 
     def partial(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return how many tokens pairs of numbers have in common: 0 unless of one column with known overlaps.
+        """Return the tokens that pairs of numbers share: 0 unless both are of one column with known overlaps.
 
-        Values are sorted, so that is the least overlap between neighbours from one to the other.
+        Values are sorted, so it is the smallest overlap between neighbours on the way from one to the other. Range
+        minima over powers of two find it (a sparse table).
         """
         found = np.zeros(len(left))
         if self.overlaps is None or not len(left):
@@ -68,13 +81,13 @@ class Flat:
 
 
 def sort_rows(sequence: Sequence) -> NDArray[np.int64]:
-    """Return the rows of `sequence` in lexicographic order, equal ones as given."""
+    """Return the rows of `sequence` in lexicographic order; equal rows keep their order."""
     places: NDArray[np.int64] = np.lexsort(sequence.T[::-1]).astype(np.int64, copy=False)
     return places
 
 
 def shared_fields(sequence: Sequence) -> NDArray[np.int64]:
-    """Return for each row how many leading numbers it has in common with the row before; 0 for the first."""
+    """Return how many leading numbers each row shares with the previous row; 0 for the first row."""
     depth = np.zeros(len(sequence), dtype=np.int64)
     agree = np.ones(max(len(sequence) - 1, 0), dtype=bool)
     for column in range(sequence.shape[1]):

@@ -1,4 +1,4 @@
-"""One field order for all tuples: the given one, or v1's with the tuples sorted by it.
+"""One field order for all tuples: the given order, or the fixed order with the tuples sorted by it.
 
 Source of the score: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821 v1.
 """
@@ -11,13 +11,13 @@ from flightllm.prompt_order.sequence import Flat, sort_rows
 
 
 def as_given(encoded: Encoded) -> Draft:
-    """Keep rows and fields as they come."""
+    """Keep rows and fields in the given order."""
     rows, columns = encoded.codes.shape
     return Draft(np.arange(rows, dtype=np.int64), _repeat(np.arange(columns, dtype=np.int16), rows), "none")
 
 
 def by_score(encoded: Encoded) -> Draft:
-    """Order fields by `score_columns` and sort the rows by them."""
+    """Order the fields by `score_columns`, and sort the rows by them."""
     rows = len(encoded.codes)
     fields = _repeat(score_columns(encoded), rows)
     places = sort_rows(Flat.of(encoded).sequence(encoded.codes, fields))

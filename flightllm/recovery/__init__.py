@@ -1,4 +1,4 @@
-"""Go on after a death: a supervisor that replaces the server's process, and a memory of what was running then.
+"""Recovery from crashes: replaces a dead server process, and blocks the statements that probably killed it.
 
 Imports: config, datafusion, errors, sql.
 """

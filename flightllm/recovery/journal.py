@@ -1,4 +1,4 @@
-"""What runs now, in memory that outlives the process: a table of slots that the supervisor reads after a death."""
+"""The statements in flight, in shared memory that outlives the process, so the supervisor can read it after a crash."""
 
 import mmap
 import os
@@ -12,25 +12,25 @@ from enum import IntEnum
 _SLOTS, _SLOT_BYTES = 512, 512
 USER_BYTES = 64
 _HEADER = struct.Struct(f"<B7xdQ16s16s{USER_BYTES}s")
-"""Phase, when it began (seconds of the monotonic clock), bytes of text, digest, query id, user."""
+"""Phase, start (seconds of the monotonic clock), bytes of text, digest, query id, user."""
 _TEXT_BYTES = _SLOT_BYTES - _HEADER.size
 _DIGEST_BYTES, _HARMLESS = 16, 4_096
 _SIZE = _SLOTS * _SLOT_BYTES + _HARMLESS * _DIGEST_BYTES
 
 
 class Phase(IntEnum):
-    """How far a statement is."""
+    """A statement's progress."""
 
     FREE = 0
     PLANNING = 1
     STARTING = 2
-    """It runs and has returned nothing yet."""
+    """The statement runs, and has returned no rows yet."""
     RUNNING = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A statement in flight: its digest, the beginning of its text, and since how many seconds it is in its phase."""
+    """A statement in flight: its digest, the beginning of its text, and the seconds since it began."""
 
     digest: bytes
     text: str
@@ -38,24 +38,24 @@ class Noted:
     phase: Phase
     seconds: float
     user: str = ""
-    """Whose it is, as `user_key` says."""
+    """The statement's user, as `user_key` returns it."""
 
 
 class Journal:
-    """The statements in flight, and the digests of the latest that ended well.
+    """The statements in flight, and the digests of the latest statements that ended well.
 
-    Noting one takes microseconds and no system call. One process writes, in any of its threads, and one other reads
-    once it is dead: the pages are the kernel's, so no death tears more than the slot being written, whose phase is
-    written last.
+    Recording a statement takes microseconds and no system call. One process writes, from any of its threads. The
+    supervisor reads once that process is dead. The kernel owns the pages, so a crash can tear only the slot that is
+    being written; a slot's phase is written last.
     """
 
     def __init__(self, descriptor: int) -> None:
-        """Map the journal that `create_journal` made."""
+        """Map the journal of a `create_journal` descriptor."""
         self._pages = mmap.mmap(descriptor, _SIZE)
         self._free = deque(range(_SLOTS))
 
     def note(self, digest: bytes, text: str, phase: Phase, query_id: str = "", user: str = "") -> int | None:
-        """Say that a statement begins; return its slot, None where all are taken."""
+        """Record the start of a statement; return its slot, or None where all slots are taken."""
         try:
             slot = self._free.popleft()
         except IndexError:
@@ -69,12 +69,12 @@ class Journal:
         return slot
 
     def move(self, slot: int | None, phase: Phase) -> None:
-        """Say that a statement has come to another phase."""
+        """Record a statement's new phase."""
         if slot is not None:
             self._pages[slot * _SLOT_BYTES] = phase
 
     def end(self, slot: int | None, *, harmless: bytes | None = None) -> None:
-        """Say that a statement has ended; `harmless` is its digest where it ended well."""
+        """Record the end of a statement; `harmless` is its digest if it ended well."""
         if harmless is not None:
             start = _place(harmless)
             self._pages[start : start + _DIGEST_BYTES] = harmless
@@ -83,12 +83,12 @@ class Journal:
             self._free.append(slot)
 
     def is_harmless(self, digest: bytes) -> bool:
-        """Tell whether a statement ended well lately."""
+        """Return whether a statement ended well lately."""
         start = _place(digest)
         return self._pages[start : start + _DIGEST_BYTES] == digest
 
     def take(self) -> list[Noted]:
-        """Return what was in flight when the writer died, and empty the slots."""
+        """Return the statements that were in flight when the writer died, and clear the slots."""
         now, found = time.monotonic(), []
         for start in range(0, _SLOTS * _SLOT_BYTES, _SLOT_BYTES):
             if self._pages[start] == Phase.FREE:
@@ -101,23 +101,23 @@ class Journal:
         return found
 
     def forget(self, digest: bytes) -> None:
-        """Know a statement as harmless no longer."""
+        """Forget that a statement ended well."""
         if self.is_harmless(digest):
             start = _place(digest)
             self._pages[start : start + _DIGEST_BYTES] = bytes(_DIGEST_BYTES)
 
 
 def create_journal() -> int:
-    """Return the descriptor of an empty journal, in memory; where the system cannot do that, in a file without name."""
+    """Return the descriptor of an empty journal: in memory, or in an unnamed file if the system has no memfd."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("flightllm-journal")
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.write(descriptor, bytes(_SIZE))  # not a hole: a page that finds no room later would kill the process
+    os.write(descriptor, bytes(_SIZE))  # allocate now: a full memory would kill the process at a later write
     return descriptor
 
 
 def _place(digest: bytes) -> int:
-    """Return where a digest stands; another one that falls on the same place takes it."""
+    """Return the offset of a digest; two digests can share an offset, and then the later one replaces the other."""
     return _SLOTS * _SLOT_BYTES + int.from_bytes(digest[:4], "little") % _HARMLESS * _DIGEST_BYTES

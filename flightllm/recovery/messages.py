@@ -1,4 +1,4 @@
-"""What the supervisor and the server's process say to each other, over a pair of sockets."""
+"""The messages between the supervisor and the server's process, over a pair of sockets."""
 
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
@@ -12,7 +12,7 @@ def _proxy(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(values)
 
 
-ForkingPickler.register(MappingProxyType, lambda mapping: (_proxy, (dict(mapping),)))  # configurations have some
+ForkingPickler.register(MappingProxyType, lambda mapping: (_proxy, (dict(mapping),)))  # a pickled `Config` has some
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """To the supervisor: clients can connect; `page` is the web page's address, and `is_open` says that all can.
+    """To the supervisor: clients can connect; `page` is the web page's address, `is_open` means no login is needed.
 
-    `table` is the first table of the configuration that can be read, as written there.
+    `table` is the first readable table of the configuration, as written there.
     """
 
     uri: str
@@ -39,22 +39,22 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """To the supervisor: the process ends, for a reason that the user can understand."""
+    """To the supervisor: the process ends; the message gives the user the reason."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """To the supervisor, every few seconds: a thread of the process has its turn."""
+    """To the supervisor, about each second: the process's threads still run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """To the supervisor: an administrator let go of a statement, or of all of a user."""
+    """To the supervisor: an admin unblocked a statement, or all statements of a user."""
 
     key: Key
 
 
 Message = Any
-"""One of the above; the first one to the server's process is its `Config`."""
+"""One of the messages above. The first message to the server's process is its `Config`."""

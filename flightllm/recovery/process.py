@@ -1,4 +1,4 @@
-"""A server process as its supervisor holds it."""
+"""A server process, as its supervisor controls it."""
 
 import asyncio
 import json
@@ -19,17 +19,17 @@ sys.path[:] = json.loads(sys.argv[1])
 from flightllm.server.worker import main
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
-"""The same modules as here, whatever the working folder. A new interpreter, as threads do not survive a fork."""
+"""Starts a new interpreter, because threads do not survive a fork. It gets the supervisor's `sys.path`."""
 _ALLOCATORS = {"MALLOC_ARENA_MAX": "2", "MIMALLOC_ARENA_PURGE_MULT": "1", "MIMALLOC_PURGE_DELAY": "0"}
-"""Of glibc's allocator, which makes 8 for each core: hundreds of threads leave a tenth of the memory free in them.
+"""Allocator settings. glibc makes 8 arenas for each core; with hundreds of threads, a tenth of the memory is lost.
 
-DataFusion's own, mimalloc, keeps the memory of ended statements for long unless it is to purge its arenas at once. That
+DataFusion's allocator, mimalloc, keeps the memory of ended statements unless it purges its arenas at once. Purging
 costs statements without a model up to a tenth of their CPU time.
 """
 
 
 class Worker:
-    """A server process, warm or serving, the leader of a group with whatever it starts itself."""
+    """A server process, warm or serving. It leads a process group with all processes that it starts."""
 
     def __init__(self, process: asyncio.subprocess.Process, connection: Connection) -> None:
         self._process = process
@@ -37,10 +37,10 @@ class Worker:
 
     @classmethod
     async def spawn(cls, config: Config, journal: int) -> "Worker":
-        """Start a process that makes itself ready to serve.
+        """Start a process, which then prepares to serve.
 
         Raises:
-            OSError: the system has no room for another process.
+            OSError: the system cannot start another process.
         """
         ours, theirs = Pipe()
         with theirs, ExitStack() as opened:
@@ -53,7 +53,7 @@ class Worker:
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=descriptors,
                 env=_ALLOCATORS | os.environ,
-                process_group=0,  # signals of the terminal come to the supervisor alone
+                process_group=0,  # only the supervisor gets the terminal's signals
             )
             opened.pop_all()
         worker = cls(process, ours)
@@ -67,20 +67,20 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the process has not ended, as far as is known."""
+        """Return whether the process still runs, as far as is known."""
         return self._process.returncode is None
 
     def send(self, message: Message) -> None:
-        """Tell the process something; one that is dead does not hear it."""
+        """Send the process a message; a dead process does not get it."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(message)
 
     async def ended(self) -> int:
-        """Wait until the process ends; return its exit code as `follow` does."""
+        """Wait until the process ends; return its exit code, or minus the signal that killed it."""
         return await self._process.wait()
 
     async def follow(self, heard: Callable[[Message], None]) -> int:
-        """Hand on what the process says until it ends; return its exit code, minus the signal where one killed it."""
+        """Pass on the process's messages until it ends; return its exit code, or minus the signal that killed it."""
         loop = asyncio.get_running_loop()
         descriptor = self._connection.fileno()
 
@@ -100,16 +100,16 @@ class Worker:
         return code
 
     def terminate(self) -> None:
-        """Ask the process to finish what runs and end."""
+        """Ask the process to finish its queries and end."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
     def abort(self) -> None:
-        """End the process by a crash, which leaves the tracebacks of its threads in the log."""
+        """End the process by SIGABRT, so that its threads' tracebacks are in the log."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGABRT)
 
     def kill(self) -> None:
-        """End the process and whatever it started, an engine on a GPU for example."""
+        """Kill the process and all processes that it started, such as an engine on a GPU."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Statements, and users, refused for a while: they were there each time that the server's process died."""
+"""Quarantine: blocks, for a while, statements and users that preceded crashes of the server's process."""
 
 import threading
 import time
@@ -12,14 +12,14 @@ from flightllm.recovery.journal import USER_BYTES
 from flightllm.sql.tokens import tokenize
 
 ALL = b""
-"""In place of a digest: every statement of a user."""
+"""Stands for all statements of a user, in place of a digest."""
 Key: TypeAlias = tuple[str, bytes]
-"""A user, as `user_key` says, and the digest of one of its statements, or `ALL`."""
+"""A user, as `user_key` returns it, and the digest of one of the user's statements, or `ALL`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A user's statement refused until `until` on the monotonic clock, which all processes of a machine share."""
+    """A blocked statement of a user. `until` is on the monotonic clock, which all processes of a machine share."""
 
     digest: bytes
     text: str
@@ -29,24 +29,24 @@ class Refused:
 
     @property
     def key(self) -> Key:
-        """Return what it is looked up by."""
+        """Return the look-up key."""
         return self.user, self.digest
 
     @property
     def name(self) -> str:
-        """Return what an administrator calls it."""
+        """Return the name by which an admin unblocks it."""
         return self.digest.hex()[:12] if self.digest else self.user
 
     @property
     def seconds(self) -> float:
-        """Return how long it is still refused."""
+        """Return the seconds until it is unblocked."""
         return max(0.0, self.until - time.monotonic())
 
 
 def digest_of(sql: str) -> bytes:
-    """Return what tells one statement from another: its tokens, so that comments and white space do not count.
+    """Return the digest of a statement's tokens, so that comments and white space do not count.
 
-    What is no SQL, as an upload into a table with quotes in its name, is told by its text.
+    Text that is not valid SQL is digested whole, for example an upload into a table with quotes in its name.
     """
     try:
         text = "\0".join([sql[token.start : token.end] for token in tokenize(sql)])
@@ -56,16 +56,16 @@ def digest_of(sql: str) -> bytes:
 
 
 def user_key(name: str) -> str:
-    """Return what stands for a user: the name, or where that is long or odd, a digest of it."""
+    """Return the journal's key of a user: the name, or a digest of a long or unprintable name."""
     encoded = name.encode("utf-8", "surrogatepass")
     plain = name.isprintable() and len(encoded) <= USER_BYTES
     return name if plain else blake2b(encoded, digest_size=USER_BYTES // 2).hexdigest()
 
 
 class Quarantine:
-    """The refused statements. Safe to use from several threads. `lifted` is told the keys of those that are let go.
+    """The blocked statements. Safe to use from several threads. `lifted` is called with each key that is unblocked.
 
-    The user of all admins is the empty one, so that none of them is ever refused altogether.
+    All admins share the empty user name, which is never blocked as a user.
     """
 
     def __init__(self, refused: Iterable[Refused] = (), lifted: Callable[[Key], None] = lambda _: None) -> None:
@@ -74,37 +74,37 @@ class Quarantine:
         self._lock = threading.Lock()
 
     def check(self, digest: bytes, user: str = "") -> None:
-        """Let a statement of a user pass, unless it is refused.
+        """Raise an error where a statement or its user is blocked.
 
         Raises:
-            QuarantinedError: this one is: sending it again is no use.
-            BusyError: all of the user's are, this one may be innocent.
+            QuarantinedError: the statement is blocked, so sending it again is no use.
+            BusyError: all of the user's statements are blocked; this one can be innocent.
         """
         if not self._refused:
             return
         for found in filter(None, map(self._refused.get, ((user, digest), (user, ALL)))):
             if (seconds := found.seconds) > 0:
                 kind: type[FlightLLMError] = QuarantinedError
-                what = "this statement was running when the server died, and may have been the cause: it is"
+                what = "this statement was running when the server died, and can be the cause: it is"
                 if found.digest == ALL:
                     kind = BusyError
-                    what = "the server died again and again while statements of yours were running: all of yours are"
+                    what = "the server died several times while your statements were running: all of them are"
                 raise kind(
-                    f"{what} refused for another {seconds:.0f} s; an administrator lifts this with"
+                    f"{what} refused for another {seconds:.0f} s; an admin can lift this with"
                     f" `flightllm quarantine --lift {found.name}`"
                 )
 
     def current(self) -> list[Refused]:
-        """Return those still refused, in the order in which they were."""
+        """Return the blocked statements in the order in which they were blocked."""
         with self._lock:
             self._refused = {key: one for key, one in self._refused.items() if one.seconds > 0}
             return list(self._refused.values())
 
     def lift(self, name: str) -> None:
-        """Let go of those of that name: a user, or a text, whoever sent it.
+        """Unblock all entries of this name: a user, or a statement of any user.
 
         Raises:
-            NotFoundError: none has this name.
+            NotFoundError: no entry has this name.
         """
         found = [one.key for one in self.current() if one.name == name]
         if not found:

@@ -1,23 +1,26 @@
-"""Tell whether a process hangs, by when it was last heard."""
+"""Detects a process that hangs, by the time of its last message."""
 
 from dataclasses import dataclass
 
 LOOKS = 4
-"""A process hangs that is silent at so many looks in a row: on a frozen machine the clock goes on, but nobody looks."""
+"""A process hangs if it is silent at this many checks in a row.
+
+Counting checks, not seconds, protects a frozen machine: there the clock goes on, but the checks stop.
+"""
 
 
 @dataclass(slots=True)
 class Silence:
-    """Count at how many looks in a row nothing was heard of a process since the look before."""
+    """Counts how many checks in a row found no new message of a process."""
 
     heard: float
-    """When the process was last heard, at the latest look."""
+    """The time of the process's last message, as of the latest check."""
     looks: int = 0
 
     def hangs(self, heard: float, *, listening: bool) -> bool:
-        """Take a look at when the process was last heard, and tell whether it hangs.
+        """Check the time of the process's last message; return whether the process hangs.
 
-        A process that is not `listening` yet says nothing, so it never hangs.
+        A process that is not `listening` yet sends no messages, so it never counts as hanging.
         """
         self.looks = self.looks + 1 if listening and heard == self.heard else 0
         self.heard = heard

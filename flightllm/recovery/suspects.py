@@ -1,4 +1,4 @@
-"""Which statements may have killed the server's process, and whose."""
+"""Finds the statements, and the user, that probably killed the server's process."""
 
 import signal
 from collections.abc import Callable, Iterable, Sequence
@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from flightllm.recovery.journal import Noted, Phase
 
 _DEATHS = 3
-"""So many make a user the cause of them: by chance anybody may be there at two."""
+"""A user with suspects at this many crashes is the cause; two can be a coincidence."""
 _STARTING_SECONDS = 10.0
-"""A plan that is too deep kills while it is planned or right after, when DataFusion makes its operators."""
+"""A plan that is too deep kills the process in planning, or soon after, when DataFusion makes its operators."""
 
 
 def suspects(noted: Sequence[Noted], harmless: Callable[[bytes], bool], killed_by: int | None) -> list[Noted]:
-    """Return those of the statements in flight that are to be refused for a while, each text of a user once.
+    """Return the statements in flight to block for a while; each text of a user appears once.
 
-    What ended well before is let go. A crash is the doing of those being planned or just begun, if there are any; a
-    SIGKILL, which is what comes when memory runs out, may be anyone's. `killed_by` is the signal, None if unknown.
+    Statements that ended well before are innocent. After a crash only the statements that were in planning or just
+    begun are suspects, if there are any. A SIGKILL usually means that memory ran out, which any statement can cause.
+    `killed_by` is the signal, or None if unknown.
     """
     unknown = _distinct(one for one in noted if not harmless(one.digest))
     early = [one for one in unknown if _is_early(one)]
@@ -23,7 +24,7 @@ def suspects(noted: Sequence[Noted], harmless: Callable[[bytes], bool], killed_b
 
 
 def culprit(deaths: Sequence[Iterable[str]]) -> str | None:
-    """Return the one user who had suspects at each of several deaths; None where there is none, or there are more."""
+    """Return the one user with suspects at each of several crashes; None where no user or several users match."""
     users = set[str]().union(*deaths).intersection(*deaths)
     return users.pop() if len(deaths) >= _DEATHS and len(users) == 1 else None
 

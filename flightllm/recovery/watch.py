@@ -1,4 +1,4 @@
-"""Note statements while they are planned and run, and refuse those in quarantine."""
+"""Records statements in the journal while they are planned and run, and refuses blocked ones."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -9,9 +9,9 @@ from flightllm.recovery.quarantine import Quarantine, digest_of, user_key
 
 
 class Watch:
-    """What a database's sessions tell of their statements; without a journal nothing is noted or refused.
+    """Records the statements of a database's sessions; without a journal it records and refuses nothing.
 
-    `user` is whose a statement is, empty for admins.
+    `user` is the statement's user, empty for admins.
     """
 
     def __init__(self, journal: Journal | None = None, quarantine: Quarantine | None = None) -> None:
@@ -19,25 +19,25 @@ class Watch:
         self.quarantine = quarantine or Quarantine()
 
     def planning(self, sql: str, user: str = "") -> AbstractContextManager[object]:
-        """Note a statement while it is planned.
+        """Return a context that records a statement while it is planned.
 
         Raises:
-            QuarantinedError: it is refused for now.
-            BusyError: all of its user are.
+            QuarantinedError: the statement is blocked.
+            BusyError: all statements of the user are blocked.
         """
         return self._noted(sql, Phase.PLANNING, "", user, whole=False)
 
     def changing(self, sql: str, query_id: str, user: str = "") -> AbstractContextManager[object]:
-        """Note a statement that is planned and run in one.
+        """Return a context that records a statement while it is planned and run.
 
         Raises:
-            QuarantinedError: it is refused for now.
-            BusyError: all of its user are.
+            QuarantinedError: the statement is blocked.
+            BusyError: all statements of the user are blocked.
         """
         return self._noted(sql, Phase.STARTING, query_id, user)
 
     def running(self, batches: Batches, sql: str, query_id: str, user: str = "") -> Batches:
-        """Yield the batches of a planned statement, noted from the first pull until the end."""
+        """Yield a planned statement's batches; record the statement from the first batch to the last."""
         return batches if self._journal is None else self._run(self._journal, batches, sql, query_id, user)
 
     def _run(self, journal: Journal, batches: Batches, sql: str, query_id: str, user: str) -> Batches:
@@ -48,7 +48,7 @@ class Watch:
 
     @contextmanager
     def _noted(self, sql: str, phase: Phase, query_id: str, user: str, *, whole: bool = True) -> Iterator[int | None]:
-        """Keep a statement in the journal; one that ends well is harmless, if this is the `whole` of it."""
+        """Record a statement in the journal; if `whole`, a good end proves the statement harmless."""
         if self._journal is None:
             yield None
             return

@@ -1,4 +1,4 @@
-"""Looks after the replicas of a routed engine: how many there are, and that one which dies idle is opened again."""
+"""Adjust the number of replicas of a routed engine, and reopen replicas that died while idle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class Autoscaler:
     """A thread that adds and removes replicas of an engine as `decide` says, until it is closed."""
 
     def __init__(self, engine: RoutedEngine, name: str, create: Callable[[], Engine], scaling: Scaling) -> None:
-        """Begin. Replicas are made by `create` and called `name` and a number, from that of those there are on."""
+        """Start the thread. `create` opens a new replica's engine.
+
+        A new replica is called `name` and a number; the numbers continue after those of the present replicas.
+        """
         self._engine = engine
         self._name = name
         self._create = create
@@ -36,7 +39,7 @@ class Autoscaler:
         self._thread.start()
 
     def close(self) -> None:
-        """Leave the replicas as they are. Idempotent."""
+        """Stop the thread; the replicas stay as they are. Idempotent."""
         self._closed.set()
         self._thread.join()
 
@@ -46,14 +49,14 @@ class Autoscaler:
                 self._find_dead()
                 self._scale()
             except EngineUnavailableError:
-                continue  # none is up; each is being opened again
-            except Exception:  # noqa: BLE001 - a replica less or more is no reason to stop looking
+                continue  # no replica is up; each of them is being reopened
+            except Exception:  # noqa: BLE001 - a failure to add or remove a replica must not end the thread
                 _log.exception("autoscaler failed")
 
     def _find_dead(self) -> None:
-        """Have those opened again that died while nobody asked them anything: that is learned by asking."""
+        """Reopen idle replicas that died: only a call of `generate` makes the supervisor notice the death."""
         for status in self._engine.status():
-            with suppress(KeyError, EngineUnavailableError):  # it has just gone, or it is dead as was to be expected
+            with suppress(KeyError, EngineUnavailableError):  # the replica was just removed, or is dead as expected
                 engine = self._engine.replica(status.number).engine
                 if status.state != "leaving" and not engine.alive:
                     list(engine.generate(iter(()), lambda: False))

@@ -1,4 +1,4 @@
-"""What every routing policy offers: prompts in, replicas out."""
+"""The protocol of routing policies: prompts in, replicas out."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt on its way to a replica; `tokens` are packed as by `tree.pack`."""
+    """A prompt on its way to a replica; `tree.pack` packed the `tokens`."""
 
     key: int
-    """Tells it from every other one under way."""
+    """Unique among all prompts that have no answer yet."""
     tokens: bytes
     answer_tokens: int
-    """The most that it may generate."""
+    """The most tokens that the answer can have."""
     salt: bytes = b""
-    """Prompts with different ones share no prefix."""
+    """Prompts with different salts share no prefix."""
     priority: int = 0
-    """Lower ones go first."""
+    """Prompts of a lower number are sent first."""
 
     @property
     def count(self) -> int:
-        """Return the number of its tokens."""
+        """Return the number of the prompt's tokens."""
         return len(self.tokens) // TOKEN_BYTES
 
 
@@ -40,14 +40,17 @@ class Router(Protocol):
     """A routing policy over the replicas of a fleet. One thread at a time."""
 
     def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
-        """Choose a replica for each prompt, in their order, and assign it there in the fleet. `now` is in seconds.
+        """Choose a replica for each prompt, in order, and assign the prompt to it in the fleet. `now` is in seconds.
 
         Raises:
             EngineUnavailableError: no replica is up.
         """
 
     def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
-        """Take prompts out of other replicas' queues for one that has run dry, assign them to it and return them."""
+        """Take prompts from other replicas' queues, assign them to the replica `idle`, and return them.
+
+        The queue of `idle` is empty.
+        """
 
 
 def check_policy(policy: str) -> None:
@@ -57,6 +60,6 @@ def check_policy(policy: str) -> None:
 
 
 def create_router(policy: str, fleet: Fleet) -> Router:
-    """Make the policy of this name, by the module of that name here."""
+    """Return the policy of this name, from the module of the same name in this folder."""
     check_policy(policy)
     return cast("Router", import_module(f"flightllm.router.{policy}").create(fleet))

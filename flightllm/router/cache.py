@@ -1,4 +1,4 @@
-"""What one replica's prefix cache is thought to hold, or known to: an LRU estimate, or the engine's own account."""
+"""The contents of one replica's prefix cache: an LRU estimate, or the truth from the engine's KV events."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Final
 from flightllm.router.tree import Node, PrefixTree
 
 _STALE: Final = 64
-"""Edges that may be in the order of use though nothing of them is held."""
+"""How many edges without held blocks the order of use can contain before it is cleaned."""
 
 
 class ReplicaCache:
-    """One replica's part of the tree, in blocks. One thread at a time.
+    """The part of the tree that one replica holds, in blocks. One thread at a time.
 
-    Without `exact` every prompt that the replica answered counts as held, and the least recently used edges go when
-    there are more blocks than `capacity`, ends before beginnings. With it only `hold` and `drop` change what is held,
-    and the order of use serves to foresee what will go next. What prompts under way need does not go.
+    Without `exact`, the blocks of every prompt that the replica answered count as held. When there are more blocks than
+    `capacity`, the least recently used edges are evicted, lower edges before upper ones. With `exact`, only `hold` and
+    `drop` change the held blocks; the order of use predicts the next evictions. Edges that unanswered prompts need are
+    never evicted.
     """
 
     def __init__(self, tree: PrefixTree, replica: int, capacity: int | None, *, exact: bool = False) -> None:
@@ -26,18 +27,23 @@ class ReplicaCache:
         self.capacity = capacity
         self.exact = exact
         self.used = 0
-        """Blocks held."""
+        """The number of held blocks."""
         self._order: OrderedDict[Node, None] = OrderedDict()
-        """Least recently used first. A node that was split off above one of these may be missing, and one be there of
-        which a split left nothing held."""
+        """The idle edges, least recently used first.
+
+        After a split, the new upper node can be missing here, and a node can be here that has no held block.
+        """
 
     def begin(self, leaf: Node) -> None:
-        """Keep the way to a node, which a prompt under way needs, from going."""
+        """Protect a node and the nodes above it from eviction: an unanswered prompt needs them."""
         for node in leaf.up():
             self._order.pop(node, None)
 
     def end(self, node: Node, *, computed: bool) -> None:
-        """Count an edge as used until now, without `exact` as held if it was computed; `trim` after the last one."""
+        """Count an edge as used until now; call `trim` after the last edge.
+
+        Without `exact`, an edge that was `computed` counts as held.
+        """
         if computed and not self.exact:
             self.hold(node, (1 << node.blocks) - 1)
         if self._is_idle(node):
@@ -45,32 +51,32 @@ class ReplicaCache:
             self._order.move_to_end(node)
 
     def trim(self) -> None:
-        """Without `exact`, let the least recently used edges go that are too many."""
+        """Evict the least recently used edges above `capacity`; with `exact`, do nothing."""
         if not self.exact and self.capacity is not None:
             while self.used > self.capacity and self._order:
                 self._evict()
 
-    def follow(self, exact: bool) -> None:  # noqa: FBT001 - told by the one who hears the engine
-        """Take what is held from the engine's own account from now on, or estimate it."""
+    def follow(self, exact: bool) -> None:  # noqa: FBT001 - a callback of `KvSubscription`
+        """Switch between the engine's KV events (`exact`) and the estimate."""
         self.exact = exact
 
     def holds(self, node: Node, block: int) -> bool:
-        """Tell whether a block of an edge is held."""
+        """Tell whether the replica holds a block of an edge."""
         return bool(node.held.get(self._replica, 0) >> block & 1)
 
     def hold(self, node: Node, bits: int) -> None:
-        """Count some blocks of an edge as held."""
+        """Count some blocks of an edge as held: bit 0 of `bits` is the first block."""
         before = node.held.get(self._replica, 0)
         if bits & ~before:
             node.held[self._replica] = before | bits
             self.used += (bits & ~before).bit_count()
             if self.exact and self._replica not in node.open:
                 self._order.setdefault(node)
-                if len(self._order) > 2 * self.used + _STALE:  # edges of which a split left nothing
+                if len(self._order) > 2 * self.used + _STALE:  # splits left edges without held blocks
                     self._order = OrderedDict((one, None) for one in self._order if self._replica in one.held)
 
     def drop(self, node: Node, bits: int) -> None:
-        """Count some blocks of an edge as gone."""
+        """Count some blocks of an edge as evicted: bit 0 of `bits` is the first block."""
         before = node.held.get(self._replica, 0)
         self.used -= (before & bits).bit_count()
         if before & ~bits:
@@ -81,7 +87,7 @@ class ReplicaCache:
             self._tree.prune(node)
 
     def victims(self, blocks: int) -> Iterator[Node]:
-        """Yield the edges that would go, least recently used first, to make room for so many blocks."""
+        """Yield the edges to evict to make room for this many blocks, least recently used first."""
         missing = 0 if self.capacity is None else self.used + blocks - self.capacity
         if missing <= 0:
             return
@@ -94,7 +100,7 @@ class ReplicaCache:
                     return
 
     def clear(self) -> None:
-        """Forget all that is held."""
+        """Forget all held blocks."""
         for node in self._tree.walk():
             if self._replica in node.held:
                 self.drop(node, node.held[self._replica])

@@ -1,4 +1,4 @@
-"""One query's prompts on their way through several replicas."""
+"""Answer the prompts of one query on several replicas."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from flightllm.router.replica import Replica
 
 _PULLED: Final = 256
-"""Prompts pulled together; answers are handed on in between."""
+"""The most prompts to pull before the next answers are yielded."""
 _POLL_SECONDS: Final = 0.05
 _ENGAGE_SECONDS: Final = 0.5
 _VAIN_SECONDS: Final = 0.1
-"""A replica without prompts looks for some at others no more often: looking goes through all that wait there."""
+"""The pause between two attempts of a replica to steal prompts: an attempt scans all waiting prompts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """A replica died under this call."""
+    """The death of a replica during this call."""
 
     replica: int
     error: Exception
@@ -42,10 +42,10 @@ _Result: TypeAlias = tuple[int, Completion] | _Lost | BaseException
 
 
 class RoutedCall:
-    """Pull requests in the caller's thread, route them, and have each replica answer its own in a thread.
+    """One call of `RoutedEngine.generate`: it pulls and routes requests in the caller's thread.
 
-    A replica's prompts wait in a queue here; its engine pulls them as it has room. The engine's lock guards the queues
-    and what is open.
+    Each replica answers its prompts in a thread. A replica's prompts wait in a local queue until the replica's engine
+    has room and pulls them. The routed engine's lock guards the queues and `_open`.
     """
 
     def __init__(self, engine: RoutedEngine, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> None:
@@ -56,23 +56,23 @@ class RoutedCall:
         self._queues: dict[int, LocalQueue] = {}
         self._replicas: dict[int, Replica] = {}
         self._open: dict[int, tuple[Request, Prompt]] = {}
-        """By key, what has no answer."""
+        """The prompts without an answer, by key."""
         self._sent: dict[int, set[int]] = {}
-        """By replica, the keys of prompts that its engine has."""
+        """The keys of the prompts that a replica's engine has pulled and not answered, by replica."""
         self._threads: dict[int, threading.Thread] = {}
         self._work = threading.Condition(engine.lock)
         self._stopped = False
         self._pulled: list[Request] = []
-        """Not routed yet."""
+        """Requests that were pulled and are not routed yet."""
         self._first = True
-        """Nothing was routed yet."""
+        """Whether no prompt was routed yet."""
         self._vain: dict[int, float] = {}
-        """When a replica last found nothing worth taking from others."""
+        """The time of each replica's last attempt to steal that found no prompt."""
         self._horizon = engine.horizon
         self._engaged = time.monotonic()
 
     def stream(self) -> Generator[Completion, None, None]:
-        """Yield completions as they arrive; leaving the generator in any way aborts what is under way.
+        """Yield completions as they arrive; closing the generator aborts the prompts in flight.
 
         Raises:
             CancelledError: the query was cancelled.
@@ -91,7 +91,7 @@ class RoutedCall:
             self._stop()
 
     def _engage(self) -> None:
-        """Once in a while, have replicas that came back or are new look for work that waits at others."""
+        """Start threads for new and returned replicas, so that they steal waiting prompts; every `_ENGAGE_SECONDS`."""
         now = time.monotonic()
         if now < self._engaged + _ENGAGE_SECONDS:
             return
@@ -104,7 +104,7 @@ class RoutedCall:
                         self._begin(replica)
 
     def _pull(self, more: More) -> More:
-        """Pull some requests where there is room for them, and route them once there are enough, or no more."""
+        """Pull requests while there is room, and route them once a wave is full or no more can be pulled now."""
         wanted = wave_size(self._engine.replicas, self._horizon, first=self._first)
         room = min(_PULLED, min(wanted, self._horizon - len(self._open)) - len(self._pulled))
         if more is More.READY and room > 0:
@@ -122,7 +122,7 @@ class RoutedCall:
         return more
 
     def _runs_dry(self) -> bool:
-        """Tell whether a replica that had prompts of this call, and is to get more, has none left to send."""
+        """Tell whether the queue of a replica that is up has run empty, although it had prompts of this call."""
         with self._work:
             return any(not queue for replica, queue in self._queues.items() if self._engine.fleet.is_up(replica))
 
@@ -135,7 +135,7 @@ class RoutedCall:
         self._work.notify_all()
 
     def _queue(self, prompts: list[Prompt]) -> None:
-        """Queue prompts where they were assigned to; the caller holds the lock."""
+        """Queue prompts at the replicas to which they were assigned; the caller holds the lock."""
         assigned, share = self._engine.fleet.queued(prompts)
         for one in assigned:
             replica = one.replica
@@ -145,14 +145,14 @@ class RoutedCall:
             self._replicas[replica].waiting += 1
 
     def _begin(self, replica: int) -> None:
-        """Start the thread of a replica."""
+        """Start a replica's thread."""
         self._replicas[replica] = self._engine.replica(replica)
         name = f"replica-{replica}"
         thread = self._threads[replica] = threading.Thread(target=self._serve, args=(replica,), name=name, daemon=True)
         thread.start()
 
     def _arrived(self, *, patient: bool) -> Iterator[Completion]:
-        """Yield the answers that are there; where `patient`, wait a while for the first."""
+        """Yield the available answers; with `patient`, or at the horizon, wait up to `_POLL_SECONDS` for the first."""
         waits = patient or len(self._open) + len(self._pulled) >= self._horizon
         while True:
             if self._cancelled():
@@ -172,10 +172,10 @@ class RoutedCall:
                     yield completion
 
     def _resend(self, lost: _Lost) -> None:
-        """Route anew what a replica left without an answer.
+        """Route the prompts again that a dead replica left unanswered.
 
         Raises:
-            EngineUnavailableError: there is no other replica.
+            EngineUnavailableError: no other replica is up.
         """
         with self._work:
             queue = self._queues.pop(lost.replica, LocalQueue())
@@ -183,7 +183,7 @@ class RoutedCall:
             keys = sent | {prompt.key for prompt in queue.waiting()}
             replica = self._replicas.pop(lost.replica)
             replica.waiting -= len(queue)
-            if not replica.engine.alive:  # else it is back already
+            if not replica.engine.alive:  # otherwise it has already been reopened
                 self._engine.lost(lost.replica, str(lost.error))
             for _ in sent:
                 replica.ended(None, self._engine.costs)
@@ -194,7 +194,7 @@ class RoutedCall:
             self._route(prompts)
 
     def _serve(self, replica: int) -> None:
-        """Have a replica answer what is queued for it, until the call ends."""
+        """Have a replica answer the prompts in its queue, until the call ends."""
         engine = self._replicas[replica].engine
         try:
             while self._has_work(replica):
@@ -203,14 +203,14 @@ class RoutedCall:
                     for completion in completions:
                         self._answered(replica, completion)
         except CancelledError:
-            pass  # the call's own thread tells
+            pass  # the caller's thread raises this error
         except EngineUnavailableError as error:
             self._results.put(_Lost(replica, error))
-        except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits, and raised there
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             self._results.put(error)
 
     def _has_work(self, replica: int) -> bool:
-        """Wait until a prompt is queued for a replica, or none ever will be."""
+        """Wait until a prompt is queued for a replica; return False once the call has ended."""
         with self._work:
             while not self._stopped and not self._queues.get(replica):
                 if self._steal(replica):
@@ -219,7 +219,7 @@ class RoutedCall:
             return not self._stopped
 
     def _feed(self, replica: int) -> Iterator[Request | None]:
-        """Yield what is queued for a replica, None while it has prompts but no further ones; end where it has none."""
+        """Yield the requests in a replica's queue, and None while the queue is empty; end when all are answered."""
         while True:
             with self._work:
                 if self._stopped:
@@ -240,7 +240,10 @@ class RoutedCall:
             yield None if prompt is None else replace(request, id=prompt.key)
 
     def _steal(self, replica: int) -> bool:
-        """Take work from replicas that have more; the caller holds the lock."""
+        """Move prompts from other replicas' queues to this replica's queue; the caller holds the lock.
+
+        Return whether any prompt was moved.
+        """
         now = time.monotonic()
         if self._stopped or not self._replicas[replica].up or now - self._vain.get(replica, 0.0) < _VAIN_SECONDS:
             return False
@@ -259,13 +262,13 @@ class RoutedCall:
         return bool(stolen)
 
     def _answered(self, replica: int, completion: Completion) -> None:
-        """Take in an answer; runs in the replica's thread."""
+        """Record an answer and pass it to the caller's thread; runs in the replica's thread."""
         key = completion.id
         with self._engine.lock:
             if self._stopped:
                 return
             if key not in self._sent.get(replica, ()):
-                raise InternalError(f"{self._replicas[replica].name} answered what it was not asked")
+                raise InternalError(f"{self._replicas[replica].name} answered a prompt that it was not given")
             self._sent[replica].discard(key)
             request, _ = self._open[key]
             self._replicas[replica].ended(completion, self._engine.costs)
@@ -277,7 +280,7 @@ class RoutedCall:
         return self._stopped
 
     def _stop(self) -> None:
-        """End the threads of the replicas, and count what is left as not to be answered."""
+        """End the replicas' threads, and withdraw all prompts that have no answer."""
         with self._work:
             self._stopped = True
             for number, queue in self._queues.items():

@@ -1,4 +1,4 @@
-"""Several engines, told one by one in the configuration, as one: the engine kind `cluster`."""
+"""The engine kind `cluster`: one engine made of several, each of which the configuration lists."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which engines there are, and how prompts are routed to them.
+    """The engines of a cluster, and the policy that routes prompts to them.
 
-    `replicas` are tables of the keys of `[engine]`, each for one engine; `replica` has those that they have in common.
+    Each table of `replicas` has the keys of `[engine]` for one engine; `replica` has the keys that all of them share.
     """
 
     replicas: list[Mapping[str, object]] = field(default_factory=list)
@@ -46,7 +46,11 @@ def create(config: EngineConfig) -> RoutedEngine:
 
 
 def check(config: EngineConfig) -> tuple[ClusterOptions, list[EngineConfig]]:
-    """Return the options and the configuration of each engine, whose own options are looked at too."""
+    """Return the options and the configuration of each engine, and check the engines' own options too.
+
+    Raises:
+        ConfigError: an option of the cluster or of an engine is wrong.
+    """
     options, replicas = replica_configs(config)
     for number, one in enumerate(replicas, 1):
         check_replica(one, f"[[engine.replicas]] {number}:")
@@ -57,7 +61,7 @@ def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineCo
     """Return the options of a cluster, and the configuration of each of its engines.
 
     Raises:
-        ConfigError: an option is wrong; those of the engines are not looked at.
+        ConfigError: an option of the cluster is wrong; the engines' own options are not checked.
     """
     options = read_options(ClusterOptions, "cluster", config.options)
     found = []
@@ -70,10 +74,10 @@ def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineCo
 
 
 def check_replica(config: EngineConfig, place: str) -> None:
-    """Check what can be checked of one engine; see `check_engine`.
+    """Check the configuration of one engine; see `check_engine`.
 
     Raises:
-        ConfigError: naming the place of what is wrong.
+        ConfigError: the configuration is wrong; the message begins with `place`.
     """
     try:
         check_engine(config)
@@ -82,20 +86,20 @@ def check_replica(config: EngineConfig, place: str) -> None:
 
 
 def _names(replicas: Sequence[EngineConfig]) -> list[str]:
-    """Return what replicas are called: by their address where they have one."""
+    """Return the names of replicas: the address, or the engine kind and a number."""
     return [
         shown_address(str(one.options.get("base_url") or f"{one.kind} {number}")) for number, one in enumerate(replicas)
     ]
 
 
 def _check_endpoints(replicas: Sequence[EngineConfig]) -> None:
-    """Refuse an endpoint that is there twice: it would count as two caches, and be lost as one."""
+    """Reject a duplicate endpoint: it would count as two caches, although both replicas fail together."""
     found: dict[str, int] = {}
     for number, one in enumerate(replicas, 1):
         address = str(one.options.get("base_url") or "").rstrip("/")
         first = found.setdefault(address, number)
         if address and first != number:
             raise ConfigError(
-                f"[[engine.replicas]] base_url: the sections {first} and {number} have the same,"
+                f"[[engine.replicas]] base_url: the sections {first} and {number} have the same address,"
                 f" {shown_address(address)}; write each endpoint once, with its max_in_flight"
             )

@@ -1,4 +1,4 @@
-"""`e2`: exploit what is cached, explore where little is (Preble's E2)."""
+"""`e2`: exploit cached prefixes, explore where little is cached (Preble's E2)."""
 
 from __future__ import annotations
 
@@ -17,53 +17,67 @@ from flightllm.router.recent_load import RecentLoad
 from flightllm.router.tree import Node
 
 _CANDIDATES: Final = 16
-"""Replicas whose costs are compared: those with the least load, of all and of those that hold the prefix."""
+"""How many of the least loaded replicas are compared; also how many of those that hold the prefix."""
 _DECODING_SHARE: Final = 0.9
-"""Of its work that a replica must have in answers to count as busy with these alone."""
+"""A replica counts as only decoding if at least this share of its work is decoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class E2Options:
-    """The parts of the policy, each of which can be left out, and where it departs from the paper."""
+    """Switches for the parts of the policy, and for its differences from the paper."""
 
     exploit: bool = True
     load: Literal["open", "window"] = "open"
-    """L: the seconds predicted for what a replica has not answered; or as in the paper for all that it was given in the
-    window, which a scheduler needs that does not hear of answers."""
+    """The load L of a replica, in predicted seconds.
+
+    `open` counts the prompts without an answer. `window` counts all prompts of the window, as in the paper; it suits a
+    scheduler that does not learn about answers.
+    """
     eviction: Literal["reuses", "requests", "none"] = "reuses"
-    """M: the prefill of each node that would be evicted, times the share of its requests in the window that were not
-    the first, since it is computed anew once, however many ask for it then; or as in the paper times their number."""
+    """The eviction cost M: the sum over the evicted nodes of the prefill seconds times a weight.
+
+    With `reuses`, the weight is (n - 1) / n for a node with n requests in the window: one recomputation serves all
+    later requests. With `requests`, the weight is n, as in the paper. With `none`, M is 0.
+    """
     rebalance: float = 1.5
-    """Prompts are redirected from a replica with so many times the load of the lightest; 0: never."""
+    """Prompts are redirected from a replica whose load exceeds this many times the least load; 0: never."""
     guard: float = 16.0
-    """And only where the loads differ by so many times what it costs to compute there what is cached here, which all
-    that come later pay too, the more so the fuller the replicas are. In the paper there is no such guard: 0."""
+    """A second condition: the loads must differ by this many times the extra work of computing the prompt elsewhere.
+
+    Later prompts pay for the extra work too, and more so the fuller the replicas are. The paper has no guard: 0.
+    """
     autoscale: bool = True
-    """A prefix whose prompts wait twice as long as before gets another replica,"""
+    """Whether a prefix gets another replica when its prompts wait twice as long as before."""
     hot: float = 0.5
-    """if they are so much of what one replica has to answer; else other prefixes can make room. In the paper: 0."""
+    """A condition of `autoscale`: the least share of one replica's recent requests that the prefix must have.
+
+    For a smaller prefix, other prefixes can make room instead. The paper has no such condition: 0.
+    """
     decode_balance: bool = True
-    """What must be computed goes where only answers are under way, if there it costs less than its prefill more."""
+    """Whether a prompt to compute prefers a replica that only decodes.
+
+    The extra cost there must be less than the prompt's prefill.
+    """
 
 
 PAPER: Final = E2Options(load="window", eviction="requests", guard=0.0, hot=0.0)
-"""As Preble has it."""
+"""The options of the Preble paper."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A prompt, and the replicas as it comes."""
+    """A prompt, and the state of the replicas when it arrives."""
 
     prompt: Prompt
     leaf: Node
     load: NDArray[np.float64]
     holders: list[int]
-    """The least loaded of those that hold the longest part of it."""
+    """The least loaded of the replicas that hold the longest part of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Of a prompt on a replica, in seconds."""
+    """The cost of a prompt on a replica, in seconds."""
 
     replica: int
     load: float
@@ -72,7 +86,7 @@ class _Cost:
 
     @property
     def work(self) -> float:
-        """Return what computing it costs there."""
+        """Return the cost without the load: prefill and evictions."""
         return self.prefill + self.eviction
 
     @property
@@ -82,10 +96,11 @@ class _Cost:
 
 
 class E2(OnlineRouter):
-    """Where more of a prompt is cached than not: the least loaded replica that holds the longest part of it.
+    """Preble's E2 policy. One thread at a time.
 
-    Else the replica with the lowest L + M + P: its load, the work that evicting others' blocks will cause, and the
-    prefill of what it does not hold (Preble, sections 3.1 and 3.2). One thread at a time.
+    Exploit: where more than half of a prompt is cached, choose the cheapest replica that holds its longest part.
+    Explore: otherwise, choose the replica with the lowest L + M + P (Preble, sections 3.1 and 3.2). L is the load, M
+    the work that evictions will cause, and P the prefill of the tokens that are not cached.
     """
 
     def __init__(self, fleet: Fleet, options: E2Options | None = None) -> None:
@@ -113,7 +128,7 @@ class E2(OnlineRouter):
         return found.replica
 
     def _exploit(self, asked: _Asked) -> _Cost:
-        """Return the best of the replicas that hold a prompt's prefix, or one that has much less to do."""
+        """Return the cheapest of the replicas that hold a prompt's prefix, or a replica with much less load."""
         options = self.options
         costs = (self._cost(asked, one) for one in asked.holders)
         best = min(costs, key=lambda cost: (cost.total, cost.replica))
@@ -123,7 +138,7 @@ class E2(OnlineRouter):
         return other if best.load - other.load > options.guard * (other.work - best.work) else best
 
     def _explore(self, asked: _Asked) -> _Cost:
-        """Return the replica with the lowest cost, and of those that cost the same the one with most room."""
+        """Return the replica with the lowest cost; of equal costs, the replica with the fewest cached blocks."""
         return self._cheapest(asked, dict.fromkeys((*_least(asked.load), *asked.holders)))
 
     def _cheapest(self, asked: _Asked, candidates: Iterable[int]) -> _Cost:
@@ -135,7 +150,7 @@ class E2(OnlineRouter):
         best = self._evicting(costs[0], asked)
         for cost in costs[1:]:
             if cost.total >= best.total:
-                break  # nor will what it would evict make it better
+                break  # the costs are sorted, and evictions only add to them
             whole = self._evicting(cost, asked)
             if whole.total < best.total:
                 best = whole
@@ -146,7 +161,7 @@ class E2(OnlineRouter):
         return best
 
     def _autoscaled(self, hot: HotPrefixes, asked: _Asked, key: Node, found: _Cost, now: float) -> _Cost:
-        """Return where a prompt goes: to a replica more than those that hold its prefix, if that has become hot."""
+        """Return `found`, or a replica without the prompt's prefix if the prefix has become hot."""
         held = key.replicas()
         if found.replica not in held or not hot.waited(key, found.load, self._prefill(key), now):
             return found
@@ -158,18 +173,18 @@ class E2(OnlineRouter):
         return other if other.total < found.total else found
 
     def _prefill(self, node: Node) -> float:
-        """Return the seconds that computing an edge takes."""
+        """Return the seconds to compute the tokens of an edge."""
         return self.fleet.rates.computed * node.blocks * self.fleet.tree.block_tokens
 
     def _cost(self, asked: _Asked, replica: int) -> _Cost:
-        """Return a prompt's cost without evictions."""
+        """Return the cost of a prompt on a replica, without evictions."""
         prompt = asked.prompt
         cached = self.fleet.cached_tokens(prompt, asked.leaf, replica)
         prefill = self.fleet.rates.prefill(prompt.count - cached, cached)
         return _Cost(replica, float(asked.load[replica]), prefill, 0.0)
 
     def _evicting(self, cost: _Cost, asked: _Asked) -> _Cost:
-        """Return a cost with the work that evicting others' blocks will cause."""
+        """Return a cost with the work that evicting blocks of other prompts will cause."""
         if self.options.eviction == "none":
             return cost
         fleet, replica = self.fleet, cost.replica
@@ -188,7 +203,7 @@ class E2(OnlineRouter):
 
 
 def _matched(leaf: Node) -> tuple[Node | None, int]:
-    """Return the edge of which some replica holds most of a prompt, and how many blocks are held in all."""
+    """Return the edge with the most cached blocks on a prompt's path, and the cached blocks of the whole path."""
     key, most, matched = None, 0, 0
     for node in leaf.path():
         held = node.blocks if node.open else max(map(node.leading, node.held), default=0)
@@ -201,7 +216,7 @@ def _matched(leaf: Node) -> tuple[Node | None, int]:
 
 
 def _least(load: NDArray[np.float64], replicas: Iterable[int] | None = None) -> list[int]:
-    """Return the replicas with the least load, of all or of some; none that is down."""
+    """Return the least loaded of all, or of the given, replicas that are up; `_CANDIDATES` at most."""
     numbers = np.arange(len(load)) if replicas is None else np.fromiter(replicas, np.int64)
     loads = load[numbers]
     if len(numbers) > _CANDIDATES:
@@ -212,5 +227,5 @@ def _least(load: NDArray[np.float64], replicas: Iterable[int] | None = None) -> 
 
 
 def create(fleet: Fleet) -> E2:
-    """Make the policy, with all its parts."""
+    """Return the policy with all of its parts."""
     return E2(fleet)

@@ -1,4 +1,4 @@
-"""Several engines as one: prompts go to the replica that the policy chooses, and elsewhere where that one dies."""
+"""One engine made of several: a policy chooses a replica for each prompt, and another one where the replica dies."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ _UNKNOWN_BLOCKS: Final = 1 << 16
 T = TypeVar("T")
 _HORIZON: Final = 4_096
 _HORIZON_WINDOWS: Final = 4
-"""Prompts that a policy can plan ahead with: so many, or windows of all replicas if these are more."""
+"""A policy plans with `_HORIZON` prompts, or with this many windows of all replicas where these are more."""
 _LEAVE_POLL_SECONDS: Final = 0.1
 _NEWS: Final = 0.05
-"""By how much a rate must have changed for what is under way to be predicted anew, which takes microseconds each."""
+"""The relative change of a rate that updates the predictions of all open prompts; an update takes microseconds each."""
 _log = structlog.get_logger(__name__)
 
 
 class RoutedEngine:
-    """Replicas of one model behind the protocol of one engine. Safe to use from several threads.
+    """Replicas of one model behind the protocol of one engine. Thread-safe.
 
-    Each replica is opened again in the background when it dies; what it had not answered is sent to others. Only when
-    none is left does a query fail with `EngineUnavailableError`, or wait, as for any engine that is down.
+    A replica that dies is reopened in the background; its unanswered prompts are sent to other replicas. Only when no
+    replica is left, a query fails with `EngineUnavailableError`, or waits, as for any engine that is down.
     """
 
     reconnects = True
-    """Replicas come back by themselves."""
+    """Dead replicas are reopened automatically."""
 
     def __init__(
         self, name: str, replicas: Sequence[tuple[str, Callable[[], Engine]]], policy: str, window: int
     ) -> None:
-        """Open the replicas, each told by its name and how to make its engine, which keeps `window` prompts in flight.
+        """Open the replicas: for each, its name and a function that creates its engine.
+
+        Each engine keeps `window` prompts in flight.
 
         Raises:
             ConfigError: wrong options, or replicas that would answer differently.
@@ -78,17 +80,17 @@ class RoutedEngine:
 
     @property
     def name(self) -> str:
-        """Return the kind and model, how many replicas there are and how prompts are routed."""
+        """Return the kind and model, the number of replicas and the policy."""
         return f"{self._name}, {len(self._replicas)} replicas, {self.policy}"
 
     @property
     def revision(self) -> str:
-        """Return what all replicas have in common."""
+        """Return the revision, which all replicas share."""
         return self._ask(lambda engine: engine.revision) if self._revision is None else self._revision
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the prefix cache of one replica: what is routed together is cached together."""
+        """Return the prefix cache of one replica: prompts that share a prefix are routed to one replica."""
         return self._ask(lambda engine: engine.prefix_cache)
 
     @property
@@ -98,7 +100,7 @@ class RoutedEngine:
 
     @property
     def in_flight(self) -> int:
-        """Return how many prompts are being answered."""
+        """Return how many prompts the replicas are answering."""
         return sum(replica.in_flight for replica in self._replicas.values())
 
     @property
@@ -108,31 +110,31 @@ class RoutedEngine:
 
     @property
     def horizon(self) -> int:
-        """Return how many prompts one query has under way at most, sent or not."""
+        """Return the most prompts without an answer that one query can have, sent or not."""
         return max(_HORIZON, _HORIZON_WINDOWS * self._window * self.replicas)
 
     @property
     def fleet(self) -> Fleet:
-        """Return what is known of the replicas; to be used under `lock`."""
+        """Return the state of the replicas; the caller must hold `lock`."""
         if self._fleet is None:
             raise EngineUnavailableError(f"no replica of {self._name} is up")
         return self._fleet
 
     @property
     def router(self) -> Router:
-        """Return the policy; to be used under `lock`."""
+        """Return the policy; the caller must hold `lock`."""
         if self._router is None:
             self._router = create_router(self.policy, self.fleet)
         return self._router
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else the replicas' engines offer, as their tokenizer."""
+        """Return another attribute of a replica's engine, such as its tokenizer."""
         if name.startswith("_"):
             raise AttributeError(name)
         return self._ask(lambda engine: getattr(engine, name))
 
     def count_tokens(self, text: str) -> int:
-        """Count as the replicas do."""
+        """Count the tokens of `text` with a replica's tokenizer."""
         return self._ask(lambda engine: engine.count_tokens(text))
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -140,18 +142,18 @@ class RoutedEngine:
         return RoutedCall(self, requests, cancelled).stream()
 
     def probe(self) -> None:
-        """Look whether there is a replica to ask.
+        """Check that a replica is up.
 
         Raises:
-            EngineUnavailableError: there is none.
+            EngineUnavailableError: no replica is up.
         """
         self._known()
 
     def check(self) -> tuple[str, str]:
-        """Check the replicas that can be; return what the first good one says, and what is wrong with others.
+        """Check the replicas that offer a check; return the text of the first good one, and the others' errors.
 
         Raises:
-            EngineError: no replica can answer; says why the first cannot.
+            EngineError: no replica can answer; the error is that of the first replica.
         """
         found, failures = "", []
         for replica in list(self._replicas.values()):
@@ -168,7 +170,7 @@ class RoutedEngine:
         return found, "; ".join(map(str, failures))
 
     def prompts(self, requests: Sequence[Request]) -> list[Prompt]:
-        """Return requests as they are routed, under new keys."""
+        """Return requests as prompts to route, with new keys."""
         salts = bool(self._ask(lambda engine: getattr(engine, "separates_tenants", False)))
         packed = self._ask(lambda engine: packed_tokens(engine, requests))
         return [
@@ -181,20 +183,20 @@ class RoutedEngine:
         return self._replicas[number]
 
     def refresh(self) -> None:
-        """Take replicas into use that came back, others out of it, and learn how fast they are; under the lock."""
+        """Update which replicas are up, and the rates of work; the caller holds the lock."""
         for replica in list(self._replicas.values()):
             inner = replica.engine.inner if replica.engine.alive else None
             if replica.up and inner is not replica.joined:
                 self.lost(replica.number, replica.engine.reason)
             if inner is not None and not replica.up and not replica.leaving:
-                with suppress(EngineUnavailableError):  # it has just died
+                with suppress(EngineUnavailableError):  # the replica has just died
                     self._join(replica, inner)
         rates = self.costs.rates()
         if self._fleet is not None and not np.allclose(rates, self._fleet.rates, rtol=_NEWS, atol=0.0):
             self._fleet.learn(rates)
 
     def lost(self, number: int, reason: str) -> None:
-        """Take a replica out of use."""
+        """Mark a replica as down; `reason` says why."""
         with self.lock:
             replica = self._replicas.get(number)
             if replica is None or not replica.up or self._fleet is None:
@@ -208,28 +210,28 @@ class RoutedEngine:
         """Open one more replica in the background and return its number."""
         with self.lock:
             number = self.fleet.add(None)
-            self.fleet.lose(number)  # until it is open
+            self.fleet.lose(number)  # until the engine is open
             self._replicas[number] = Replica(number, name, create, beside=True)
             return number
 
     def remove(self, number: int) -> None:
-        """Give a replica no more prompts, and close it when it has answered those it has. Idempotent.
+        """Give a replica no more prompts, and close it once it has answered its present prompts. Idempotent.
 
         Raises:
-            ValueError: it is the last one.
+            ValueError: the replica is the last one.
         """
         with self.lock:
             replica = self._replicas.get(number)
             if replica is None or replica.leaving:
                 return
             if sum(not other.leaving for other in self._replicas.values()) == 1:
-                raise ValueError("the last replica stays")
+                raise ValueError("the last replica cannot be removed")
             self.fleet.retire(number)
             replica.leaving = True
         threading.Thread(target=self._leave, args=(replica,), name="replica-leaving", daemon=True).start()
 
     def status(self) -> list[ReplicaStatus]:
-        """Return each replica as it is now, by number."""
+        """Return the current status of each replica, in the order of their numbers."""
         with self.lock:
             self.refresh()
             return [self._status(self._replicas[number]) for number in sorted(self._replicas)]
@@ -244,11 +246,16 @@ class RoutedEngine:
         for subscription in subscriptions:
             subscription.close()
         for replica in replicas:
-            with suppress(EngineUnavailableError):  # it is gone already
+            with suppress(EngineUnavailableError):  # the engine is already gone
                 replica.engine.close()
 
     def _open_all(self, replicas: Sequence[tuple[str, Callable[[], Engine]]]) -> None:
-        """Open replicas one by one; those that do not start are tried again in the background, unless none does."""
+        """Open replicas one by one, and retry failed ones in the background; raise if all fail.
+
+        Raises:
+            ConfigError: a replica has another revision than the first one.
+            EngineUnavailableError: no replica started.
+        """
         failure: EngineUnavailableError | None = None
         for number, (name, create) in enumerate(replicas):
             try:
@@ -267,24 +274,24 @@ class RoutedEngine:
             raise ConfigError(f"[engine] replicas: {refused}")
 
     def _ask(self, question: Callable[[Engine], T]) -> T:
-        """Ask any replica that is up what is the same for all.
+        """Ask any replica that is up a question that all replicas answer alike.
 
         Raises:
-            EngineUnavailableError: there is none.
+            EngineUnavailableError: no replica is up.
         """
         while True:
             engine = self._known()
             try:
                 return question(engine)
             except EngineUnavailableError:
-                with self.lock:  # it has just died
+                with self.lock:  # the replica has just died
                     self.refresh()
 
     def _known(self) -> Engine:
-        """Return the engine of a replica that is up, to ask what all have in common.
+        """Return the engine of any replica that is up.
 
         Raises:
-            EngineUnavailableError: there is none.
+            EngineUnavailableError: no replica is up.
         """
         for replica in list(self._replicas.values()):
             if replica.up and replica.engine.alive:
@@ -295,16 +302,16 @@ class RoutedEngine:
                 if replica.up and replica.engine.alive:
                     return replica.engine
         reasons = "; ".join(f"{r.name}: {r.error}" for r in self._replicas.values() if r.error)
-        raise EngineUnavailableError(f"no replica of {self._name} is up ({reasons or 'it is closed'})")
+        raise EngineUnavailableError(f"no replica of {self._name} is up ({reasons or 'the engine is closed'})")
 
     def _join(self, replica: Replica, engine: Engine) -> None:
-        """Take a replica into use whose engine is open; the caller holds the lock."""
+        """Mark a replica with an open engine as up; the caller holds the lock."""
         revision = str(getattr(engine, "shared_revision", None) or engine.revision)
         if self._revision is None:
             self._revision = revision
         if revision != self._revision:
-            replica.error = f"{replica.name} answers as {revision!r}, others as {self._revision!r}"
-            _log.error("replica refused: its model is another one", replica=replica.name)
+            replica.error = f"{replica.name} has revision {revision!r}, other replicas have {self._revision!r}"
+            _log.error("replica rejected: its model differs", replica=replica.name)
             return
         cache = engine.prefix_cache or _NONE
         if self._fleet is None:
@@ -314,7 +321,7 @@ class RoutedEngine:
         events = getattr(engine, "kv_events", None)
         kept = self._fleet.caches[replica.number]
         kept.capacity = _UNKNOWN_BLOCKS if cache.blocks is None else cache.blocks
-        kept.exact = False  # until its events are heard
+        kept.exact = False  # until the subscription is connected
         if events is not None:
             from flightllm.router.kv_events import KvSubscription
 
@@ -325,7 +332,7 @@ class RoutedEngine:
         _log.info("replica up", replica=replica.name, engine=engine.name, kv_events=events is not None)
 
     def _forget(self, number: int) -> None:
-        """Follow a replica's events no longer; the caller holds the lock."""
+        """Stop following a replica's events; the caller holds the lock."""
         subscription = self._subscriptions.pop(number, None)
         if subscription is not None:
             subscription.stop()
@@ -359,7 +366,7 @@ class RoutedEngine:
             replica.answered,
             replica.prompt_tokens,
             replica.cached_tokens,
-            0 if cache is None else min(cache.used, cache.capacity or cache.used),  # which may be told too small
+            0 if cache is None else min(cache.used, cache.capacity or cache.used),  # `used` can exceed `capacity`
             None if cache is None else cache.capacity,
             number in self._subscriptions and self._subscriptions[number].connected,
         )

@@ -1,4 +1,4 @@
-"""What is known of the replicas: what they hold, what they were asked lately, and what they still have to do."""
+"""The state of the replicas: cached blocks, recent requests and remaining work."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ WINDOW_SECONDS: Final = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """A prompt that a replica has been given and has not answered."""
+    """A prompt that was assigned to a replica and has no answer."""
 
     prompt: Prompt
     leaf: Node
     replica: int
     prefill: float
-    """Seconds predicted for what was not cached when it was assigned."""
+    """Predicted seconds for the prompt; the tokens cached at the time of the assignment are not computed."""
     decode: float
+    """Predicted seconds for the answer."""
     cached_tokens: int
     at: float
     turn: int
-    """Counts up: the lower one waits before the higher one."""
+    """The number of the assignment: a prompt with a lower number precedes those with higher ones."""
 
     @property
     def seconds(self) -> float:
-        """Return what it takes in all, as predicted."""
+        """Return the predicted seconds for prompt and answer."""
         return self.prefill + self.decode
 
 
 class Fleet:
-    """Replicas by number, from 0 on, and the tree of what they share. One thread at a time.
+    """Replicas by number, from 0 on, and the tree of their prompts' prefixes. One thread at a time.
 
-    `load` has the predicted seconds of the work that each replica has been given and not finished, infinite where it
-    is down; `prefill` and `decode` are its parts.
+    `load` has the predicted seconds of each replica's unfinished work, and infinity for a replica that is down. Its
+    parts are `prefill` and `decode`.
     """
 
     def __init__(self, block_tokens: int, rates: Rates | None = None, window_seconds: float = WINDOW_SECONDS) -> None:
@@ -58,7 +59,7 @@ class Fleet:
         self.prefill: NDArray[np.float64] = np.zeros(0)
         self.decode: NDArray[np.float64] = np.zeros(0)
         self.requests: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """Prompts given and not answered."""
+        """The number of unanswered prompts of each replica."""
         self._up: list[int] = []
         self.window_seconds = window_seconds
         self._recent: deque[tuple[float, Node, int]] = deque()
@@ -67,10 +68,10 @@ class Fleet:
 
     @property
     def up(self) -> list[int]:
-        """Return the replicas that can be asked.
+        """Return the replicas that are up.
 
         Raises:
-            EngineUnavailableError: there is none.
+            EngineUnavailableError: no replica is up.
         """
         if not self._up:
             raise EngineUnavailableError("no replica of the cluster is up")
@@ -78,22 +79,22 @@ class Fleet:
 
     @property
     def recent(self) -> int:
-        """Return how many requests are recent."""
+        """Return the number of recent requests."""
         return len(self._recent)
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Return the replicas that can be asked, none where there is none."""
+        """Return the replicas that are up, which can be empty."""
         return tuple(self._up)
 
     def is_up(self, replica: int) -> bool:
-        """Tell whether a replica can be asked."""
+        """Tell whether a replica is up."""
         return replica in self._up
 
     def add(self, capacity: int | None, *, exact: bool = False) -> int:
-        """Add a replica whose prefix cache has so many blocks (None: unknown), and return its number.
+        """Add a replica whose prefix cache has `capacity` blocks (None: unknown), and return the replica's number.
 
-        With `exact` its cache is what `KvMirror` says; else it is estimated.
+        With `exact`, `KvMirror` reports the contents of the cache; otherwise they are estimated.
         """
         replica = len(self.caches)
         self.caches.append(ReplicaCache(self.tree, replica, capacity, exact=exact))
@@ -103,7 +104,7 @@ class Fleet:
         return replica
 
     def lose(self, replica: int) -> list[Prompt]:
-        """Take a replica out of use and forget what it held; return the prompts that it had not answered."""
+        """Mark a replica as down and forget its cached blocks; return its unanswered prompts."""
         self.retire(replica)
         lost = [one.prompt for one in self.open.values() if one.replica == replica]
         for prompt in lost:
@@ -112,13 +113,13 @@ class Fleet:
         return lost
 
     def retire(self, replica: int) -> None:
-        """Choose a replica no more; it keeps what it was given."""
+        """Choose a replica no longer; it keeps its prompts."""
         if replica in self._up:
             self._up.remove(replica)
         self.load[replica] = np.inf
 
     def bring_back(self, replica: int) -> None:
-        """Put a replica into use again, with an empty cache."""
+        """Mark a replica as up again, with an empty cache."""
         if replica not in self._up:
             self._up.append(replica)
             self._up.sort()
@@ -129,20 +130,20 @@ class Fleet:
         return self.tree.insert(prompt.tokens, prompt.salt)
 
     def cached_tokens(self, prompt: Prompt, leaf: Node, replica: int) -> int:
-        """Return how many tokens of a prompt a replica need not compute; the last one it always does."""
+        """Return how many tokens of a prompt a replica serves from its cache; it always computes the last token."""
         size = self.tree.block_tokens
         return max(0, min(self.tree.cached_blocks(leaf, replica), (prompt.count - 1) // size)) * size
 
     def answer_tokens(self, prompt: Prompt) -> float:
-        """Return how many tokens an answer will have: the mean of those seen with the same limit."""
+        """Return the expected number of tokens of an answer: the mean of earlier answers with the same limit."""
         total, seen = self._answers.get(prompt.answer_tokens, (0.0, 0.0))
         return total / seen if seen else float(prompt.answer_tokens)
 
     def assign(self, prompt: Prompt, leaf: Node, replica: int, now: float) -> None:
-        """Count a prompt as given to a replica, which will hold its blocks."""
+        """Assign a prompt to a replica, which will hold the prompt's blocks."""
         self._expire(now)
         if leaf.unused:
-            leaf = self.insert(prompt)  # it may have been pruned since it was found
+            leaf = self.insert(prompt)  # the leaf can have been pruned since the caller inserted it
         cached = self.cached_tokens(prompt, leaf, replica)
         prefill, decode = self._seconds(prompt, cached)
         self.open[prompt.key] = Assigned(prompt, leaf, replica, prefill, decode, cached, now, next(self._turns))
@@ -157,7 +158,7 @@ class Fleet:
         self.caches[replica].begin(leaf)
 
     def known(self, prompts: Iterable[Prompt]) -> list[Assigned]:
-        """Return what was made of those of some prompts that are open."""
+        """Return the assignments of those of `prompts` that are open."""
         return [self.open[prompt.key] for prompt in prompts if prompt.key in self.open]
 
     def ahead(self, priority: int) -> NDArray[np.float64]:
@@ -169,7 +170,7 @@ class Fleet:
         return seconds
 
     def learn(self, rates: Rates) -> None:
-        """Predict anew what all open prompts take, by these rates and by the answers seen since they were assigned."""
+        """Update the predicted seconds of all open prompts with these rates and the latest lengths of answers."""
         self.rates = rates
         self.prefill[:] = self.decode[:] = 0.0
         for key, one in self.open.items():
@@ -180,16 +181,16 @@ class Fleet:
         self.load = np.where(np.isinf(self.load), np.inf, self.prefill + self.decode)
 
     def queued(self, prompts: Collection[Prompt]) -> tuple[list[Assigned], float]:
-        """Return what was made of prompts just assigned, in the order in which they are to be queued, and their share.
+        """Return the assignments of new prompts, in the order in which to queue them, and the prompts' cached share.
 
-        That is the part of the tokens of all of them that was cached: prompts that come together stay in their order,
-        in which they share most.
+        The share is the part of all their tokens that was cached. A common share keeps prompts that arrive together in
+        their order, in which they share most.
         """
         assigned = sorted((self.open[prompt.key] for prompt in prompts), key=lambda one: one.turn)
         return assigned, sum(one.cached_tokens for one in assigned) / max(1, sum(prompt.count for prompt in prompts))
 
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:
-        """Count a prompt as answered, with the length of its answer where that is known."""
+        """Count a prompt as answered, with the length of the answer where the length is known."""
         if completion_tokens is not None:
             limit = self.open[key].prompt.answer_tokens
             total, seen = self._answers.get(limit, (0.0, 0.0))
@@ -197,12 +198,12 @@ class Fleet:
         return self._ended(key, computed=True)
 
     def withdrawn(self, key: int) -> None:
-        """Count a prompt as taken away from its replica, unanswered; one that is not there is passed over."""
+        """Remove an unanswered prompt from its replica; do nothing for a prompt that is not open."""
         if key in self.open:
             self._ended(key, computed=False)
 
     def _seconds(self, prompt: Prompt, cached_tokens: int) -> tuple[float, float]:
-        """Return what a prompt takes until its answer begins, and what its answer takes."""
+        """Return the predicted seconds until a prompt's answer begins, and those of the answer."""
         prefill = self.rates.prefill(prompt.count - cached_tokens, cached_tokens)
         return prefill, self.rates.decode(self.answer_tokens(prompt))
 
@@ -212,7 +213,7 @@ class Fleet:
         self.prefill[replica] -= one.prefill
         self.decode[replica] -= one.decode
         self.requests[replica] -= 1
-        if not self.requests[replica]:  # what rounding left
+        if not self.requests[replica]:  # remove the rounding error of the sums
             self.prefill[replica] = self.decode[replica] = 0.0
         if self.load[replica] < np.inf:
             self.load[replica] = self.prefill[replica] + self.decode[replica]

@@ -1,4 +1,4 @@
-"""Which prefixes have become so popular that their prompts wait."""
+"""Detect prefixes that have become so popular that their prompts wait."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 from flightllm.router.tree import Node
 
 _FEWEST: Final = 4
-"""Prompts whose mean counts."""
+"""The least number of prompts for a mean to count."""
 _GROWTH: Final = 2.0
 
 
 @dataclass(slots=True)
 class _Waits:
-    """What the prompts of a prefix waited since some time, and their mean before it."""
+    """The waiting times of a prefix's prompts since `since`, and the mean before that time. All in seconds."""
 
     since: float
     before: float
@@ -24,21 +24,21 @@ class _Waits:
 
 
 class HotPrefixes:
-    """The mean waiting of each prefix's prompts, compared over halves of the window. One thread at a time."""
+    """The mean waiting time of each prefix's prompts, compared over halves of the window. One thread at a time."""
 
     def __init__(self, window_seconds: float) -> None:
         self._window = window_seconds
         self._waits: OrderedDict[Node, _Waits] = OrderedDict()
-        """The one asked for longest ago first."""
+        """By prefix; the prefix without a prompt for the longest time is first."""
 
     def __len__(self) -> int:
-        """Return how many prefixes are followed."""
+        """Return the number of prefixes with recorded waiting times."""
         return len(self._waits)
 
     def waited(self, prefix: Node, seconds: float, worth: float, now: float) -> bool:
-        """Count a prompt that waits so long; tell whether the mean has doubled, from `worth` seconds or more.
+        """Count a prompt that waits `seconds`; tell whether the mean has doubled, from `worth` seconds or more.
 
-        After that it counts from where it is now.
+        After a doubling, later means are compared with the present one.
         """
         waits = self._waits.setdefault(prefix, _Waits(now, 0.0))
         self._waits.move_to_end(prefix)

@@ -1,7 +1,7 @@
-"""Read the batches in which vLLM tells what its prefix cache takes up and lets go.
+"""Decode vLLM's KV events, which report the blocks that its prefix cache stores and evicts.
 
-A batch is a list in MessagePack: the time, the events, and the rank of a data-parallel engine. Events are maps with
-their kind as `type`. Other versions of vLLM know further fields and kinds: both are passed over.
+Events come in batches. A batch is a MessagePack list: the time, the events, and the rank of a data-parallel engine. An
+event is a map with its kind as `type`. Other versions of vLLM have more fields and kinds; these are ignored.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from flightllm.router.tree import pack
 try:
     import msgspec
 except ImportError as exc:
-    raise MissingExtraError("an engine's account of its prefix cache", "cluster") from exc
+    raise MissingExtraError("the KV events of an engine", "cluster") from exc
 
 _DEVICE_TIERS = ("GPU", None)
-"""What vLLM calls the tier that prompts are served from, on a CPU too: `CPU` is where it offloads to."""
+"""vLLM's names for the tier that serves prompts. A CPU engine uses them too: its `CPU` tier holds offloaded blocks."""
 
 
 class _Batch(msgspec.Struct, array_like=True):
@@ -45,7 +45,7 @@ class _Stored(_Removed, kw_only=True):
 
 
 class Decoder:
-    """Reads batches and tells them to a mirror. One thread at a time."""
+    """A decoder of batches of events. One thread at a time."""
 
     def __init__(self) -> None:
         self._batch = msgspec.msgpack.Decoder(_Batch)
@@ -54,10 +54,10 @@ class Decoder:
         self._removed = msgspec.msgpack.Decoder(_Removed)
 
     def read(self, payload: bytes) -> list[_Event | _Stored | _Removed]:
-        """Return the events of a batch that concern us, in order; a plain `_Event` says that all is gone.
+        """Return the relevant events of a batch, in order; a plain `_Event` says that the cache was cleared.
 
         Raises:
-            ValueError: it is no batch, or a known kind of event lacks what it needs.
+            ValueError: the payload is not a batch, or an event of a known kind lacks a field.
         """
         found: list[_Event | _Stored | _Removed] = []
         for raw in self._batch.decode(payload).events:
@@ -72,7 +72,7 @@ class Decoder:
 
 
 def tell(event: _Event | _Stored | _Removed, mirror: KvMirror) -> None:
-    """Have a mirror follow one event."""
+    """Apply one event to a mirror."""
     if isinstance(event, _Stored):
         salt = _salt(event)
         if salt is not None:
@@ -85,9 +85,10 @@ def tell(event: _Event | _Stored | _Removed, mirror: KvMirror) -> None:
 
 
 def _salt(event: _Stored) -> bytes | None:
-    """Return what keeps these blocks apart from others with the same tokens; None if that is more than a salt.
+    """Return the cache salt of stored blocks; None if more than a salt separates them from blocks of equal tokens.
 
-    An adapter or an image is such a thing: plain prompts never find these blocks. A salt comes with the first block.
+    An adapter or an image separates blocks in this way: plain prompts never match these blocks. The first block
+    carries the salt.
     """
     keys = event.extra_keys or []
     if event.lora_name is not None or event.lora_id is not None or any(keys[1:]):

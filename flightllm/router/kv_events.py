@@ -1,8 +1,8 @@
-"""Subscribe to what an engine tells of its prefix cache, so that the tree has the truth instead of a guess.
+"""Subscribe to an engine's KV events, so that the tree knows the real contents of the prefix cache.
 
-The protocol is vLLM's, over ZeroMQ: numbered batches to all who subscribe, and a socket that sends past ones again.
-When something was missed that cannot be had again, or the engine is gone, nothing counts as held: what the tree says
-is held is held.
+The protocol comes from vLLM, over ZeroMQ: the engine publishes numbered batches, and a second socket replays old ones.
+When a batch is lost for good, or the engine is gone, no block counts as held. So each block that the tree counts as
+held is in the cache.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ try:
     import zmq
     from zmq.utils.monitor import recv_monitor_message
 except ImportError as exc:
-    raise MissingExtraError("an engine's account of its prefix cache", "cluster") from exc
+    raise MissingExtraError("the KV events of an engine", "cluster") from exc
 
 __all__ = ["KvEventsAddress", "KvSubscription"]
 
 _POLL_MS: Final = 200
 _REPLAY_SECONDS: Final = 5.0
-"""How long the socket of past batches may be silent."""
+"""The replay ends when its socket is silent for this long."""
 _HEARTBEAT_MS: Final = 5_000
 _SILENT_MS: Final = 15_000
-"""After which a host that no longer answers counts as gone."""
+"""A host that does not answer heartbeats for this long counts as gone."""
 _AGAIN_SECONDS: Final = 5.0
-"""Between attempts where there cannot even be a socket to that address."""
+"""The pause between attempts where ZeroMQ cannot create a socket for the address."""
 _QUEUED: Final = 100_000
-"""Batches that may wait to be read, as many as vLLM's own publisher keeps."""
+"""The most batches that can wait to be read: as many as vLLM's own publisher keeps."""
 _END: Final = (-1).to_bytes(8, "big", signed=True)
 _log = structlog.get_logger(__name__)
 
 
 class KvSubscription:
-    """Follow one engine on a thread of its own, and keep `mirror` as the engine says, changed only under `lock`.
+    """A thread that applies the KV events of one engine to `mirror`; it changes the mirror only under `lock`.
 
-    The engine may come later than this, die and come back: each time the account begins anew.
+    The engine can start later than the subscription, die and return: each time, the mirror starts empty.
     """
 
     def __init__(
@@ -54,28 +54,28 @@ class KvSubscription:
         lock: AbstractContextManager[Any],
         changed: Callable[[bool], object] = lambda _: None,
     ) -> None:
-        """Begin. `changed` is told under the lock when the connection is made, and when it is lost.
+        """Start the thread. It calls `changed` under the lock with True on connect, and with False on disconnect.
 
-        Both times nothing counts as held at that moment. It is not told of the end of the subscription.
+        At both moments no block counts as held. The end of the subscription does not call `changed`.
         """
         self.address = address
         self.gaps = 0
-        """How often something was missed for good, and all was forgotten."""
+        """How often a batch was lost for good, so that the mirror was cleared."""
         self._mirror = mirror
         self._lock = lock
         self._changed = changed
         self._connected = False
         self._failure = "", ""
-        """The last one that was told."""
+        """The endpoint and text of the last logged error."""
         self._misfit: int | None = None
-        """Of which size of blocks it was told that they are left out."""
+        """The block size in tokens of the last logged warning that blocks are ignored."""
         self._decoder = Decoder()
         self._next: int | None = None
-        """The number of the batch to come; None: any."""
+        """The number of the next expected batch; None: any."""
         self._heard = -1
-        """The number of the last one that came by itself."""
+        """The number of the last batch that was published, not replayed."""
         self._lost = False
-        """What became of the connection that is followed, as far as the monitor was read."""
+        """Whether the monitor reported that the connection was lost."""
         self._closed = threading.Event()
         self._monitor: zmq.Socket[bytes]
         self._context = zmq.Context()
@@ -84,15 +84,15 @@ class KvSubscription:
 
     @property
     def connected(self) -> bool:
-        """Tell whether the engine's publisher is there, as far as is known: what counts as held is what it says."""
+        """Tell whether the engine's publisher is connected, as far as is known; the mirror then follows it."""
         return self._connected and not self._closed.is_set()
 
     def stop(self) -> None:
-        """Change nothing any more, and end soon. To be called under the lock; idempotent."""
+        """Stop changing the mirror, and end the thread soon. The caller must hold the lock; idempotent."""
         self._closed.set()
 
     def close(self) -> None:
-        """End the subscription; what is held stays as it is. Never under the lock; idempotent."""
+        """End the subscription; the mirror stays as it is. The caller must not hold the lock; idempotent."""
         self._closed.set()
         self._thread.join()
 
@@ -102,7 +102,7 @@ class KvSubscription:
                 pause = 0.0
                 try:
                     self._connect()
-                except zmq.ZMQError as error:  # no address after all, or no room for one more socket
+                except zmq.ZMQError as error:  # an invalid address, or too many sockets
                     self._fail(self.address.endpoint, error)
                     pause = _AGAIN_SECONDS
                 finally:
@@ -110,9 +110,9 @@ class KvSubscription:
                 self._closed.wait(pause)
 
     def _connect(self) -> None:
-        """Follow the engine over one connection, on a socket of its own.
+        """Follow the engine over one connection.
 
-        None hands out what a dead engine left in its queue.
+        Each connection has a new socket: an old socket's queue can still hold batches of a dead engine.
         """
         self._next, self._heard, self._lost = None, -1, False
         with self._context.socket(zmq.SUB) as events, events.get_monitor_socket() as self._monitor:
@@ -122,7 +122,7 @@ class KvSubscription:
                 events.disable_monitor()
 
     def _change(self, *, connected: bool) -> None:
-        """Count nothing as held where the connection was made or lost just now, and tell."""
+        """Clear the mirror and call `changed` if the connection was just made or lost."""
         with self._lock:
             before, self._connected = self._connected, connected
             if connected != before and not self._closed.is_set():
@@ -130,13 +130,13 @@ class KvSubscription:
                 self._changed(connected)
 
     def _fail(self, endpoint: str, error: zmq.ZMQError) -> None:
-        """Log why an endpoint cannot be used, unless it is as it was the last time."""
+        """Log why an endpoint cannot be used, unless the last log entry says the same."""
         if self._failure != (endpoint, str(error)):
             _log.warning("kv events cannot be followed", endpoint=endpoint, error=str(error))
         self._failure = endpoint, str(error)
 
     def _follow(self, events: zmq.Socket[bytes]) -> None:
-        """Take in what comes until the connection is lost, or this is closed."""
+        """Apply batches until the connection is lost or the subscription is closed."""
         events.linger = 0
         events.rcvhwm = _QUEUED
         events.heartbeat_ivl, events.heartbeat_timeout = _HEARTBEAT_MS, _SILENT_MS
@@ -156,7 +156,7 @@ class KvSubscription:
                 self._hear(int.from_bytes(frames[-2], "big") if len(frames) > 1 else -1, frames[-1])
 
     def _state(self) -> int:
-        """Read what became of the connection."""
+        """Read and return the connection's next state from the monitor."""
         state = int(recv_monitor_message(self._monitor)["event"])
         if state == zmq.EVENT_DISCONNECTED:
             _log.info("kv events lost", endpoint=self.address.endpoint)
@@ -164,12 +164,12 @@ class KvSubscription:
         return state
 
     def _over(self) -> bool:
-        """Tell whether the connection was lost, or this is closed."""
+        """Tell whether the connection was lost or the subscription is closed."""
         return self._lost or self._closed.is_set()
 
     def _hear(self, number: int, payload: bytes) -> None:
-        """Take in a batch that came by itself."""
-        if number <= self._heard:  # the engine began anew behind something that kept the connection
+        """Apply a published batch, after any missed batches that can be replayed."""
+        if number <= self._heard:  # the engine restarted behind a proxy that kept the connection
             self._clear()
             self._next = None
             self._catch_up(0)
@@ -179,7 +179,7 @@ class KvSubscription:
         self._take(number, payload)
 
     def _catch_up(self, start: int) -> None:
-        """Ask for the batches from a number on, where they are kept."""
+        """Apply the replayed batches from a number on, where the engine offers a replay."""
         if not self.address.replay:
             return
         try:
@@ -210,16 +210,16 @@ class KvSubscription:
             _log.warning("kv events not replayed", endpoint=self.address.replay, seconds=_REPLAY_SECONDS)
 
     def _take(self, number: int, payload: bytes) -> None:
-        """Follow a batch; forget all where others before it are missing, or it cannot be read."""
+        """Apply a batch; clear the mirror first if earlier batches are missing, or if the batch is unreadable."""
         if self._next is not None and number < self._next:
-            return  # it was replayed
+            return  # a replay has already applied this batch
         if self._next is not None and number > self._next:
             _log.warning("kv events missed", endpoint=self.address.endpoint, batches=number - self._next)
             self._lose()
         self._next = number + 1
         try:
             told = self._decoder.read(payload)
-        except ValueError as error:  # msgspec's errors are
+        except ValueError as error:  # the base class of msgspec's errors
             _log.warning("kv events unreadable", endpoint=self.address.endpoint, error=str(error))
             self._lose()
             return
@@ -230,7 +230,7 @@ class KvSubscription:
         if tokens not in {None, self._misfit}:
             self._misfit = tokens
             _log.warning(
-                "kv events of blocks of another size: nothing of them counts as held",
+                "kv events have another block size: their blocks are ignored",
                 endpoint=self.address.endpoint,
                 write=f"block_tokens = {tokens}",
             )

@@ -1,4 +1,4 @@
-"""`least_loaded`: the replica with the fewest prompts under way."""
+"""`least_loaded`: choose the replica with the fewest unanswered prompts."""
 
 from flightllm.router.base import Prompt
 from flightllm.router.fleet import Fleet
@@ -7,15 +7,15 @@ from flightllm.router.tree import Node
 
 
 class LeastLoaded(OnlineRouter):
-    """Each prompt to the replica with the fewest unanswered ones, the lowest number first."""
+    """A policy that sends each prompt to the replica with the fewest unanswered prompts; of several, to the first."""
 
     def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
-        """Return the replica with the fewest prompts."""
+        """Return the replica with the fewest unanswered prompts."""
         del prompt, leaf, now
         up = self.fleet.up
         return up[int(self.fleet.requests[up].argmin())]
 
 
 def create(fleet: Fleet) -> LeastLoaded:
-    """Make the policy."""
+    """Return the policy."""
     return LeastLoaded(fleet)

@@ -1,4 +1,4 @@
-"""The prompts that wait for one replica: those with most of their tokens cached sooner, none of them never."""
+"""A queue of the prompts of one replica: prompts with more cached tokens come earlier, and no prompt starves."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ GROUPS: Final = 10
 
 
 class LocalQueue:
-    """Prompts of one replica. One thread at a time.
+    """The waiting prompts of one replica. One thread at a time.
 
-    The lowest `priority` goes first. Within it prompts are in groups by the share of their tokens that the replica
-    held when they came, and are drawn from all groups, from each in proportion to its rank (Preble, section 3.3), so
-    that no group starves; within a group in the order in which they came.
+    Prompts with the lowest `priority` number come first. Prompts of one priority are in groups by the share of their
+    tokens that the replica held on arrival. `pop` draws from all groups, in proportion to each group's rank (Preble,
+    section 3.3), so that no group starves. Within a group, the order of arrival holds.
     """
 
     def __init__(self) -> None:
         self._levels: dict[int, _Groups] = {}
 
     def __len__(self) -> int:
-        """Return how many prompts wait."""
+        """Return the number of waiting prompts."""
         return sum(len(groups) for groups in self._levels.values())
 
     def push(self, prompt: Prompt, cached_share: float) -> None:
-        """Add a prompt of whose tokens this share is cached, from 0 to 1."""
+        """Add a prompt; `cached_share` is the part of its tokens that is cached, from 0 to 1."""
         self._levels.setdefault(prompt.priority, _Groups()).push(prompt, cached_share)
 
     def pop(self) -> Prompt | None:
-        """Take the prompt whose turn it is; None where none waits."""
+        """Remove and return the next prompt; None where the queue is empty."""
         for priority in sorted(self._levels):
             found = self._levels[priority].pop()
             if found is not None:
@@ -40,18 +40,18 @@ class LocalQueue:
         return None
 
     def waiting(self) -> list[Prompt]:
-        """Return the prompts that wait, the lowest priority number first, else in the order in which they came."""
+        """Return the waiting prompts by priority number, then in the order of arrival."""
         return [prompt for priority in sorted(self._levels) for prompt in self._levels[priority].waiting()]
 
     def take(self, prompts: Iterable[Prompt]) -> None:
-        """Take out prompts that wait."""
+        """Remove the given prompts."""
         gone = {prompt.key for prompt in prompts}
         for groups in self._levels.values():
             groups.take(gone)
 
 
 class _Groups:
-    """The prompts of one priority."""
+    """The waiting prompts of one priority."""
 
     def __init__(self) -> None:
         self._groups: list[deque[tuple[int, Prompt]]] = [deque() for _ in range(GROUPS)]
@@ -69,7 +69,11 @@ class _Groups:
         self._size += 1
 
     def pop(self) -> Prompt | None:
-        """Draw by smooth weighted round robin: each group gains its rank, the richest pays for all."""
+        """Draw by smooth weighted round robin.
+
+        Each nonempty group gains its rank as credit. The group with the most credit is drawn from, and pays the credit
+        that all groups gained.
+        """
         if not self._size:
             return None
         filled = [group for group in range(GROUPS) if self._groups[group]]

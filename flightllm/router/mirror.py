@@ -1,4 +1,4 @@
-"""Follow an engine's own account of its prefix cache, block by block."""
+"""Mirror an engine's prefix cache in the tree, block by block."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ BlockHash: TypeAlias = bytes | int
 
 
 class KvMirror:
-    """Put one replica's blocks, which it names by hashes, into the tree, and take them out. One thread at a time.
+    """A mirror of one replica's cache, which names blocks by hashes. One thread at a time.
 
-    A block whose parent is unknown, because the account was not heard from its beginning, is left out, and so are those
-    that follow it: what the tree says is held is held.
+    The parent of a block is unknown where earlier events were missed. Such a block is ignored, and so are the blocks
+    after it. So each block that the tree counts as held is in the cache.
     """
 
     def __init__(self, tree: PrefixTree, cache: ReplicaCache) -> None:
         self._tree = tree
         self._cache = cache
         self._places: dict[BlockHash, tuple[Node, int]] = {}
-        """Where each block ends: its depth in blocks, and a node that had it once, so that it or one above has it."""
+        """By hash, a node and the depth in blocks at which the block ends.
+
+        The node contained the block at some time; after splits, this node or a node above it contains the block.
+        """
         self.unknown = 0
-        """Blocks left out so far."""
+        """The number of ignored blocks so far."""
         self.other_tokens: int | None = None
-        """How many tokens those blocks had that were left out because the tree's have more or fewer; None: none was."""
+        """The block size of the last blocks that were ignored because the tree has another block size, or None."""
 
     def __len__(self) -> int:
-        """Return how many blocks are held."""
+        """Return the number of held blocks."""
         return len(self._places)
 
     def stored(self, hashes: Sequence[BlockHash], parent: BlockHash | None, tokens: bytes, salt: bytes = b"") -> None:
-        """Note that blocks are held: consecutive ones, after `parent` (None: the beginning), with these tokens."""
+        """Count consecutive blocks with these tokens, which follow `parent` (None: the prompt's start), as held."""
         if len(tokens) != len(hashes) * self._tree.block_tokens * TOKEN_BYTES:
             self.unknown += len(hashes)
             self.other_tokens = len(tokens) // (TOKEN_BYTES * max(1, len(hashes)))
@@ -42,7 +45,7 @@ class KvMirror:
         if parent is not None:
             place = self._places.get(parent)
             node, depth = (node, 0) if place is None else _at(*place)
-            # What was forgotten of the replica by another way may not be in the tree any more.
+            # The cache can have dropped the parent's block without an event, so that the tree no longer contains it.
             if place is None or not self._cache.holds(node, depth - 1 - node.start):
                 self.unknown += len(hashes)
                 return
@@ -55,7 +58,7 @@ class KvMirror:
             self._cache.hold(part, 1 << (end - 1 - part.start))
 
     def removed(self, hashes: Sequence[BlockHash]) -> None:
-        """Note that blocks are gone; those that are not known are passed over."""
+        """Count blocks as evicted; ignore unknown blocks."""
         for block in hashes:
             place = self._places.pop(block, None)
             if place is not None:
@@ -63,13 +66,13 @@ class KvMirror:
                 self._cache.drop(node, 1 << (end - 1 - node.start))
 
     def cleared(self) -> None:
-        """Note that the cache is empty, or that nothing is known of it any more."""
+        """Forget all blocks: the cache is empty, or its contents are unknown."""
         self._places.clear()
         self._cache.clear()
 
 
 def _at(node: Node, end: int) -> tuple[Node, int]:
-    """Return the node whose edge has a block now."""
+    """Return the node whose edge now contains the block that ends at depth `end`, and `end`."""
     while node.start >= end and node.parent is not None:
         node = node.parent
     return node, end

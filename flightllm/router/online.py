@@ -1,4 +1,4 @@
-"""What policies have in common that look at one prompt at a time."""
+"""The base class of policies that route one prompt at a time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,18 @@ from flightllm.router.tree import Node
 
 
 class OnlineRouter(ABC):
-    """Route prompts one by one as they come, and leave them where they are. One thread at a time."""
+    """A policy that routes prompts one by one as they arrive, and never moves them. One thread at a time."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
 
     @abstractmethod
     def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
-        """Return a replica that is up for a prompt that ends at `leaf` of the tree."""
+        """Return a replica that is up for a prompt whose whole blocks end at `leaf` of the tree."""
 
     def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
         """Choose and assign a replica for each prompt; see `Router.route`."""
-        _ = self.fleet.up  # or raise
+        _ = self.fleet.up  # raises if no replica is up
         chosen = []
         for prompt in prompts:
             leaf = self.fleet.insert(prompt)
@@ -31,6 +31,6 @@ class OnlineRouter(ABC):
         return chosen
 
     def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
-        """Take nothing: an online scheduler's choice stands."""
+        """Take no prompts: the choice of an online policy is final."""
         del idle, queues, now
         return []

@@ -1,4 +1,4 @@
-"""`prefix_hash`: the replica that the beginning of a prompt hashes to, as gateways in front of engines do it."""
+"""`prefix_hash`: choose a replica by a hash of the prompt's first tokens, as gateways in front of engines do."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _DIGEST_BYTES: Final = 8
 
 
 class PrefixHash(OnlineRouter):
-    """Prompts with the same first tokens to the same replica, whatever it has to do.
+    """A policy that sends prompts with the same first tokens to the same replica, whatever its load.
 
-    `prefix_tokens` are hashed, or the whole prompt where it is shorter, with its salt. The replica is the one among
-    those that are up whose hash together with that of the prefix is highest (rendezvous hashing): when one is lost only
-    its own prefixes move, and they come back with it.
+    The hash covers the first `prefix_tokens` tokens, or the whole prompt where it is shorter, and the salt. Rendezvous
+    hashing chooses the replica that is up and has the highest hash together with the prefix. When a replica is lost,
+    only its own prefixes move; they return with the replica.
     """
 
     def __init__(self, fleet: Fleet, prefix_tokens: int = PREFIX_TOKENS) -> None:
         super().__init__(fleet)
         if prefix_tokens < 1:
-            raise ValueError("prefix_tokens: at least 1")
+            raise ValueError(f"prefix_tokens: expected at least 1, got {prefix_tokens}")
         self._bytes = prefix_tokens * TOKEN_BYTES
 
     def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
-        """Return the replica for a prompt's beginning."""
+        """Return the replica for a prompt's first tokens."""
         del leaf, now
         prefix = blake2b(prompt.tokens[: self._bytes], digest_size=16, key=blake2b(prompt.salt).digest()).digest()
         return max(self.fleet.up, key=lambda replica: (_weight(prefix, replica), replica))
@@ -40,5 +40,5 @@ def _weight(prefix: bytes, replica: int) -> bytes:
 
 
 def create(fleet: Fleet) -> PrefixHash:
-    """Make the policy."""
+    """Return the policy."""
     return PrefixHash(fleet)

@@ -1,4 +1,4 @@
-"""One replica of a cluster: its engine, what it does now, and what it did so far."""
+"""One replica of a cluster: its engine, its present work and its totals."""
 
 from __future__ import annotations
 
@@ -13,62 +13,62 @@ from flightllm.model.engine import Completion, Engine
 
 _OBSERVED_SECONDS = 1.0
 _FAIL_AT_ONCE = RecoveryConfig(on_engine_down="fail")
-"""A replica's prompts go elsewhere when it dies; it is opened again meanwhile."""
+"""When a replica dies, its prompts fail at once and are routed to others; the replica is reopened meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """A replica as it is at one time."""
+    """The state of a replica at one time."""
 
     number: int
     name: str
     state: str
-    """`up`, `down`, or `leaving`: it ends what it has begun, and then is gone."""
+    """`up`, `down`, or `leaving`: the replica finishes its prompts and is then removed."""
     error: str | None
-    """Why it is down."""
+    """Why the replica is down."""
     in_flight: int
-    """Prompts that its engine is answering."""
+    """The number of prompts that the engine is answering."""
     waiting: int
-    """Prompts that are to be sent to it."""
+    """The number of prompts in the replica's queues."""
     load_seconds: float
-    """How long it will take for both, as predicted."""
+    """The predicted seconds of work for both."""
     answered: int
     prompt_tokens: int
     cached_tokens: int
     held_blocks: int
-    """Blocks that its prefix cache is thought to hold, or known to by its events."""
+    """The number of blocks in the prefix cache: an estimate, or the truth from KV events."""
     cache_blocks: int | None
     kv_events: bool
 
 
 class Replica:
-    """An engine that is opened again when it dies. The engine's own lock guards all else."""
+    """An engine that is reopened when it dies. The lock of `RoutedEngine` guards all other fields."""
 
     def __init__(self, number: int, name: str, create: Callable[[], Engine], *, beside: bool = False) -> None:
-        """Open the engine; with `beside` in the background.
+        """Open the engine; with `beside`, in the background.
 
         Raises:
-            FlightLLMError: what `create` raises.
+            FlightLLMError: `create` raised this error.
         """
         self.number = number
         self.name = name
         self.engine = SupervisedEngine(name, create, _FAIL_AT_ONCE, beside=beside)
         self.up = False
         self.leaving = False
-        self.error: str | None = "it is being opened"
+        self.error: str | None = "the replica is being opened"
         self.in_flight = 0
         self.waiting = 0
         self.answered = 0
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.joined: Engine | None = None
-        """What was open when it came into use."""
+        """The engine that was open when the replica was marked as up."""
         self._busy_since = 0.0
         self._work = Work()
 
     @property
     def state(self) -> str:
-        """Return whether it is up, down or leaving."""
+        """Return `up`, `down` or `leaving`."""
         return "leaving" if self.leaving else "up" if self.up else "down"
 
     def sent(self) -> None:
@@ -78,7 +78,7 @@ class Replica:
         self.in_flight += 1
 
     def ended(self, completion: Completion | None, costs: Costs) -> None:
-        """Count a prompt as answered, or as given up, and learn from what was done since the last time."""
+        """Count a prompt as answered, or as aborted without a completion; learn from the work since the last time."""
         self.in_flight -= 1
         if completion is not None:
             self.answered += 1

@@ -1,4 +1,4 @@
-"""`round_robin`: the replicas in turn, whatever is asked."""
+"""`round_robin`: choose the replicas in turn."""
 
 from itertools import count
 
@@ -9,7 +9,7 @@ from flightllm.router.tree import Node
 
 
 class RoundRobin(OnlineRouter):
-    """Each prompt to the next replica."""
+    """A policy that sends each prompt to the next replica."""
 
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(fleet)
@@ -23,5 +23,5 @@ class RoundRobin(OnlineRouter):
 
 
 def create(fleet: Fleet) -> RoundRobin:
-    """Make the policy."""
+    """Return the policy."""
     return RoundRobin(fleet)

@@ -1,4 +1,4 @@
-"""How many replicas are wanted: more where work piles up, fewer where some have long had little to do."""
+"""Decide the number of replicas: more when work piles up, fewer when some have had little to do for long."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 _EASE: Final = 0.5
-"""A replica goes only if those that stay have at most this part of what would bring it back."""
+"""A replica is removed only if the rest then have at most this part of the load that would add a replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Between how many replicas, and when. The names are those of Ray Serve where it has the same."""
+    """The bounds on the number of replicas, and the conditions for changes.
+
+    The names are those of Ray Serve where Ray Serve has the same option.
+    """
 
     min_replicas: int = 1
     max_replicas: int = 1
     backlog_seconds: float = 10.0
-    """More predicted seconds of work than this on each replica are too many."""
+    """The mean predicted seconds of work on a replica above which replicas are added."""
     upscale_delay_s: float = 5.0
-    """Replicas are added after so many seconds of that."""
+    """Replicas are added after this many seconds above `backlog_seconds`."""
     downscale_delay_s: float = 300.0
-    """One goes that was not needed for so long."""
+    """A replica is removed after this many seconds without need for it."""
 
     def __post_init__(self) -> None:
         if self.min_replicas < 1:
@@ -35,47 +38,47 @@ class Scaling:
             raise ValueError(f"backlog_seconds: expected a number above 0, got {self.backlog_seconds:g}")
         for name in ("upscale_delay_s", "downscale_delay_s"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: expected a number from 0 on, got {getattr(self, name):g}")
+                raise ValueError(f"{name}: expected a number of at least 0, got {getattr(self, name):g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one replica has to do."""
+    """The unfinished work of one replica."""
 
     seconds: float
-    """As predicted."""
+    """The predicted seconds of the work."""
     prompts: int
     up: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen until some time: how long work has piled up, and how much was to do since `since`."""
+    """Observations until the time `at`: since when work has piled up, and how much work there was since `since`."""
 
     at: float
     since: float
     pressed_since: float | None = None
     busy_seconds: float = 0.0
-    """Of all replicas together."""
+    """The seconds in which replicas had prompts, summed over all replicas."""
     peak_seconds: float = 0.0
-    """The most predicted work at any look."""
+    """The most predicted seconds of work at any observation."""
     used: frozenset[int] = frozenset()
-    """Replicas that had any prompt."""
+    """The replicas that had a prompt at any observation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How many replicas to add, or which one to remove."""
+    """The number of replicas to add, or the replica to remove."""
 
     add: int = 0
     remove: int | None = None
 
 
 def decide(scaling: Scaling, loads: Mapping[int, Load], now: float, seen: Seen | None) -> tuple[Change, Seen]:
-    """Return what to change, and what to pass the next time as `seen`. `loads` has every replica that is to stay.
+    """Return the change, and the value of `seen` for the next call. `loads` has every replica that is not leaving.
 
-    The number settles where the load is constant, and where as much work piles up again within `downscale_delay_s`.
-    After the last such peak a replica goes within twice that time.
+    The number of replicas is stable under a constant load, and under load peaks at most `downscale_delay_s` apart.
+    After the last peak, a replica is removed within twice that time.
     """
     total = sum(load.seconds for load in loads.values())
     seen = _look(loads, total, now, seen or Seen(now, now))
@@ -86,7 +89,7 @@ def decide(scaling: Scaling, loads: Mapping[int, Load], now: float, seen: Seen |
         return Change(remove=_least_needed(loads, seen)), Seen(now, now)
     if total > scaling.backlog_seconds * count:
         since = now if seen.pressed_since is None else seen.pressed_since
-        # While one starts, or finds no room on the cluster, more would not help.
+        # While a replica starts, or waits for room on the cluster, another replica would not help.
         ready = count < scaling.max_replicas and all(load.up for load in loads.values())
         if ready and now - since >= scaling.upscale_delay_s:
             wanted = min(scaling.max_replicas, 2 * count, math.ceil(total / scaling.backlog_seconds))
@@ -108,9 +111,9 @@ def _look(loads: Mapping[int, Load], total: float, now: float, seen: Seen) -> Se
 
 
 def _is_slack(scaling: Scaling, loads: Mapping[int, Load], seen: Seen) -> bool:
-    """Tell whether one replica less would do: one had nothing at all, or all together half of what the others can."""
+    """Tell whether one replica less suffices: one had no prompt, or all were busy half of the others' time at most."""
     rest = len(loads) - 1
-    # The peak counts, not this moment: between two bursts even replicas that the next one needs have nothing to do.
+    # The peak counts, not this moment: between two bursts, replicas that the next burst needs have no work either.
     if seen.peak_seconds > _EASE * scaling.backlog_seconds * rest:
         return False
     elapsed = seen.at - seen.since
@@ -118,5 +121,8 @@ def _is_slack(scaling: Scaling, loads: Mapping[int, Load], seen: Seen) -> bool:
 
 
 def _least_needed(loads: Mapping[int, Load], seen: Seen) -> int:
-    """Return the latest replica that is down, else one that had nothing to do, else the one with the least."""
+    """Return the replica to remove: one that is down, else one without prompts so far, else the least loaded.
+
+    Of equal replicas, the last one is removed.
+    """
     return min(loads, key=lambda n: (loads[n].up, n in seen.used, loads[n].seconds, loads[n].prompts, -n))

@@ -1,8 +1,8 @@
-"""A radix tree of prompts' tokens, and of what each replica's prefix cache holds of them.
+"""A radix tree of prompts' tokens, with the blocks that each replica's prefix cache holds.
 
-Edges carry tokens in whole blocks, the unit in which engines cache; with blocks of one token it is a plain token radix
-tree. What a replica holds of an edge is a set of blocks, kept as the bits of a number, so that an engine's own account
-of its cache can be followed block by block.
+Edges carry tokens in whole blocks, the unit in which engines cache. With blocks of one token, it is a plain radix tree
+of tokens. The blocks of an edge that a replica holds are the bits of a number. So the tree can follow the KV events of
+an engine block by block.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _TOKEN_MASK: Final = 0xFFFF_FFFF
 
 
 def pack(token_ids: Sequence[int]) -> bytes:
-    """Return token ids as the tree keeps them, four bytes each."""
+    """Return token ids in the tree's format, four bytes each."""
     try:
         return array("I", token_ids).tobytes()
-    except OverflowError:  # made-up ids, as of engines without a tokenizer
+    except OverflowError:  # ids above 32 bits, which engines without a tokenizer make up
         return array("I", [token & _TOKEN_MASK for token in token_ids]).tobytes()
 
 
 class Node:
-    """An edge with the tokens on it, and who holds or uses them. One thread at a time.
+    """A node and the edge above it: the edge's tokens, and the replicas that hold or use them. One thread at a time.
 
-    A node keeps its identity when it is split: it becomes the lower part, and `parent` a new node above it.
+    When an edge is split, its node keeps the lower part, and `parent` becomes a new node with the upper part.
     """
 
     __slots__ = ("blocks", "children", "held", "open", "parent", "recent", "start", "tokens")
@@ -35,25 +35,25 @@ class Node:
         self.parent = parent
         self.tokens = tokens  # of a root, its salt
         self.start = start
-        """Blocks above it."""
+        """The number of blocks from the root to the start of this edge."""
         self.blocks = blocks
-        """Blocks on its edge."""
+        """The number of blocks on this edge."""
         self.children: dict[bytes, Node] = {}
         """By the tokens of their first block."""
         self.held: dict[int, int] = {}
-        """By replica the blocks of this edge that it holds: bit 0 is the first."""
+        """The blocks of this edge that a replica holds, by replica: bit 0 is the first block."""
         self.recent: dict[int, int] = {}
-        """By replica the requests of the last while that went through here."""
+        """The number of recent requests whose prompts contain this edge, by replica."""
         self.open: dict[int, int] = {}
-        """By replica those of them that have not ended."""
+        """The number of unanswered prompts that contain this edge, by replica."""
 
     @property
     def end(self) -> int:
-        """Return the blocks from the root to the end of this edge."""
+        """Return the number of blocks from the root to the end of this edge."""
         return self.start + self.blocks
 
     def path(self) -> list[Node]:
-        """Return the nodes from below the root to this one."""
+        """Return the nodes from the root, which is excluded, to this node."""
         nodes = []
         node: Node | None = self
         while node is not None and node.parent is not None:
@@ -63,50 +63,53 @@ class Node:
         return nodes
 
     def up(self) -> Iterator[Node]:
-        """Yield this node and those above it, but for the root."""
+        """Yield this node and the nodes above it, except the root."""
         node = self
         while node.parent is not None:
             yield node
             node = node.parent
 
     def leading(self, replica: int) -> int:
-        """Return how many blocks of this edge, from its first on, a replica holds or is about to compute."""
+        """Return how many blocks at the start of this edge a replica holds or is about to compute."""
         if replica in self.open:
             return self.blocks
         held = self.held.get(replica, 0)
         return min(self.blocks, (~held & (held + 1)).bit_length() - 1)
 
     def replicas(self) -> set[int]:
-        """Return the replicas that hold the first block of this edge, or are about to compute it."""
+        """Return the replicas that hold the first block of this edge, or are about to compute the block."""
         found = set(self.open)
         found.update(replica for replica, held in self.held.items() if held & 1)
         return found
 
     @property
     def used(self) -> bool:
-        """Tell whether somebody holds some of it, or went through it lately."""
+        """Tell whether a replica holds a block of this edge, or had a recent request with this edge."""
         return bool(self.held or self.recent or self.open)
 
     @property
     def unused(self) -> bool:
-        """Tell whether nobody holds it, went through it lately, or has anything below it."""
+        """Tell whether this node is not used and has no children."""
         return not (self.children or self.used)
 
 
 class PrefixTree:
-    """Prompts by their tokens, a tree for each salt: others share nothing with them. One thread at a time."""
+    """Prompts by their tokens, in one tree for each salt: different salts share no blocks. One thread at a time."""
 
     def __init__(self, block_tokens: int) -> None:
         if block_tokens < 1:
-            raise ValueError("block_tokens: at least 1")
+            raise ValueError(f"block_tokens: expected at least 1, got {block_tokens}")
         self.block_tokens = block_tokens
         self._block_bytes = block_tokens * TOKEN_BYTES
         self._roots: dict[bytes, Node] = {}
         self.nodes = 0
-        """Edges in all trees."""
+        """The number of edges in all trees."""
 
     def insert(self, tokens: bytes, salt: bytes = b"") -> Node:
-        """Return the node at which the whole blocks of some tokens end, made where there is none; the root for none."""
+        """Return the node at which the whole blocks of some tokens end; make missing nodes.
+
+        Without a whole block, the node is the root.
+        """
         return self.extend(self.root(salt), 0, tokens)
 
     def root(self, salt: bytes = b"") -> Node:
@@ -117,9 +120,9 @@ class PrefixTree:
         return node
 
     def extend(self, node: Node, within: int, tokens: bytes) -> Node:
-        """Return the node at which the whole blocks of some tokens end that follow the first `within` of a node's edge.
+        """Return the node at which the whole blocks of `tokens` end.
 
-        Nodes are made and split as needed.
+        The tokens follow the first `within` blocks of the node's edge. Nodes are made and split as needed.
         """
         size = self._block_bytes
         offset, end = 0, self._whole(tokens)
@@ -145,7 +148,7 @@ class PrefixTree:
         return node
 
     def cached_blocks(self, node: Node, replica: int) -> int:
-        """Return how many blocks from the root to the end of a node a replica holds without a gap."""
+        """Return how many blocks a replica holds without a gap, from the root to the end of a node."""
         count = 0
         for part in node.path():
             leading = part.leading(replica)
@@ -155,7 +158,7 @@ class PrefixTree:
         return count
 
     def walk(self) -> list[Node]:
-        """Return all nodes, each after those above it."""
+        """Return all nodes, each one after its parent."""
         found: list[Node] = []
         nodes = list(self._roots.values())
         while nodes:
@@ -165,15 +168,15 @@ class PrefixTree:
         return found
 
     def prune(self, node: Node) -> None:
-        """Remove a node if nobody uses it or what is below it, and those above it that nobody uses any more.
+        """Remove a node if no node below it is used either; then remove nodes above it that became unused.
 
-        Whoever kept one of them finds it without use, and without children.
+        A caller that still has a removed node sees it unused and without children.
         """
         while node.parent is not None and (dead := self._dead(node)):
             parent = node.parent
             first = node.tokens[: self._block_bytes]
             if parent.children.get(first) is not node:
-                return  # removed before
+                return  # the node was removed before
             del parent.children[first]
             for one in dead:
                 one.children.clear()
@@ -183,7 +186,7 @@ class PrefixTree:
             self._roots.pop(node.tokens, None)
 
     def _dead(self, top: Node) -> list[Node]:
-        """Return a node and those below, if nobody uses any: a split may leave some of which nothing is held."""
+        """Return a node and all below it if no node of them is used: a split can leave unused nodes below."""
         if top.used:
             return []
         found = [top]
@@ -195,11 +198,11 @@ class PrefixTree:
         return found
 
     def _whole(self, tokens: bytes) -> int:
-        """Return the bytes of the whole blocks of some tokens."""
+        """Return the number of bytes of the whole blocks of some tokens."""
         return len(tokens) - len(tokens) % self._block_bytes
 
     def _shared(self, one: bytes, other: bytes) -> int:
-        """Return how many whole blocks two texts begin with in common."""
+        """Return how many whole blocks two packed token lists share at their start."""
         length = min(len(one), len(other))
         differing = int.from_bytes(one[:length], "little") ^ int.from_bytes(other[:length], "little")
         if differing:
@@ -213,7 +216,7 @@ class PrefixTree:
         return node
 
     def _split(self, node: Node, blocks: int) -> Node:
-        """Cut an edge after some blocks and return the new node above: what went through one went through both."""
+        """Cut an edge after some blocks and return the new upper node; both parts have the requests of the edge."""
         cut = blocks * self._block_bytes
         upper = Node(node.parent, node.tokens[:cut], node.start, blocks)
         if node.parent is None:

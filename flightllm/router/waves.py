@@ -1,16 +1,16 @@
-"""How many of a query's prompts are routed together."""
+"""Choose how many prompts of a query to route together."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _FIRST: Final = 64
-"""Prompts that are routed at first, for each replica, so that all have work soon."""
+"""The first wave's prompts for each replica: the wave is small so that all replicas have work soon."""
 
 
 def wave_size(replicas: int, horizon: int, *, first: bool) -> int:
     """Return how many prompts to route together.
 
-    Later waves are half of what may be open: the more a policy sees at once, the better it divides them.
+    Later waves have half of `horizon`: the more prompts a policy sees at once, the better it divides them.
     """
     return min(_FIRST * replicas, horizon // 2) if first else horizon // 2

@@ -1,6 +1,6 @@
-"""Processes of their own for the relational work of statements that can take more than their share.
+"""Sandbox processes for the relational work of statements that can take too much memory or time.
 
-Such a process can be killed at any moment, and with it go the statement's memory and its computation.
+A sandbox process can be killed at any moment, which ends the statement's computation and frees its memory.
 
 Imports: catalog, common, config, datafusion, errors, functions, observe, storage.
 """

@@ -1,4 +1,4 @@
-"""The process that a task runs in: warm before it is needed, and gone as soon as the server's process is."""
+"""The sandbox process that runs tasks: warm before it is needed, and ended when the server's process ends."""
 
 import ctypes
 import faulthandler
@@ -23,18 +23,18 @@ from flightllm.sandbox.tasks import Kind, Setup, Task
 from flightllm.sandbox.wire import decoded, encoded, pieces, receive, send
 
 _NICE = 10
-"""Statements of others go first."""
+"""The priority of this process, below the server's."""
 _PR_SET_PDEATHSIG = 1
 _SPARE_ADDRESSES = 8 << 30
-"""Addresses beyond those that a process may fill: allocators reserve more than they use."""
+"""Addresses in addition to the memory limit, because allocators reserve more than they use."""
 _ROW_PART = 8
-"""One row may take this part of what a query's relational work may."""
+"""One row can take this part of the query's `memory_bytes`: 8 means an eighth."""
 
 
 def main(link_descriptor: int, life_descriptor: int, parent: int) -> None:
-    """Serve tasks one after another until the other end is gone; the arguments are descriptors and a process."""
+    """Run tasks one after another until the server's end closes; the arguments are two descriptors and a process id."""
     _tie_to(parent, life_descriptor)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal, for the server
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the server
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     faulthandler.enable()
@@ -42,9 +42,9 @@ def main(link_descriptor: int, life_descriptor: int, parent: int) -> None:
     from flightllm.storage.objects import ObjectStores
 
     link = socket.socket(fileno=link_descriptor)
-    with suppress(EOFError, OSError):  # the server's process has no more use for this one
+    with suppress(EOFError, OSError):  # the server's process has closed the link
         _, data = receive(link)
-        setup: Setup = pickle.loads(data)  # noqa: S301 - by the server itself
+        setup: Setup = pickle.loads(data)  # noqa: S301 - the server itself has pickled it
         _bound_addresses(setup)
         stores = ObjectStores(setup.storage)
         worker = _Worker(link, setup)
@@ -52,12 +52,12 @@ def main(link_descriptor: int, life_descriptor: int, parent: int) -> None:
         send(link, Kind.READY)
         while True:
             _, data = receive(link)
-            task: Task = pickle.loads(data)  # noqa: S301 - by the server itself
+            task: Task = pickle.loads(data)  # noqa: S301 - the server itself has pickled it
             try:
                 spilled = running.run(task, setup, stores, worker.call, worker.rows)
             except (EOFError, BrokenPipeError, ConnectionError):
                 raise
-            except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            except BaseException as error:  # noqa: BLE001 - the server raises it for the waiting query
                 worker.failed(error)
             else:
                 send(link, Kind.DONE, json.dumps({"spilled": spilled}).encode())
@@ -65,7 +65,7 @@ def main(link_descriptor: int, life_descriptor: int, parent: int) -> None:
 
 
 class _Worker:
-    """What a task says to the server's process."""
+    """Sends a task's rows, calls and errors to the server's process."""
 
     def __init__(self, link: socket.socket, setup: Setup) -> None:
         self._link = link
@@ -75,17 +75,22 @@ class _Worker:
         self._limit = setup.limits.memory_bytes
 
     def rows(self, batch: pa.RecordBatch) -> None:
-        """Send rows, some at a time; waits until they are wanted."""
+        """Send rows in pieces; blocks until the server reads them."""
         for piece in pieces(batch):
             body = encoded(piece)
             if body.size > self._most and piece.num_rows == 1:
                 found = f"a row of the result has {piece.nbytes:,} bytes"
-                raise over_limit("memory_bytes", self._limit, found, "ask for shorter values: one may have an eighth")
+                raise over_limit(
+                    "memory_bytes",
+                    self._limit,
+                    found,
+                    "ask for shorter values: a value can have an eighth of the limit",
+                )
             with self._sending:
                 send(self._link, Kind.ROWS, body)
 
     def call(self, name: str, arguments: Sequence[pa.Array]) -> pa.Array:
-        """Ask for a function's values."""
+        """Ask the server for a function's values, and return them."""
         batch = pa.RecordBatch.from_arrays(list(arguments), [str(index) for index in range(len(arguments))])
         with self._calling:
             with self._sending:
@@ -97,7 +102,7 @@ class _Worker:
         return decoded(data)[0].column(0)
 
     def failed(self, error: BaseException) -> None:
-        """Tell why there are no more rows."""
+        """Send the error that ended the task."""
         known = error if isinstance(error, FlightLLMError) else InternalError("internal error")
         if known is not error:
             sys.excepthook(type(error), error, error.__traceback__)
@@ -107,7 +112,7 @@ class _Worker:
 
 
 def _tie_to(parent: int, life: int) -> None:
-    """Let this process end with the one that started it."""
+    """End this process when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -122,7 +127,7 @@ def _tie_to(parent: int, life: int) -> None:
 
 
 def _bound_addresses(setup: Setup) -> None:
-    """Let allocations fail far beyond the ceiling, should nobody watch it."""
+    """Make allocations fail far above the ceiling, in case the server no longer watches this process."""
     with suppress(OSError, ValueError):
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         most = now + 2 * memory_ceiling(setup.limits.memory_bytes) + _SPARE_ADDRESSES

@@ -1,4 +1,4 @@
-"""Stop the statement that lets the server's own process grow most, before the kernel ends the whole process."""
+"""Stops the statement with the largest growth of the server's process, before the kernel kills the process."""
 
 import os
 import threading
@@ -12,19 +12,19 @@ from flightllm.observe.query_record import QueryRecord
 from flightllm.sandbox.memory import machine_memory, memory_of
 
 _SECONDS = 0.1
-"""Between two looks."""
+"""The interval of the checks."""
 _FREE_PARTS = 5
-"""One of so many parts of the machine's memory is left to others."""
+"""One of this many parts of the machine's memory is left free for other processes."""
 _PATIENCE = 20
-"""Looks until another statement is stopped: the memory of the last one takes a while to come back."""
+"""Checks until another statement is stopped, because a stopped statement's memory takes a while to come back."""
 _log = structlog.get_logger(__name__)
 
 
 class MemoryGuard:
-    """Looks at the process's memory, in a thread of its own; without `/proc` there is nothing to see.
+    """Checks the process's memory in its own thread; without `/proc` it does nothing.
 
-    Memory belongs to no statement, so the one counts during which it grew most: it is stopped with an error that names
-    the limit that bounds a query's work.
+    Nothing tells which statement has allocated memory. So the guard stops the statement since whose start the process
+    grew most. Its error names the limit `memory_bytes`.
     """
 
     def __init__(
@@ -34,20 +34,20 @@ class MemoryGuard:
         most: int | None = None,
         used: Callable[[], int] = lambda: memory_of(os.getpid()),
     ) -> None:
-        """Take `most`, bytes from which on statements are stopped, and what tells the bytes `used`."""
+        """Stop statements when `used()` returns more than `most` bytes; by default, 4/5 of the machine's memory."""
         whole = machine_memory()
         self._queries = queries
         self._memory_bytes = memory_bytes
         self._most = whole - whole // _FREE_PARTS if most is None else most
         self._used = used
         self._before: dict[str, int] = {}
-        """Bytes used when a statement was seen first, by its id."""
+        """The bytes used at the first check of each statement, by its id."""
         self._pause = 0
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to look. Idempotent."""
+        """Start the checks. Idempotent."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="memory-guard", daemon=True)
             self._thread.start()
@@ -62,11 +62,11 @@ class MemoryGuard:
         while not self._closed.wait(_SECONDS):
             try:
                 self.look()
-            except Exception:  # noqa: BLE001 - the next look may go well
-                _log.exception("a look at the process's memory failed")
+            except Exception:  # noqa: BLE001 - the next check can succeed
+                _log.exception("the process's memory could not be checked")
 
     def look(self) -> None:
-        """Stop a statement where the process takes too much."""
+        """Stop a statement if the process uses too much memory."""
         used = self._used()
         running = [record for record in self._queries.running() if record.status == "running" and not record.stopped]
         self._before = {record.query_id: self._before.get(record.query_id, used) for record in running}
@@ -79,6 +79,6 @@ class MemoryGuard:
 
     def _stop(self, record: QueryRecord, used: int) -> None:
         grown = used - self._before[record.query_id]
-        _log.error("statement stopped, the process takes too much memory", query_id=record.query_id, used=used)
-        found = f"the server's process took {used:,} bytes, {grown:,} more than when this statement began"
+        _log.error("statement stopped, because the process uses too much memory", query_id=record.query_id, used=used)
+        found = f"the server's process uses {used:,} bytes, {grown:,} more than when this statement began"
         record.cancel(over_limit("memory_bytes", self._memory_bytes, found, "join, group or sort fewer rows at once"))

@@ -1,4 +1,4 @@
-"""The processes of one server for statements that can take more than their share: how many, and what they take."""
+"""The sandbox processes of one server: their number, and their memory."""
 
 import threading
 import time
@@ -21,32 +21,34 @@ from flightllm.sandbox.tasks import Setup, Task
 _POLL_SECONDS = 0.1
 _WATCH_SECONDS = 0.05
 _PART_OF_MACHINE = 2
-"""All processes together may take this part of the machine's memory."""
+"""All processes together can take one of this many parts of the machine's memory."""
 _KEPT_GROWTH = 64 << 20
-"""A process that grew by more is not used again."""
+"""A process whose memory grew by more than this is not used again."""
 _INSTEAD = "ask for fewer or shorter values at once"
 _log = structlog.get_logger(__name__)
 
 
 class Isolation:
-    """Runs tasks in processes of their own, at most so many at once; some wait warm. Thread-safe.
+    """Runs tasks in sandbox processes; some wait warm, and their number is limited. Thread-safe.
 
-    Nothing is started before the first task, unless `warm` is called.
+    No process starts before the first task, unless `warm` is called.
     """
 
     def __init__(self, limits: LimitsConfig, storage: StorageConfig) -> None:
         own = limits.server_memory_bytes
         memory = limits.memory_bytes if own is None else min(limits.memory_bytes, own)
         self.spilled = Sum()
-        """Bytes that tasks wrote to disk for lack of memory."""
+        """The bytes that tasks spilled to disk for lack of memory."""
         self.limits = limits
-        storage = replace(storage, object_stores=dict(storage.object_stores))  # other mappings cannot be sent
+        storage = replace(
+            storage, object_stores=dict(storage.object_stores)
+        )  # a plain dict, because other mappings cannot be pickled
         self._setup = Setup(replace(limits, memory_bytes=memory, server_memory_bytes=None), storage)
         self._most = memory_ceiling(memory)
         self._most_together = max(self._most, machine_memory() // _PART_OF_MACHINE)
         self._changed = threading.Condition()
         self._wanted = 0
-        """Processes that somebody waits for."""
+        """The number of tasks that wait for a process."""
         self._spares = list[Process]()
         self._busy = set[Process]()
         self.places = Slots(
@@ -56,21 +58,21 @@ class Isolation:
             poll_seconds=_POLL_SECONDS,
             limit="isolated_statements",
         )
-        """One for each statement, which can run several tasks side by side."""
+        """One place for each statement, which can run several tasks at the same time."""
         self._failure: Exception | None = None
         self._closed = False
         self._warm = False
         self._threads = list[threading.Thread]()
 
     def warm(self) -> None:
-        """Start the processes that wait for tasks. Does not wait."""
+        """Start the spare processes, without waiting for them."""
         with self._changed:
             self._warm = True
             self._begin()
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End all processes. Idempotent."""
+        """Stop all processes. Idempotent."""
         with self._changed:
             self._closed = True
             spares, self._spares = self._spares, []
@@ -84,17 +86,17 @@ class Isolation:
 
     @property
     def running(self) -> int:
-        """Return how many processes run tasks now."""
+        """Return the number of processes that run tasks now."""
         return len(self._busy)
 
     def place(self, user: str, cancelled: Callable[[], bool]) -> Place:
-        """Wait for a place for one statement of a user's; users take turns. See `Slots.take`."""
+        """Wait for a place for one of a user's statements; users take turns. See `Slots.take`."""
         return self.places.take(Asker(user, ""), cancelled)
 
     def stream(
         self, task: Task, functions: Functions, cancelled: Callable[[], bool]
     ) -> Generator[pa.RecordBatch, None, None]:
-        """Yield the rows of a task in a process of its own, which ends where this is closed before its end.
+        """Yield the rows of a task from a sandbox process; closing the generator early kills the process.
 
         Raises:
             FlightLLMError: see `Process.run`.
@@ -128,7 +130,7 @@ class Isolation:
         return process
 
     def _next(self, cancelled: Callable[[], bool]) -> Process:
-        """Wait for a spare process; the caller holds the lock."""
+        """Wait for a spare process. The caller holds the lock."""
         while True:
             while self._spares:
                 process = self._spares.pop(0)
@@ -138,7 +140,7 @@ class Isolation:
             if self._closed or cancelled():
                 raise CancelledError("the query was cancelled before it ran")
             if self._failure is not None:
-                raise BusyError("the server has no room for another process; try again in a moment") from self._failure
+                raise BusyError("the server cannot start another process now; try again in a moment") from self._failure
             self._changed.wait(_POLL_SECONDS)
 
     def _give_back(self, process: Process) -> None:
@@ -147,13 +149,13 @@ class Isolation:
             self._busy.discard(process)
             keeps = not self._closed and process.alive and 0 <= grown <= _KEPT_GROWTH
             if keeps and sum(spare.ready for spare in self._spares) < self.limits.isolated_spares:
-                self._spares.insert(0, process)  # it is warm, others may not be
+                self._spares.insert(0, process)  # first, because it is warm and others can still be starting
                 self._changed.notify_all()
                 return
         process.close()
 
     def _begin(self) -> None:
-        """Start the threads; the caller holds the lock."""
+        """Start the threads. The caller holds the lock."""
         if not self._threads and not self._closed:
             for work in (self._spawn, self._watch):
                 thread = threading.Thread(target=work, name=f"isolation-{work.__name__}", daemon=True)
@@ -161,7 +163,7 @@ class Isolation:
                 thread.start()
 
     def _spawn(self) -> None:
-        """Keep processes ready. They end with the thread that starts them, which is why it is one of its own."""
+        """Keep spare processes ready. They end with the thread that starts them, so this needs its own thread."""
         while True:
             with self._changed:
                 while not self._closed and not self._lacking():
@@ -170,8 +172,8 @@ class Isolation:
                     return
             try:
                 process = Process(self._setup)
-            except Exception as error:  # noqa: BLE001 - told to those who wait
-                _log.warning("no isolated process can be started", error=str(error))
+            except Exception as error:  # noqa: BLE001 - the waiting tasks raise it
+                _log.warning("a sandbox process cannot be started", error=str(error))
                 with self._changed:
                     self._failure = error
                     self._changed.notify_all()
@@ -191,7 +193,7 @@ class Isolation:
         return len(self._spares) < self._wanted + (self.limits.isolated_spares if self._warm else 0)
 
     def _watch(self) -> None:
-        """Kill what takes too much memory."""
+        """Kill processes that take too much memory."""
         while True:
             with self._changed:
                 while not self._closed and not self._busy:
@@ -201,14 +203,14 @@ class Isolation:
                 taken = {process: process.grown_bytes for process in self._busy}
             for process, size in taken.items():
                 if size > self._most:
-                    found = f"the statement took {size:,} bytes of memory"
+                    found = f"the statement uses {size:,} bytes of memory"
                     self._end(process, over_limit("memory_bytes", self.limits.memory_bytes, found, _INSTEAD))
             if taken and sum(taken.values()) > self._most_together:
-                found = "statements together took too much memory, and this one most"
+                found = "all statements together use too much memory, and this one uses most"
                 largest = max(taken, key=taken.__getitem__)
                 self._end(largest, over_limit("memory_bytes", self.limits.memory_bytes, found, _INSTEAD))
             time.sleep(_WATCH_SECONDS)
 
     def _end(self, process: Process, reason: FlightLLMError) -> None:
-        _log.warning("isolated process killed", pid=process.pid, reason=str(reason))
+        _log.warning("sandbox process killed", pid=process.pid, reason=str(reason))
         process.kill(reason)

@@ -1,4 +1,4 @@
-"""A process that runs tasks, as the server's process holds it."""
+"""A sandbox process, as the server's process controls it."""
 
 import json
 import os
@@ -35,23 +35,23 @@ _POLL_SECONDS = 0.1
 _READY_SECONDS = 60.0
 _GRACE_SECONDS = 5.0
 _TOLD = 4_000
-"""Characters that a process which died may have said last."""
+"""The number of characters of a dead process's last output to read and log."""
 _NO_MEMORY = (
     *("memory allocation of", "memory allocation failed", "failed to allocate"),
     *("MemoryError", "bad_alloc", "Cannot allocate memory"),
 )
-"""What Rust, C++ and Python say where an allocation fails."""
+"""The messages of Rust, C++ and Python about a failed allocation."""
 _log = structlog.get_logger(__name__)
 
 
 class Process:
-    """A process of its own. One thread uses it at a time; `kill` is for any."""
+    """A sandbox process. One thread uses it at a time; any thread can call `kill`."""
 
     def __init__(self, setup: Setup) -> None:
-        """Start it; it makes itself ready meanwhile.
+        """Start the process, which then prepares itself in parallel.
 
         Raises:
-            OSError: the system has no room for another process.
+            OSError: the system cannot start another process.
         """
         self._limits = setup.limits
         self._reason: FlightLLMError | None = None
@@ -64,7 +64,7 @@ class Process:
             self._said = opened.enter_context(tempfile.TemporaryFile())
             descriptors = (theirs.fileno(), life)
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - of this interpreter
+                self._process = subprocess.Popen(  # noqa: S603 - runs this same interpreter
                     [
                         *(sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path)),
                         *(*map(str, descriptors), str(os.getpid()), "flightllm-isolated"),
@@ -81,9 +81,9 @@ class Process:
         self._alive = alive
         self._link.settimeout(_POLL_SECONDS)
         self.ready = False
-        """It has said so; one that was just started may be ready too."""
+        """Whether the process has sent `READY`; a process can be ready before this is read."""
         self.idle_bytes = 0
-        """Memory that it took before its task."""
+        """The process's memory in bytes before its task."""
         with suppress(OSError):
             self._send(Kind.TASK, pickle.dumps(setup), lambda: False)
 
@@ -94,20 +94,20 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Tell whether it has not ended, nor is about to."""
+        """Return whether the process runs and was not killed."""
         return not self._killed and self._process.poll() is None
 
     @property
     def grown_bytes(self) -> int:
-        """Return how much more memory it takes than before its task."""
+        """Return how many bytes the process's memory has grown since its task began."""
         return max(0, memory_of(self.pid) - self.idle_bytes)
 
     def await_ready(self, cancelled: Callable[[], bool]) -> None:
-        """Wait until it can run tasks.
+        """Wait until the process can run tasks.
 
         Raises:
             CancelledError: `cancelled()` turned true.
-            InternalError: it died.
+            InternalError: the process died.
         """
         if not self.ready:
             self._receive(cancelled)
@@ -117,10 +117,10 @@ class Process:
     def run(
         self, task: Task, functions: Functions, cancelled: Callable[[], bool], spilled: Callable[[int], None]
     ) -> Generator[pa.RecordBatch, None, None]:
-        """Yield the rows of a task; whatever ends this before its end kills the process.
+        """Yield the rows of a task; if this ends early, it kills the process.
 
         Raises:
-            CancelledError: `cancelled()` turned true; seen within 100 ms.
+            CancelledError: `cancelled()` turned true; noticed within 100 ms.
             LimitExceededError: the task took too much memory.
             FlightLLMError: the task fails.
         """
@@ -148,7 +148,7 @@ class Process:
                 self.kill()
 
     def kill(self, reason: FlightLLMError | None = None) -> None:
-        """End it now; its task fails for a reason, where there is one. Idempotent."""
+        """Kill the process; its task then raises `reason`, if given. Idempotent."""
         with self._lock:
             self._reason = self._reason or reason
             self._killed = True
@@ -156,7 +156,7 @@ class Process:
             self._process.kill()
 
     def close(self) -> None:
-        """End it, and let go of it. Idempotent."""
+        """Kill the process and release its resources. Idempotent."""
         self.kill()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE_SECONDS)
@@ -170,7 +170,7 @@ class Process:
         batch, name = decoded(body)
         try:
             values = functions[name](*batch.columns)
-        except Exception as error:  # noqa: BLE001 - told to the process, whose query fails by it
+        except Exception as error:  # noqa: BLE001 - the process gets the error, and its query fails
             self._send(Kind.FAILED, json.dumps({"message": str(error)}).encode(), cancelled)
         else:
             self._send(Kind.VALUES, encoded(pa.RecordBatch.from_arrays([values], ["values"])), cancelled)
@@ -208,7 +208,7 @@ class Process:
         return data
 
     def _death(self) -> FlightLLMError:
-        """Return why the process is gone."""
+        """Return the error that explains why the process is gone."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE_SECONDS)
         if self._reason is not None:
@@ -216,13 +216,13 @@ class Process:
         code = self._process.returncode
         self._said.seek(0)
         said = self._said.read().decode("utf-8", "replace")[-_TOLD:]
-        _log.warning("isolated process died", exit=code, said=said)
+        _log.warning("sandbox process died", exit=code, said=said)
         if code == -signal.SIGKILL or _lacks_memory(said):
             return self._no_memory()
         return panicked()
 
     def _failure(self, told: Mapping[str, str]) -> FlightLLMError:
-        """Return what a task failed with, by its name and text."""
+        """Return a task's error, rebuilt from its name and text."""
         kind, message = getattr(errors, told["error"], None), told["message"].replace(STORED_SUFFIX, "")
         if not (isinstance(kind, type) and issubclass(kind, FlightLLMError)):
             kind = InternalError
@@ -233,7 +233,10 @@ class Process:
         return error
 
     def _no_memory(self) -> FlightLLMError:
-        found, instead = "the statement needs more memory than it may take", "ask for fewer or shorter values at once"
+        found, instead = (
+            "the statement needs more memory than the limit allows",
+            "ask for fewer or shorter values at once",
+        )
         return over_limit("memory_bytes", self._limits.memory_bytes, found, instead)
 
 
@@ -242,7 +245,7 @@ def _lacks_memory(said: str) -> bool:
 
 
 class _Patient:
-    """A socket that sends all, looking meanwhile whether that is still wanted."""
+    """A socket whose `sendall` checks for cancellation while it waits."""
 
     def __init__(self, link: socket.socket, cancelled: Callable[[], bool]) -> None:
         self._link = link

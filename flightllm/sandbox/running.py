@@ -1,4 +1,4 @@
-"""Plan and run a task with DataFusion, in the process that was made for it."""
+"""Plans and runs a task with DataFusion, inside a sandbox process."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -16,12 +16,12 @@ from flightllm.sandbox.tasks import Setup, Task
 from flightllm.storage.objects import ObjectStores
 
 Call = Callable[[str, Sequence[pa.Array]], pa.Array]
-"""Computes a function of the server's by its name."""
+"""Computes one of the server's functions by its name."""
 _SETTINGS = "SELECT name, value FROM information_schema.df_settings WHERE value IS NOT NULL"
 
 
 def settings_of(context: SessionContext) -> Mapping[str, str]:
-    """Return a context's settings as they can be set in another one."""
+    """Return a context's settings, in a form that another context can take."""
     return {
         name: value
         for batch in context.sql(_SETTINGS).collect()
@@ -30,10 +30,10 @@ def settings_of(context: SessionContext) -> Mapping[str, str]:
 
 
 def run(task: Task, setup: Setup, stores: ObjectStores, call: Call, send: Callable[[pa.RecordBatch], None]) -> int:
-    """Run a task to its end, handing on its rows; return the bytes that it wrote to disk for lack of memory.
+    """Run a task to its end and pass on its rows; return the bytes that it spilled to disk for lack of memory.
 
     Raises:
-        FlightLLMError: it fails.
+        FlightLLMError: the task fails.
     """
     with panics_mapped():
         try:

@@ -1,4 +1,4 @@
-"""What a process of its own is told to do, and what it says."""
+"""The messages between the server's process and a sandbox process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from flightllm.config import LimitsConfig, StorageConfig
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What holds for all tasks of a process."""
+    """The settings for all tasks of a process."""
 
     limits: LimitsConfig
     storage: StorageConfig
@@ -22,7 +22,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A scalar function that is the server's: the process asks it for values."""
+    """A scalar function that only the server can compute: the process asks the server for its values."""
 
     name: str
     arguments: tuple[pa.DataType, ...]
@@ -31,31 +31,31 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A query by its text or Substrait plan, with all that it reads and the settings that it is to run under."""
+    """A query as text or Substrait plan, with the tables that it reads and the settings for its run."""
 
     source: str | bytes
     tables: Shipped
     own: Mapping[str, bytes | Path] = field(default_factory=dict)
-    """The query's own tables by their whole names, as an Arrow stream or file."""
+    """The query's own tables by qualified name, as an Arrow stream or file."""
     settings: Mapping[str, str] = field(default_factory=dict)
     functions: tuple[Function, ...] = ()
     wanted: Literal["rows", "plan"] = "rows"
-    """Rows, or a text in one row: DataFusion's physical plan."""
+    """`rows`, or `plan`: DataFusion's physical plan as text in one row."""
 
 
 class Kind(IntEnum):
-    """What a message is."""
+    """The kind of a message; it decides what the body holds."""
 
     READY = 1
-    """The process is warm."""
+    """The process is warm; empty body."""
     TASK = 2
     ROWS = 3
-    """An Arrow stream of one batch."""
+    """Body: an Arrow stream of one batch."""
     CALL = 4
-    """An Arrow stream of the arguments of a `Function`, whose name is the stream's metadata."""
+    """Body: an Arrow stream with the arguments of a `Function`; the stream's metadata has the function's name."""
     VALUES = 5
-    """Its values."""
+    """Body: an Arrow stream with the function's values."""
     FAILED = 6
-    """JSON: the name of one of the product's errors, its text and limit."""
+    """Body: JSON with the name of a FlightLLM error, its text and its limit."""
     DONE = 7
-    """All rows were sent; JSON: bytes spilled."""
+    """All rows were sent. Body: JSON with the bytes spilled."""

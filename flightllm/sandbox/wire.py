@@ -1,4 +1,4 @@
-"""Messages over a socket: a kind, a length, and as many bytes."""
+"""Messages over a socket: a kind (1 byte), a length (8 bytes), and the body."""
 
 import socket
 import struct
@@ -11,31 +11,31 @@ from flightllm.sandbox.tasks import Kind
 _HEADER = struct.Struct("<BQ")
 HEADER_BYTES = _HEADER.size
 PIECE_BYTES = 4 << 20
-"""Rows of more bytes are sent in several messages."""
+"""Batches of more bytes are sent in several messages."""
 
 
 def send(link: socket.socket, kind: Kind, body: bytes | pa.Buffer = b"") -> None:
-    """Send a message; raises `OSError` where nobody reads any more."""
+    """Send a message; raises `OSError` where the other end is closed."""
     view = memoryview(body)
     link.sendall(_HEADER.pack(kind, view.nbytes))
     link.sendall(view)
 
 
 def header(data: bytes | bytearray) -> tuple[Kind, int]:
-    """Return what a message is, and how many bytes follow.
+    """Return a message's kind, and the length of its body in bytes.
 
     Raises:
-        ValueError: it is no message.
+        ValueError: the bytes are not the header of a message.
     """
     kind, size = _HEADER.unpack(data)
     return Kind(kind), size
 
 
 def receive(link: socket.socket) -> tuple[Kind, bytearray]:
-    """Wait for a message.
+    """Wait for a message; return its kind and body.
 
     Raises:
-        EOFError: the other end is gone.
+        EOFError: the other end is closed.
     """
     kind, size = header(_exactly(link, HEADER_BYTES))
     return kind, _exactly(link, size)
@@ -52,7 +52,7 @@ def _exactly(link: socket.socket, size: int) -> bytearray:
 
 
 def encoded(batch: pa.RecordBatch, name: str = "") -> pa.Buffer:
-    """Return a batch as an Arrow stream."""
+    """Return a batch as an Arrow stream, with a name in its metadata."""
     schema = batch.schema.with_metadata({"name": name}) if name else batch.schema
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -61,14 +61,14 @@ def encoded(batch: pa.RecordBatch, name: str = "") -> pa.Buffer:
 
 
 def decoded(data: bytes | bytearray | pa.Buffer) -> tuple[pa.RecordBatch, str]:
-    """Return a batch and its name."""
+    """Return the batch of an Arrow stream, and its name."""
     with pa.ipc.open_stream(pa.py_buffer(data) if isinstance(data, bytes | bytearray) else data) as reader:
         name = (reader.schema.metadata or {}).get(b"name", b"").decode()
         return reader.read_next_batch(), name
 
 
 def pieces(batch: pa.RecordBatch, most: int = PIECE_BYTES) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in parts of at most so many bytes, as far as single rows are not larger."""
+    """Split a batch into parts of at most `most` bytes; a single larger row stays one part."""
     if batch.nbytes <= most or batch.num_rows <= 1:
         yield batch
         return

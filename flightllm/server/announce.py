@@ -1,4 +1,4 @@
-"""What a server says once clients can connect: a line for scripts, and how a person goes on."""
+"""The server's output once clients can connect: a line for scripts, and next steps for a person."""
 
 import shlex
 import sys
@@ -11,15 +11,15 @@ _SAID_AT = frozenset({"debug", "info"})
 
 
 def announce(started: Listening, config: Config) -> None:
-    """Print `listening URI`, and for people on standard error how to ask; logs in JSON stay without these words."""
-    print(f"listening {started.uri}", flush=True)  # noqa: T201 - what a script waits for
+    """Print `listening URI`, and on standard error the next steps for a person, unless logs are JSON or quiet."""
+    print(f"listening {started.uri}", flush=True)  # noqa: T201 - a script waits for this line
     if config.log.format == "console" and config.log.level in _SAID_AT:
         for line in next_steps(started):
-            print(line, file=sys.stderr, flush=True)  # noqa: T201 - what a person reads
+            print(line, file=sys.stderr, flush=True)  # noqa: T201 - for a person
 
 
 def next_steps(started: Listening) -> list[str]:
-    """Return how to ask a server about its first table, and where its page is."""
+    """Return the lines that show how to query the first table, and the web page's address."""
     lines = []
     if started.table is not None:
         usual = urlsplit(started.uri).netloc == "127.0.0.1:31337"

@@ -1,4 +1,4 @@
-"""Open the port of a store of KV chunks: in a process of its own, or beside the SQL server."""
+"""Opens the port of a KV chunk store: in its own process, or in the SQL server's process."""
 
 import os
 from dataclasses import replace
@@ -14,16 +14,16 @@ from flightllm.kvcache.store.disk import DiskStore
 from flightllm.server.kv_server import KvServer
 
 DEFAULT_LISTEN = "127.0.0.1:31339"
-"""Where a store of its own listens, where nobody says otherwise."""
+"""The default address of a store in its own process."""
 _SIGNAL_SECONDS = 1.0
 _log = structlog.get_logger(__name__)
 
 
 def open_server(config: Config, login: Login) -> KvServer | None:
-    """Serve the store that `[kvstore]` configures; None where that has no `listen`.
+    """Serve the store that `[kvstore]` configures; return None where `listen` is not set.
 
     Raises:
-        ConfigError: it cannot be listened there, or nobody would be asked; or the folder cannot be used.
+        ConfigError: the address cannot be used, or is exposed without login or TLS, or the folder cannot be used.
         StoreUnavailableError: the index cannot be read.
     """
     listen = config.kvstore.listen
@@ -43,25 +43,25 @@ def open_server(config: Config, login: Login) -> KvServer | None:
 
 
 def serve(config: Config) -> None:
-    """Serve the store alone: print `listening grpc://HOST:PORT`, and block until SIGTERM or SIGINT.
+    """Serve only the store: print `listening grpc://HOST:PORT`, and block until SIGTERM or SIGINT.
 
     Raises:
         ConfigError: see `open_server`; or the token or the users cannot be read.
     """
     stop = stop_by_signals()
-    os.umask(0o077)  # what the store writes is for it alone
+    os.umask(0o077)  # only this user can read the store's files
     listen = config.kvstore.listen or DEFAULT_LISTEN
     access = open_access(config)
     try:
         server = open_server(replace(config, kvstore=replace(config.kvstore, listen=listen)), access.login)
         if server is None:
             return
-        print(f"listening {server.uri}", flush=True)  # noqa: T201 - what a script waits for
+        print(f"listening {server.uri}", flush=True)  # noqa: T201 - a script waits for this line
         while not stop.wait(_SIGNAL_SECONDS):
             pass
         ended = server.stop()
     finally:
         access.close()
     if not ended:
-        _log.warning("a client neither reads nor goes, its call is broken off")
-        os._exit(0)  # the interpreter would wait for it
+        _log.warning("a client neither reads its call's rows nor disconnects: its call is cancelled")
+        os._exit(0)  # the interpreter would wait for the call

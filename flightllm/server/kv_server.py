@@ -1,4 +1,4 @@
-"""A store of KV chunks as a Flight service, for admins and whoever has the token: it tells what prompts said."""
+"""A KV chunk store as a Flight service, only for admins and holders of the token: chunks reveal prompts."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,15 +19,15 @@ from flightllm.kvcache.store.disk import DiskStore
 from flightllm.kvcache.store.messages import ACTIONS, DATA, batch_of, packed, parts_of, unpacked
 
 _STOP_SECONDS = 5.0
-"""How long calls may take to end that were told to."""
+"""The time that running calls get to end when the store stops."""
 
 
 class KvServer(flight.FlightServerBase):
-    """Serves `store` at `listen`, with the certificate and users of the SQL server; it listens as soon as it is made.
+    """Serves `store` at `listen`, with the SQL server's certificate and users; the constructor starts listening.
 
     Raises:
-        ConfigError: the address is reached from other machines, and nobody is asked there, or in plain text.
-        pyarrow.ArrowException: it cannot be listened on.
+        ConfigError: other machines can reach the address, but there is no login or no TLS.
+        pyarrow.ArrowException: the address cannot be used.
     """
 
     def __init__(self, store: DiskStore, listen: str, config: ServerConfig, login: Login) -> None:
@@ -46,15 +46,15 @@ class KvServer(flight.FlightServerBase):
 
     @property
     def uri(self) -> str:
-        """Return the address clients connect to."""
+        """Return the address that clients connect to."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{self._scheme}://{host}:{self.port}"
 
     def refused(self, error: BaseException) -> None:
-        """Count nothing: what limits refuse here is no statement."""
+        """Do nothing: refused calls of the KV store are not counted as refused statements."""
 
     def stop(self) -> bool:
-        """End what runs, stop listening and close the store; return whether all calls have ended. Idempotent."""
+        """Cancel running calls, stop listening and close the store; return whether all calls ended. Idempotent."""
         self._stopping.set()
         stopping = threading.Thread(target=self.shutdown, name="shutdown", daemon=True)
         stopping.start()
@@ -62,15 +62,15 @@ class KvServer(flight.FlightServerBase):
         self._store.close()
         return not stopping.is_alive()
 
-    # --- calls, on gRPC's own threads, several at once
+    # --- calls: they run on gRPC's threads, several at once
 
     @boundary
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
-        """Stream a bitstream."""
+        """Stream a chunk's bitstream."""
         _admit(context)
         asked = unpacked(ticket.ticket)
         parts = self._store.get(asked.get("key", ""), asked.get("codec", ""))
-        first = list(islice(parts, 1))  # what is not held is said so before anything is sent
+        first = list(islice(parts, 1))  # a missing chunk must raise before anything is sent
         return flight.GeneratorStream(DATA, self._batches(chain(first, parts)))
 
     @boundary
@@ -81,24 +81,26 @@ class KvServer(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,
         _writer: flight.FlightMetadataWriter,
     ) -> None:
-        """Keep a bitstream: all of it, or nothing where fewer bytes come than were announced."""
+        """Store a bitstream; if fewer bytes arrive than announced, store nothing."""
         _admit(context)
         asked = unpacked(descriptor.command or b"")
         size = asked.get("bytes")
         if type(size) is not int or size < 0:
-            raise InvalidInputError('the descriptor of a KV chunk tells its size: {"key": …, "codec": …, "bytes": …}')
+            raise InvalidInputError(
+                'the descriptor of a KV chunk must have its size: {"key": …, "codec": …, "bytes": …}'
+            )
         self._store.put_parts(asked.get("key", ""), asked.get("codec", ""), size, self._received(reader))
 
     @boundary
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[flight.Result]:
-        """Look up, tell the status, or delete."""
+        """Look up chunks, return the status, or delete chunks."""
         _admit(context)
         answer = self._act(action.type, unpacked(action.body.to_pybytes()))
         return iter([flight.Result(packed(**answer))])
 
     @boundary
     def list_actions(self, _context: flight.ServerCallContext) -> list[tuple[str, str]]:
-        """Return the actions there are."""
+        """Return the names and descriptions of all actions."""
         return list(ACTIONS)
 
     def _act(self, kind: str, asked: Mapping[str, Any]) -> dict[str, object]:
@@ -133,14 +135,14 @@ class KvServer(flight.FlightServerBase):
 
 
 def _admit(context: flight.ServerCallContext) -> None:
-    """Raise `PermissionDeniedError` where a call is not an admin's."""
+    """Raise `PermissionDeniedError` unless an admin calls."""
     principal = call_of(context).principal
     if principal is None or not principal.is_admin:
-        raise PermissionDeniedError("a KV store tells what prompts said, so it is for admins alone")
+        raise PermissionDeniedError("only admins can use a KV store, because its chunks reveal prompts")
 
 
 def _keys(asked: Mapping[str, Any]) -> list[str]:
     keys = asked.get("keys")
     if not isinstance(keys, list):
-        raise InvalidInputError('name the chunks: {"keys": […]}')
+        raise InvalidInputError('the call names no chunks: write {"keys": […]}')
     return keys

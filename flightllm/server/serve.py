@@ -1,4 +1,4 @@
-"""Run the server in this process until it is told to stop."""
+"""Runs the server in this process until it is told to stop."""
 
 import os
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from flightllm.sql.names import parse_name
 from flightllm.web.http_server import HttpServer
 
 _SIGNAL_SECONDS = 1.0
-"""Python's part of a signal handler runs between two waits: not every signal interrupts one, as others' threads run."""
+"""How long to wait at once. Python handles signals between two waits, and not every signal interrupts a wait."""
 _log = structlog.get_logger(__name__)
 
 
 def serve(config: Config) -> None:
     """Serve without a supervisor: print `listening grpc://HOST:PORT`, and block until SIGTERM, SIGINT or a drain.
 
-    Running queries may finish first, for `[recovery] drain_seconds`. A second signal stops at once.
+    Running queries get `[recovery] drain_seconds` to finish first. A second signal stops at once.
     """
     run(config, lambda started: announce(started, config))
 
@@ -35,16 +35,16 @@ def serve(config: Config) -> None:
 def run(
     config: Config, listening: Callable[[Listening], None], watch: Watch | None = None, *, restarted: bool = False
 ) -> None:
-    """Open the database, listen, tell `listening` so, and block until the server is told to stop.
+    """Open the database, listen, call `listening`, and block until the server is told to stop.
 
-    After a restart the engine is opened beside, so that plain queries are answered at once.
+    After a restart, the engine opens in the background, so that plain queries are answered at once.
 
     Raises:
-        ConfigError: the address cannot be listened on, or a setting is wrong.
-        FlightLLMError: the engine did not start, or at the first start its endpoint cannot answer.
+        ConfigError: the address cannot be used, or a setting is wrong.
+        FlightLLMError: the engine did not start, or its endpoint does not answer at the first start.
     """
     stop = stop_by_signals()
-    os.umask(0o077)  # what the server writes is for it alone
+    os.umask(0o077)  # only this user can read the server's files
     if config.limits.spill_folder is not None:  # DataFusion spills to the process's temporary folder
         os.environ["TMPDIR"] = str(config.limits.spill_folder)
     database = Database.open(config, watch=watch, restarted=restarted)
@@ -67,12 +67,12 @@ def run(
             seconds = config.recovery.drain_seconds
             _log.info("draining", seconds=seconds)
             ended = server.drain(seconds)
-            if kvstore is not None:  # what ran may have used it
+            if kvstore is not None:  # after the drain, because running queries can use it
                 ended = kvstore.stop() and ended
     finally:
         database.close()
     if not ended:
-        _log.warning("a client neither reads nor goes, its call is broken off")
+        _log.warning("a client neither reads its call's rows nor disconnects: its call is cancelled")
         os._exit(0)  # the interpreter would wait for it
 
 

@@ -1,4 +1,4 @@
-"""Run the server in a process that is replaced when it dies."""
+"""Runs the server in a child process, and replaces that process when it dies."""
 
 import asyncio
 import os
@@ -21,35 +21,35 @@ from flightllm.recovery.suspects import culprit, suspects
 from flightllm.server.announce import announce
 
 _MOST_STARTS = 5
-"""Processes that may die one after another before they listen; then the server gives up."""
+"""After this many processes in a row died before they listened, the server stops."""
 _QUICK_SECONDS = 60.0
 _FREE_DEATHS, _FIRST_PAUSE, _MOST_PAUSE = 2, 0.5, 10.0
-"""The first deaths within so many seconds of a start are answered at once, further ones after a growing pause."""
+"""Deaths within `_QUICK_SECONDS` of a start: the first two are answered at once, later ones after a growing pause."""
 _SPARE_PAUSE = 3.0
-"""Between the death of a spare process and the next one."""
+"""The pause between the death of a spare process and the start of the next one."""
 _ABORT_SECONDS = 5.0
-"""How long a process that hangs may take to write down where."""
+"""The time that a hanging process gets to write its threads' tracebacks."""
 _ENDED = frozenset({-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT})
-"""Exit codes of a process that somebody ended: no statement's doing."""
+"""Exit codes of a process that somebody ended: no statement is to blame."""
 _GRACE_SECONDS = 15.0
-"""How long a process may take to end after its queries had their time to finish."""
+"""The time that a process gets to end, after the time for its queries."""
 _log = structlog.get_logger(__name__)
 
 
 def supervise(config: Config) -> int:
-    """Serve until SIGTERM or SIGINT; print `listening grpc://HOST:PORT` once clients may connect; return the exit code.
+    """Serve until SIGTERM or SIGINT; print `listening grpc://HOST:PORT` once clients can connect; return the exit code.
 
-    Running queries may finish first, for `[recovery] drain_seconds`; a second signal stops at once.
+    Running queries get `[recovery] drain_seconds` to finish first; a second signal stops at once.
 
     Raises:
-        FlightLLMError: the server cannot start, and says why.
+        FlightLLMError: the server cannot start; the message says why.
     """
     return asyncio.run(_Supervisor(config).run())
 
 
 @dataclass(slots=True)
 class _Supervisor:
-    """The state between two processes: where to listen, what is refused, and how often it failed."""
+    """The state that outlives a process: the address, the blocked statements, and the number of failures."""
 
     config: Config
     _listen: str = ""
@@ -57,17 +57,17 @@ class _Supervisor:
     _spare: Worker | None = None
     _spawning: asyncio.Task[None] | None = None
     _watching: asyncio.Task[None] | None = None
-    """Held, as the loop holds no tasks."""
+    """A reference that keeps the task alive, because the event loop does not."""
     _refused: dict[Key, Refused] = field(default_factory=dict)
     _deaths: list[list[Refused]] = field(default_factory=list)
-    """What was refused for each of the latest deaths, as long as nobody is known to be the cause of them."""
+    """The statements that were blocked after each of the latest deaths; cleared once one user is the known cause."""
     _failure: str | None = None
     _listening: bool = False
-    """The present process does."""
+    """Whether the present process listens."""
     _heard: float = 0.0
-    """When it last said that it is alive."""
+    """When the present process last sent a message."""
     _ready: bool = False
-    """One process did, so that `listening` was printed."""
+    """Whether any process has listened, so that `listening` was printed."""
     _signal: int | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -80,7 +80,7 @@ class _Supervisor:
         try:
             return await self._serve(descriptor, Journal(descriptor))
         finally:
-            self._stop.set()  # no further spare
+            self._stop.set()  # start no further spare process
             if self._spawning is not None:
                 await self._spawning
             if self._spare is not None:
@@ -110,12 +110,12 @@ class _Supervisor:
                 return 0
 
     async def _one(self, descriptor: int) -> int:
-        """Serve by one process until it ends; return its exit code, minus the signal where one killed it."""
+        """Serve by one process until it ends; return its exit code, or minus the signal that killed it."""
         self._listening, self._failure = False, None
         self._worker = await self._warm(descriptor)
         if self._worker is None:
             return 0
-        if self._signal is not None:  # it came meanwhile
+        if self._signal is not None:  # a signal came meanwhile
             self._worker.terminate()
         self._worker.send(Start(self._listen, self._ready, tuple(self._refused.values())))
 
@@ -138,23 +138,23 @@ class _Supervisor:
             hung.cancel()
 
     async def _end_if_hung(self, worker: Worker) -> None:
-        """End a process that serves and says nothing any more."""
+        """Kill a serving process that no longer sends messages."""
         most, silence = self.config.recovery.hung_seconds, Silence(self._heard)
         while most:
             await asyncio.sleep(most / LOOKS)
             if silence.hangs(self._heard, listening=self._listening) and not self._stop.is_set():
                 seconds = round(time.monotonic() - self._heard)
-                _log.error("server process hangs and is ended", silent_seconds=seconds)
+                _log.error("the server process hangs and is killed", silent_seconds=seconds)
                 worker.abort()
                 await asyncio.sleep(_ABORT_SECONDS)
                 worker.kill()
                 return
 
     async def _warm(self, descriptor: int) -> Worker | None:
-        """Return the spare process or a new one; None where the server is stopped before there is any.
+        """Return the spare process or a new one, or None where the server stops first.
 
         Raises:
-            FlightLLMError: the first process cannot be started. Later ones are tried for as long as it takes.
+            FlightLLMError: the first process cannot be started. Later ones are tried again until they start.
         """
         if self._spawning is not None:
             await self._spawning
@@ -190,12 +190,14 @@ class _Supervisor:
         try:
             spare = self._spare = await Worker.spawn(self.config, descriptor)
         except OSError as error:
-            _log.warning("no spare process, a death will take longer to recover from", error=str(error))
+            _log.warning(
+                "no spare process could be started, so recovery from a crash will take longer", error=str(error)
+            )
             return
         self._watching = asyncio.get_running_loop().create_task(self._replace(spare, descriptor))
 
     async def _replace(self, spare: Worker, descriptor: int) -> None:
-        """Wait until a spare process ends, and start another where it did so before it served."""
+        """Wait until a spare process ends; start another if it never served."""
         code = await spare.ended()
         if self._spare is not spare or self._stop.is_set():
             return
@@ -206,14 +208,14 @@ class _Supervisor:
             self._have_spare(descriptor)
 
     def _blame(self, journal: Journal, code: int) -> None:
-        """Refuse the statements that may have killed the process, for a while."""
+        """Block the statements that probably killed the process, for a while."""
         now = time.monotonic()
         self._refused = {key: one for key, one in self._refused.items() if one.until > now}
         self._deaths = [death for death in self._deaths if death[0].until > now]
         noted = journal.take()
         found = [] if code in _ENDED else suspects(noted, journal.is_harmless, -code if code < 0 else None)
         for one in noted:
-            journal.forget(one.digest)  # the next time it is a suspect like any other
+            journal.forget(one.digest)  # at the next death it is a suspect again
         until = now + self.config.recovery.quarantine_seconds
         refused = [Refused(one.digest, one.text, one.query_id, until, one.user) for one in found]
         if not refused or until <= now:
@@ -223,7 +225,7 @@ class _Supervisor:
         who = culprit([{one.user for one in death} for death in self._deaths])
         if who is None:
             return
-        for other in chain(*self._deaths):  # others' were there by chance
+        for other in chain(*self._deaths):  # other users' statements were innocent
             if other.user != who:
                 self._refused.pop(other.key, None)
         if who:
@@ -232,11 +234,13 @@ class _Supervisor:
         self._deaths = []
 
     def _give_up(self, code: int, starts: int) -> int:
-        """Return the exit code of a server that cannot start, or raise its own words."""
+        """Return the exit code of a server that cannot start, or raise its own error."""
         if self._failure is not None:
             raise FlightLLMError(self._failure)
         if code < 0:
-            raise FlightLLMError(f"the server died {starts} times while it started ({_name(code)}); see its log")
+            raise FlightLLMError(
+                f"the server died {starts} times while it started ({_name(code)}): see the server's log for the reason"
+            )
         return code
 
     def _on_signal(self, number: int) -> None:
@@ -251,7 +255,7 @@ class _Supervisor:
         asyncio.get_running_loop().call_later(self.config.recovery.drain_seconds + _GRACE_SECONDS, self._kill)
 
     def _kill(self) -> None:
-        """End the present process, which may not be the one that was there when the signal came."""
+        """Kill the present process, which can be another one than when the signal came."""
         if self._worker is not None:
             self._worker.kill()
 

@@ -1,4 +1,4 @@
-"""The server's process under a supervisor: warm before it is needed, and gone as soon as its supervisor is."""
+"""The server's process under a supervisor: warm before it is needed, and ended when its supervisor ends."""
 
 import faulthandler
 import os
@@ -21,7 +21,7 @@ _BEAT_SECONDS = 1.0
 
 
 def main(supervisor: int, journal: int) -> None:
-    """Import everything, wait to be started, and serve; the arguments are descriptors."""
+    """Import everything, wait for `Start`, and serve; the arguments are file descriptors."""
     link = _Link(Connection(supervisor))
     config: Config = link.receive()
     configure_logging(config.log)
@@ -48,21 +48,21 @@ def main(supervisor: int, journal: int) -> None:
 
 
 class _Link:
-    """The worker's end of the connection. Any thread may send, one receives."""
+    """The worker's end of the connection. Any thread can send; one thread receives."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
 
     def send(self, message: Message) -> None:
-        """Tell the supervisor something."""
+        """Send the supervisor a message."""
         with self._lock:
             self._connection.send(message)
 
     def receive(self) -> Message:
         """Wait for the supervisor's next message.
 
-        Where the supervisor has ended, this process ends too, with those that it started, which may hold a GPU.
+        If the supervisor has ended, kill this process with all processes that it started, which can hold a GPU.
         """
         try:
             return self._connection.recv()
@@ -71,8 +71,8 @@ class _Link:
 
 
 def _beat(link: _Link) -> None:
-    """Say that threads get their turns: nothing else tells of one that never gives the interpreter back."""
-    with suppress(OSError):  # the supervisor has ended, and this process does too
+    """Send `Alive` regularly. Only this reveals a thread that never releases Python's interpreter lock."""
+    with suppress(OSError):  # the supervisor has ended, so this process ends, too
         while True:
             link.send(Alive())
             time.sleep(_BEAT_SECONDS)

@@ -27,7 +27,7 @@ from flightllm.observe.query_log import QueryLog
 from flightllm.observe.session_log import SessionLog
 from flightllm.observe.tracing import create_spans
 from flightllm.operators.cache import AnswerCache
-from flightllm.operators.flights import Flights
+from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
 from flightllm.router.replica import ReplicaStatus
@@ -132,7 +132,7 @@ class Database:
                 objects,
                 engines,
                 cache,
-                Flights(),
+                InFlightRequests(),
                 Loop(),
                 workers,
                 indexes,

@@ -1,16 +1,17 @@
-"""What tables a query reads, and how often, once each WITH query stands where it is used."""
+"""Count the tables that a query reads, with the text of each WITH query in every place where it is used."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from flightllm.common.names import TableName, table_name
 from flightllm.errors import SqlError
 from flightllm.sql.names import identifier, with_name
 from flightllm.sql.tokens import Kind, Token
 
-_BEGINS_QUERY = ("select", "with", "values")
-_ENDS_FROM = (
+_BEGINS_QUERY: Final = ("select", "with", "values")
+_ENDS_FROM: Final = (
     *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify"),
     *("union", "intersect", "except"),
 )
@@ -18,55 +19,121 @@ _ENDS_FROM = (
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A query with its WITH queries in their places: of how many queries it consists, and what tables these read.
+    """What a query consists of, once its WITH queries stand where they are used.
 
-    A table that only a WITH query reads which is not used itself is read 0 times. `levels` tells how deep each is read
-    in queries that are nested in expressions, `nested` how deep these are at the most.
+    Example: `WITH v AS (FROM t, t) SELECT 1 FROM v, v` becomes `SELECT 1 FROM (FROM t, t), (FROM t, t)`. It has 3 parts
+    and reads `t` 4 times.
     """
 
     parts: int
+    """The number of queries: the query itself, and one for each use of a WITH query."""
     tables: Mapping[TableName, int]
+    """How often each table is read: 0 times if only an unused WITH query reads the table."""
     levels: Mapping[TableName, int] = field(default_factory=dict)
+    """For each table, in how many nested expressions the deepest query that reads the table stands."""
     nested: int = 0
-
-
-@dataclass(slots=True)
-class _Query:
-    """What stands between two parentheses."""
-
-    name: str | None = None
-    """Of the WITH query that it is."""
-    is_query: bool = False
-    in_from: bool = False
-    recursive: bool = False
-    parts: int = 0
-    tables: Counter[TableName] = field(default_factory=Counter)
-    named: dict[str, Expanded] = field(default_factory=dict)
-    """The WITH queries that it begins with."""
-    in_expression: bool = False
-    levels: dict[TableName, int] = field(default_factory=dict)
-    nested: int = 0
-
-    def add(self, other: "_Query | Expanded", level: int = 0) -> None:
-        self.parts += other.parts
-        self.nested = max(self.nested, level + other.nested)
-        for name, times in other.tables.items():
-            self.tables[name] += times
-            self.levels[name] = max(self.levels.get(name, 0), level + other.levels.get(name, 0))
+    """How deep queries are nested in expressions, whatever tables they read."""
 
 
 def expanded(tokens: Sequence[Token]) -> Expanded:
-    """Return what a query becomes."""
-    return _Reader(tokens).read()
+    """Return what a query consists of."""
+    return _TableFinder(tokens).read()
 
 
-class _Reader:
+@dataclass(slots=True)
+class _Scope:
+    """What the text between two parentheses reads."""
+
+    name: str | None = None
+    """The name of the WITH query that the text is."""
+    in_expression: bool = False
+    """The text is neither a WITH query nor in FROM."""
+    parts: int = 0
+    tables: Counter[TableName] = field(default_factory=Counter)
+    levels: dict[TableName, int] = field(default_factory=dict)
+    nested: int = 0
+    with_queries: dict[str, Expanded] = field(default_factory=dict)
+    """The WITH queries that the text begins with, and that its parts can use."""
+
+    def add(self, part: "_Scope | Expanded", level: int = 0) -> None:
+        """Add what a part reads; `level` is 1 if the part is a query in an expression."""
+        self.parts += part.parts
+        self.nested = max(self.nested, level + part.nested)
+        for table, times in part.tables.items():
+            self.tables[table] += times
+            self.levels[table] = max(self.levels.get(table, 0), level + part.levels.get(table, 0))
+
+    def result(self) -> Expanded:
+        return Expanded(self.parts, self.tables, self.levels, self.nested)
+
+
+class _ReadCounter:
+    """Count what each scope reads, and resolve the names of WITH queries."""
+
+    def __init__(self) -> None:
+        self._scopes = [_Scope(parts=1)]
+        self._seen: set[TableName] = set()
+        """Every table that the text names, in unused WITH queries too."""
+
+    def open(self, name: str | None, *, in_from: bool, recursive: bool) -> None:
+        """Begin a scope: a WITH query of this name, a part of FROM, or an expression."""
+        scope = _Scope(name, in_expression=name is None and not in_from, parts=int(name is not None))
+        if name is not None and recursive:
+            scope.with_queries[name] = Expanded(1, {})  # it reads itself, which adds one part and no table
+        self._scopes.append(scope)
+
+    def close(self, *, is_query: bool) -> None:
+        """End the innermost scope. A WITH query counts only where it is used, any other scope at once."""
+        scope = self._scopes.pop()
+        if scope.name is None:
+            self._scopes[-1].add(scope, int(scope.in_expression and is_query))
+        else:
+            self._scopes[-1].with_queries[scope.name] = scope.result()
+
+    def read(self, parts: Sequence[str]) -> None:
+        """Count one use of a table or of a WITH query, named by the parts of its name."""
+        if len(parts) == 1:
+            for scope in reversed(self._scopes):  # the innermost WITH query of a name hides the others
+                if parts[0] in scope.with_queries:
+                    self._scopes[-1].add(scope.with_queries[parts[0]])
+                    return
+        try:
+            table = table_name(parts)
+        except SqlError:  # a name in another catalog; the planner raises the error
+            return
+        self._scopes[-1].tables[table] += 1
+        self._scopes[-1].levels.setdefault(table, 0)
+        self._seen.add(table)
+
+    def result(self) -> Expanded:
+        """Return what the outermost scope reads, with a 0 for tables of unused WITH queries."""
+        outermost = self._scopes[0]
+        for table in self._seen - outermost.tables.keys():
+            outermost.tables[table] = 0
+        return outermost.result()
+
+
+@dataclass(slots=True)
+class _Position:
+    """Where in a query the text between two parentheses has come to."""
+
+    is_query: bool = False
+    in_from: bool = False
+    recursive: bool = False
+    """After WITH RECURSIVE."""
+
+
+class _TableFinder:
+    """Find the places where a table is named: at the start of each item of FROM, and after JOIN.
+
+    `_table_next` is true at these places. In `SELECT a FROM t AS x, (u JOIN v)` it is true at `t`, `(`, `u` and `v`.
+    """
+
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
-        self._open = [_Query(parts=1)]
-        self._seen: set[TableName] = set()
+        self._open = [_Position()]
+        self._counter = _ReadCounter()
         self._table_next = False
-        """A table may stand at the next token."""
 
     def read(self) -> Expanded:
         index = 0
@@ -78,22 +145,16 @@ class _Reader:
                 index = self._table(index)
                 continue
             index += 1
-        while len(self._open) > 1:
+        while len(self._open) > 1:  # the text lacks a `)`
             self._close()
-        query = self._open[0]
-        tables = {name: query.tables[name] for name in {*query.tables, *self._seen}}
-        return Expanded(query.parts, tables, query.levels, query.nested)
+        return self._counter.result()
 
     def _symbol(self, symbol: str, index: int) -> None:
         top = self._open[-1]
         if symbol == "(":
-            name = with_name(self._tokens, index)
-            inner = _Query(name, in_from=self._table_next, parts=int(name is not None))
-            inner.in_expression = name is None and not self._table_next
-            if name is not None and top.recursive:
-                inner.named[name] = Expanded(1, {})
-            self._open.append(inner)
-            return  # in FROM, a table may come in parentheses
+            self._counter.open(with_name(self._tokens, index), in_from=self._table_next, recursive=top.recursive)
+            self._open.append(_Position(in_from=self._table_next))
+            return  # `_table_next` stays: in FROM, a table can stand in parentheses
         if symbol == ")" and len(self._open) > 1:
             self._close()
         elif symbol == "|>":
@@ -101,13 +162,10 @@ class _Reader:
         self._table_next = symbol == "," and self._open[-1].in_from
 
     def _close(self) -> None:
-        query = self._open.pop()
-        if query.name is None:
-            self._open[-1].add(query, int(query.in_expression and query.is_query))
-        else:
-            self._open[-1].named[query.name] = Expanded(query.parts, query.tables, query.levels, query.nested)
+        self._counter.close(is_query=self._open.pop().is_query)
 
     def _is_keyword(self, token: Token, index: int) -> bool:
+        """Tell whether a word is a keyword here, and not a name; note what it begins or ends."""
         top, before = self._open[-1], self._tokens[index - 1] if index else None
         first = before is None or before.is_symbol("(")
         if token.is_word(*_BEGINS_QUERY) and (first or not self._table_next):
@@ -137,17 +195,17 @@ class _Reader:
         return len(before) == 2 and before[1].is_word("distinct") and before[0].is_word("is", "not")
 
     def _table(self, index: int) -> int:
-        """Take the table that is named from a token on; return the index after it."""
+        """Read the table that is named from a token on; return the index after its name."""
         self._table_next = False
         parts = list(self._parts(index))
         after = index + max(1, 2 * len(parts) - 1)
-        called = after < len(self._tokens) and self._tokens[after].is_symbol("(")
-        if parts and not called:
-            self._take(parts)
+        is_function = after < len(self._tokens) and self._tokens[after].is_symbol("(")
+        if parts and not is_function:
+            self._counter.read(parts)
         return after
 
     def _parts(self, index: int) -> Iterator[str]:
-        """Yield the parts of a name; a text in single quotes is one too."""
+        """Yield the parts of a name: `a.b` has two. A text in single quotes is a part too, as in DataFusion."""
         while index < len(self._tokens):
             token = self._tokens[index]
             part = token.text if token.kind is Kind.STRING else identifier(token)
@@ -157,17 +215,3 @@ class _Reader:
             if index + 1 >= len(self._tokens) or not self._tokens[index + 1].is_symbol("."):
                 return
             index += 2
-
-    def _take(self, parts: Sequence[str]) -> None:
-        if len(parts) == 1:
-            for query in reversed(self._open):
-                if parts[0] in query.named:
-                    self._open[-1].add(query.named[parts[0]])
-                    return
-        try:
-            name = table_name(parts)
-        except SqlError:  # of another catalog; whoever plans the query says so
-            return
-        self._open[-1].tables[name] += 1
-        self._open[-1].levels.setdefault(name, 0)
-        self._seen.add(name)

@@ -1,4 +1,4 @@
-"""Tables on disk: their files, the manifest that names them, and who still reads them.
+"""Tables on disk: their files, the manifest that names them, and the readers of replaced files.
 
 Imports: common, config, errors.
 """

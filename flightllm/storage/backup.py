@@ -1,4 +1,4 @@
-"""Copy a data folder, in use or not, so that the copy is a data folder itself."""
+"""Copy a data folder, in use or not; the copy is a valid data folder."""
 
 import json
 import shutil
@@ -17,25 +17,25 @@ _TABLES, _VECTORS, _KV_CACHES = "tables", "vectors", "kvstore"
 _SQLITE = (".sqlite", ".sqlite-wal", ".sqlite-shm")
 _MOST_TRIES = 1_000
 _Files: TypeAlias = Mapping[Path, int]
-"""Paths below a folder, and the sizes of these files."""
+"""Paths relative to a folder, and the sizes of these files."""
 
 
 def back_up(source: Path, target: Path) -> list[str]:
-    """Copy the data folder `source` to `target`, which must not exist; return what in it was damaged already.
+    """Copy the data folder `source` to `target`, which must not exist; return the files that were damaged already.
 
-    A server can change tables, indexes and databases meanwhile: their copies never have half of a change. The copies
-    of KV caches can. The target appears when it is complete and on disk.
+    A server can run meanwhile: the copies of tables, indexes and databases never have half of a change. KV caches are
+    not copied, because engines can compute them again. `target` appears when it is complete and on disk.
 
     Raises:
-        InvalidInputError: there is no such data folder, `target` exists or lies in it, or a database cannot be read.
+        InvalidInputError: there is no such data folder, `target` exists or is inside it, or a database cannot be read.
         InternalError: tables change faster than they can be copied.
     """
     if not source.is_dir():
         raise InvalidInputError(f"there is no data folder {source}")
     if target.exists():
-        raise InvalidInputError(f"{target} exists: name a folder that does not, it will be made")
+        raise InvalidInputError(f"{target} exists: name a folder that does not exist")
     if target.resolve().is_relative_to(source.resolve()):
-        raise InvalidInputError(f"{target} lies in the data folder itself: choose a place on another disk")
+        raise InvalidInputError(f"{target} is inside the data folder: choose a place on another disk")
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}-{uuid4().hex}")
     try:
@@ -59,28 +59,30 @@ def _copy(source: Path, target: Path) -> list[str]:
         elif path.name == _VECTORS:
             for index in sorted(one for one in path.iterdir() if (one / MANIFEST).exists()):
                 damaged += _copy_named(index, target / path.name / index.name, _files_of_index)
-        elif path.name == _KV_CACHES:  # large, changing, and engines can compute them again
+        elif path.name == _KV_CACHES:  # not copied: large, and engines can compute them again
             continue
         elif path.suffix == _SQLITE[0]:
             _copy_database(path, target / path.name)
         elif path.is_dir():
             shutil.copytree(path, target / path.name, symlinks=True)
-        elif path.is_file() and path.suffix not in _SQLITE and not path.name.startswith("."):  # about to be renamed
+        elif (
+            path.is_file() and path.suffix not in _SQLITE and not path.name.startswith(".")
+        ):  # "." files are about to be renamed
             shutil.copy2(path, target / path.name)
     return damaged
 
 
 def _copy_named(source: Path, target: Path, files_of: Callable[[Any], _Files]) -> list[str]:
-    """Copy a manifest and the files that it names; return those that are not as it says.
+    """Copy a manifest and the files that it names; return files that are missing or have another size.
 
-    A file is never changed once it is named, so after one is gone only the files of the new manifest are missing.
+    A named file never changes. So when a named file disappears, only the files of the newer manifest must be copied.
     """
     target.mkdir(parents=True)
     text, copied = "", set[Path]()
     for _ in range(_MOST_TRIES):
         try:
             before, text = text, (source / MANIFEST).read_text(encoding="utf-8")
-        except FileNotFoundError:  # no table was made yet, or the index was dropped
+        except FileNotFoundError:  # there is no table yet, or the index was dropped
             shutil.rmtree(target)
             return []
         files = _named(source, text, files_of)
@@ -89,7 +91,7 @@ def _copy_named(source: Path, target: Path, files_of: Callable[[Any], _Files]) -
         if not gone or text == before:
             break
     else:
-        raise InternalError(f"{source} changes faster than it can be copied: try again when less is written")
+        raise InternalError(f"{source} changes faster than it can be copied: try again when clients write less")
     for path in copied - set(files):
         (target / path).unlink()
     (target / MANIFEST).write_text(text, encoding="utf-8")
@@ -101,7 +103,9 @@ def _named(source: Path, text: str, files_of: Callable[[Any], _Files]) -> _Files
     try:
         return files_of(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInputError(f"{source / MANIFEST} is damaged: nothing was copied") from error
+        raise InvalidInputError(
+            f"{source / MANIFEST} is damaged, so nothing was copied: move {source} away to back up the rest"
+        ) from error
 
 
 def _files_of_tables(manifest: Any) -> _Files:
@@ -115,7 +119,7 @@ def _files_of_index(manifest: Any) -> _Files:
 
 
 def _copied(source: Path, target: Path) -> bool:
-    """Copy a file; tell whether it was there."""
+    """Copy a file; return whether it exists."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         shutil.copy2(source, target)

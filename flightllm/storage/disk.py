@@ -1,4 +1,4 @@
-"""What goes wrong with the disk, as errors of ours."""
+"""Turns disk failures into FlightLLM errors."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ def disk_errors(what: str = "tables") -> Iterator[None]:
 
     Raises:
         LimitExceededError: the disk or a quota is full.
-        InternalError: anything else.
+        InternalError: the write failed for another reason.
     """
     try:
         yield
@@ -30,10 +30,12 @@ def disk_errors(what: str = "tables") -> Iterator[None]:
                 "the server's disk is full, so nothing was changed: drop tables, or ask the administrator for space in"
                 " data_folder"
             ) from error
-        raise InternalError(f"the server cannot write its {what}, so nothing was changed: its log says why") from error
+        raise InternalError(
+            f"the server cannot write its {what}, so nothing was changed: see the server's log for the reason"
+        ) from error
 
 
 def as_disk_error(error: Exception) -> OSError:
-    """Return what a library says of a file that it cannot write, in words of its own, as the system would."""
+    """Return the OSError for a library's error about a file that it cannot write."""
     text = str(error)
     return OSError(errno.ENOSPC if os.strerror(errno.ENOSPC) in text else errno.EIO, text)

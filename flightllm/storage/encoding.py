@@ -1,4 +1,4 @@
-"""How the columns of a Parquet file are encoded, so that reading them takes little time."""
+"""Encodings of Parquet columns, chosen for fast reads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 
 _SAMPLE_ROWS = 16_384
 _REPEATS = 4
-"""A column of numbers whose values occur so many times on average in the sample gets a dictionary."""
+"""A column of numbers gets a dictionary if each value occurs at least this often in the sample, on average."""
 
 
 def column_encodings(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> dict[str, Any]:
-    """Return how a `ParquetWriter` compresses and encodes each column, judged by the first rows.
+    """Return a `ParquetWriter`'s options for the compression and encoding of each column, judged by the first rows.
 
-    Texts are compressed by LZ4, which is read twice as fast as Zstandard and takes half as much again on disk. Numbers
-    are not compressed: few of them shrink much, and reading them is then a copy. Texts get a dictionary, which Parquet
-    drops by itself where values differ; numbers get one where they repeat, as reading others through one costs time.
+    Texts are compressed by LZ4: it is read twice as fast as Zstandard, and takes half as much again on disk. Numbers
+    are not compressed: few of them shrink much, and reading is then a copy. Texts get a dictionary, which Parquet
+    drops itself where values differ. Numbers get a dictionary only where they repeat, because it slows other reads.
     """
     sample = pa.Table.from_batches(batches, schema).slice(0, _SAMPLE_ROWS)
     texts, repeated = list[str](), list[str]()
@@ -32,14 +32,14 @@ def column_encodings(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> di
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    """Tell whether the values are as wide as one another and short: numbers, dates, times and booleans."""
+    """Return whether the values are short and of equal width: numbers, dates, times and booleans."""
     return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def _leaves(schema: pa.Schema) -> list[tuple[str, int]]:
-    """Return the path of each Parquet column, with the index of the table's column that it belongs to.
+    """Return the path of each Parquet column, with the index of its column in the table.
 
-    A column whose values have parts is several Parquet columns, whose paths Parquet alone can tell.
+    A nested column becomes several Parquet columns; only Parquet knows their paths.
     """
     if not any(pa.types.is_nested(kind) for kind in schema.types):
         return [(name, index) for index, name in enumerate(schema.names)]

@@ -1,4 +1,4 @@
-"""The folder that holds all tables: data files that never change, and one manifest that says which of them count."""
+"""The folder with all stored tables: data files that never change, and a manifest that names the valid ones."""
 
 import os
 import shutil
@@ -24,19 +24,20 @@ _log = structlog.get_logger(__name__)
 class TablesFolder:
     """One server's tables on disk.
 
-    `files` has the data files, each written once under a new name. A query reads through a folder of hard links below
-    `reading`, one for each state of a table: removing a data file takes nothing from the queries that still read it.
+    `files` has the data files; each is written once, under a new name. Queries read through folders of hard links
+    below `reading`, one for each state of a table. So a data file can be removed while queries still read it.
     """
 
     def __init__(self, folder: Path) -> None:
         """Lock the folder, and remove the links of an earlier run.
 
         Raises:
-            ConfigError: another server uses it, or it cannot be written.
+            ConfigError: another server uses the folder, or it cannot be written.
         """
         self.readers = Readers()
         self.unsure = False
-        """A manifest that was refused may be the one on disk: what it names must stay until another one is there."""
+        """Whether a manifest whose write failed can be on disk; its files must stay until another manifest is written.
+        """
         self._folder = folder
         self._closing, self._closed = threading.Lock(), False
         self._lock = FolderLock(folder)
@@ -53,7 +54,7 @@ class TablesFolder:
         """Return the manifest's text, or None where there is no manifest yet.
 
         Raises:
-            ConfigError: it cannot be read.
+            ConfigError: the manifest cannot be read.
         """
         try:
             return (self._folder / MANIFEST).read_text(encoding="utf-8")
@@ -63,14 +64,14 @@ class TablesFolder:
             raise self.damaged("it cannot be read") from error
 
     def load_previous(self) -> str:
-        """Return the text of the manifest before, empty where there is none that can be read."""
+        """Return the text of the previous manifest, or "" where it is missing or unreadable."""
         try:
             return (self._folder / PREVIOUS).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
     def damaged(self, reason: str) -> ConfigError:
-        """Return the error that the manifest is damaged; says what to do."""
+        """Return the error that the manifest is damaged; the message says what to do."""
         manifest = self._folder / MANIFEST
         return ConfigError(
             f"the list of tables {manifest} is damaged: {reason}. Restore the data folder from a backup; or put "
@@ -79,18 +80,18 @@ class TablesFolder:
         )
 
     def commit(self, manifest: str) -> None:
-        """Put a new manifest in place of the former one, which is kept beside it.
+        """Replace the manifest; keep the former one as `manifest.json.previous`.
 
         Raises:
-            CancelledError: the folder was closed, and may be another server's by now.
+            CancelledError: the folder is closed, so another server can own it by now.
             LimitExceededError: the disk is full.
-            InternalError: it cannot be written for another reason.
+            InternalError: the manifest cannot be written for another reason.
         """
         path, previous = self._folder / MANIFEST, self._folder / PREVIOUS
         with self._closing, disk_errors():
             if self._closed:
-                raise CancelledError("the server stops: nothing was changed")
-            if not self.unsure:  # else the present one was refused, and the one before it counts
+                raise CancelledError("the server is stopping, so nothing was changed")
+            if not self.unsure:  # if unsure, the present manifest failed, and the previous one is valid
                 previous.unlink(missing_ok=True)
                 if path.exists():
                     os.link(path, previous)
@@ -102,9 +103,9 @@ class TablesFolder:
             self.unsure = False
 
     def _take_back(self) -> bool:
-        """Put the former manifest back, should the new one be in its place although it could not be brought to disk.
+        """Restore the former manifest: the new one can be in its place although writing it failed.
 
-        Return whether that went well.
+        Returns whether this succeeded.
         """
         path, previous = self._folder / MANIFEST, self._folder / PREVIOUS
         try:
@@ -113,12 +114,12 @@ class TablesFolder:
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            _log.warning("a refused list of tables cannot be taken back now", error=error.strerror)
+            _log.warning("the former list of tables cannot be restored after a failed write", error=error.strerror)
             return False
         return True
 
     def new_file(self, suffix: str) -> Path:
-        """Return a path for a data file, at which there is none yet."""
+        """Return an unused path for a new data file."""
         return self._folder / FILES / f"{uuid4().hex}{suffix}"
 
     def file(self, name: str) -> Path:
@@ -130,7 +131,7 @@ class TablesFolder:
 
         Raises:
             LimitExceededError: the disk is full.
-            InternalError: they cannot be written for another reason.
+            InternalError: the files cannot be written for another reason.
         """
         with disk_errors():
             for name in names:
@@ -138,13 +139,13 @@ class TablesFolder:
             sync(self._folder / FILES)
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove data files that neither manifest names."""
+        """Remove data files, which neither manifest must name."""
         for name in names:
             with suppress(OSError):  # the next start removes what is left
                 self.file(name).unlink(missing_ok=True)
 
     def clear(self, kept: Collection[str]) -> None:
-        """Remove the data files that are not among those to keep: of statements that did not come to their end."""
+        """Remove all data files except `kept`: those that unfinished statements left."""
         left = [path.name for path in (self._folder / FILES).iterdir() if path.name not in kept]
         self.remove(left)
         for path in self._folder.glob(f".{MANIFEST}-*"):
@@ -153,11 +154,11 @@ class TablesFolder:
             _log.info("files of unfinished statements removed", files=len(left))
 
     def link(self, names: Sequence[str], suffix: str) -> Path:
-        """Return a new folder of links to data files, whose names sort in the order given; leaves out missing files.
+        """Return a new folder of links to data files, named in the given order; skips missing files.
 
         Raises:
             LimitExceededError: the disk is full.
-            InternalError: links cannot be made for another reason.
+            InternalError: the links cannot be made for another reason.
         """
         folder = self.new_reading()
         with disk_errors():
@@ -167,11 +168,11 @@ class TablesFolder:
         return folder
 
     def new_reading(self) -> Path:
-        """Return a new empty folder of files to read, for `readers` to retire; none outlives the server.
+        """Return a new empty folder for files to read. `readers` must retire it, and a restart removes it.
 
         Raises:
             LimitExceededError: the disk is full.
-            InternalError: it cannot be made for another reason.
+            InternalError: the folder cannot be made for another reason.
         """
         folder = self._folder / READING / uuid4().hex
         with disk_errors():
@@ -179,7 +180,7 @@ class TablesFolder:
         return folder
 
     def close(self, *, remove: bool = False) -> None:
-        """Give the folder free, or remove it. Idempotent."""
+        """Release the folder, or remove it. Idempotent."""
         with self._closing:
             self._closed = True
             if remove:
@@ -188,5 +189,5 @@ class TablesFolder:
 
 
 def link_name(index: int, suffix: str) -> str:
-    """Return the name of the link to a table's file of this index."""
+    """Return the name of the link to a table's file at this index."""
     return f"{index:06}{suffix}"

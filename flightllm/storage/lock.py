@@ -1,4 +1,4 @@
-"""A folder that one process at a time may use."""
+"""A lock that lets one process at a time use a folder."""
 
 import fcntl
 import os
@@ -9,18 +9,18 @@ from flightllm.errors import ConfigError
 
 
 class FolderLock:
-    """An exclusive lock on a folder, held until it is closed or the process ends, however it ends.
+    """An exclusive lock on a folder, held until it is closed or the process ends in any way.
 
-    Processes forked meanwhile do not hold it: one that outlives a killed server must not keep the next one out.
+    Forked processes do not hold the lock: a child that outlives a killed server must not block the next server.
     """
 
     def __init__(self, folder: Path, kept: str = "tables", setting: str = "data_folder") -> None:
-        """Take the lock; makes the folder where there is none.
+        """Take the lock; creates a missing folder.
 
-        `kept` is what the folder is for, `setting` the one that names it.
+        `kept` names the folder's content, and `setting` the setting with its path, for error messages.
 
         Raises:
-            ConfigError: another server holds it, or the folder cannot be used.
+            ConfigError: another server holds the lock, or the folder cannot be used.
         """
         self._descriptor = -1
         try:

@@ -1,4 +1,4 @@
-"""Object stores that the configuration lists, as DataFusion reads them."""
+"""The configured object stores, registered with DataFusion."""
 
 from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
@@ -10,13 +10,13 @@ from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 
 
 class ObjectStores:
-    """All object stores of one server."""
+    """All configured object stores of one server."""
 
     def __init__(self, config: StorageConfig) -> None:
-        """Read the keys.
+        """Read the access keys.
 
         Raises:
-            ConfigError: what a key refers to is not there.
+            ConfigError: the file or variable that a key refers to is missing.
         """
         self._urls = tuple(store.url for store in config.object_stores.values())
         self._stores: Sequence[tuple[str, AmazonS3]] = [
@@ -24,13 +24,13 @@ class ObjectStores:
         ]
 
     def register(self, context: SessionContext) -> SessionContext:
-        """Let a context read the stores, and return it."""
+        """Register the stores in a context, and return the context."""
         for bucket, store in self._stores:
             context.register_object_store("s3://", store, bucket)
         return context
 
     def has(self, address: str) -> bool:
-        """Tell whether an address lies in one of the stores."""
+        """Return whether an address is inside one of the stores."""
         parts = urlsplit(address)
         if not address.isprintable() or parts.query or parts.fragment or ".." in unquote(parts.path).split("/"):
             return False
@@ -38,7 +38,7 @@ class ObjectStores:
 
 
 def is_address(location: str) -> bool:
-    """Tell whether a location is the address of an object, not a path."""
+    """Return whether a location is the address of an object, not a path."""
     return "://" in location and not location.startswith("file://")
 
 

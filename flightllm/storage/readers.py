@@ -1,4 +1,4 @@
-"""Who still reads what has been replaced: folders go once the last one who may read them has ended."""
+"""Tracks readers of replaced files: a folder is removed once the last reader that can need it has closed."""
 
 import shutil
 import threading
@@ -8,29 +8,29 @@ from typing import Self
 
 
 class Reader:
-    """Somebody who may read any table as it was since the reader was opened. Closed at the latest when forgotten."""
+    """A token that keeps all folders readable that existed when it was opened. Closes itself when garbage-collected."""
 
     def __init__(self, readers: "Readers", number: int) -> None:
         self._readers = readers
         self._number = number
 
     def close(self) -> None:
-        """Say that nothing is read any more. Idempotent."""
+        """End the reading. Idempotent."""
         self._readers.ended(self._number)
 
     __del__ = close
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return this reader."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
+        """Close the reader."""
         self.close()
 
 
 class Readers:
-    """All readers, and the folders that are to go once those opened before have ended. Thread-safe."""
+    """All open readers, and the retired folders that wait for older readers to close. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,9 +38,9 @@ class Readers:
         self._open: OrderedDict[int, None] = OrderedDict()
         """The numbers of the open readers, ascending."""
         self._retired: deque[tuple[Path, int]] = deque()
-        """With the number of the first reader that cannot know the folder any more, ascending too."""
+        """Each folder, with the number of the first reader that cannot need it; ascending."""
         self._ended: deque[int] = deque()
-        """Numbers to take out of the open ones; 0 stands for none."""
+        """Numbers of closed readers to remove from the open ones; 0 stands for no reader."""
 
     def open(self) -> Reader:
         """Return a new reader."""
@@ -52,15 +52,17 @@ class Readers:
         return Reader(self, number)
 
     def retire(self, folder: Path) -> None:
-        """Remove a folder once no reader opened so far is left."""
+        """Remove a folder once all readers that are open now have closed."""
         with self._lock:
             self._retired.append((folder, self._next + 1))
         self.ended(0)
 
     def ended(self, number: int) -> None:
-        """Forget a reader, and remove what only it could read.
+        """Close a reader, and remove the folders that only it needed.
 
-        A reader may be forgotten at any moment, while its thread holds the lock too: then whoever holds it does this.
+        Garbage collection can close a reader at any moment, also in a thread that holds the lock. So this never waits
+        for
+        the lock: the thread that holds it then does the work.
         """
         self._ended.append(number)
         self._sweep()

@@ -1,4 +1,4 @@
-"""Rows in one file: Parquet, or Arrow's own format for the few types that Parquet cannot hold."""
+"""Rows in one data file: Parquet, or Arrow's own format for the few types that Parquet cannot store."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,7 +19,7 @@ from flightllm.storage.folder import TablesFolder
 _log = structlog.get_logger(__name__)
 _BATCH_ROWS = 8_192
 _GROUP_ROWS, _GROUP_BYTES = 131_072, 64 << 20
-"""Rows, and bytes in memory, from which a row group is written."""
+"""A row group is written at this many rows, or at this many bytes in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class StoredFile:
 
 
 def suffix_for(schema: pa.Schema) -> str:
-    """Return how the names of data files for such rows end, and with that their format."""
+    """Return the file name suffix for rows of a schema, which also selects the format."""
     return ".parquet" if all(_parquet_holds(kind) for kind in schema.types) else ".arrow"
 
 
 def _parquet_holds(kind: pa.DataType) -> bool:
-    """Tell whether a type comes back from Parquet as it was.
+    """Return whether a type is the same after a round trip through Parquet.
 
-    Parts that must not be NULL are left out: Arrow's writer finds NULLs in them where the whole is NULL.
+    Types with parts that must not be NULL are excluded: Arrow's writer reports NULLs in the parts of a NULL value.
     """
     types = pa.types
     if types.is_interval(kind) or (types.is_decimal(kind) and kind.scale < 0):
@@ -59,17 +59,17 @@ def _field_held(field: pa.Field) -> bool:
 
 
 def _has_statistics(kind: pa.DataType) -> bool:
-    """Tell whether a column's least and greatest values are written for readers to skip rows by.
+    """Return whether to write a column's least and greatest values, by which readers skip rows.
 
-    Those of floats leave NaN out, which in SQL is greater than any number: readers would skip rows that they must not.
+    Statistics of floats ignore NaN, which is greater than any number in SQL. Readers would then skip matching rows.
     """
     return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
 def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StoredFile | None:
-    """Write batches of just this schema to a new data file as they come; without rows there is none.
+    """Write batches of this schema to a new data file as they arrive; without rows, return None and make no file.
 
-    The file is not yet sure to be on disk: see `TablesFolder.sync`. Whatever `batches` raises leaves no file.
+    The file is not yet safe on disk: see `TablesFolder.sync`. If `batches` raises, the file is removed.
 
     Raises:
         InvalidInputError: Arrow cannot write these rows.
@@ -87,7 +87,7 @@ def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.Rec
 
 
 def read_rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of data files in order, under the schema that they were written with.
+    """Yield the rows of data files in order; `schema` must be the schema with which they were written.
 
     Raises:
         InternalError: a file is damaged.
@@ -98,7 +98,7 @@ def read_rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBat
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         except (OSError, pa.ArrowException) as error:
             _log.exception("a table's file cannot be read", path=str(path))
-            raise InternalError("a file of a table is missing or damaged; the server's log says which") from error
+            raise InternalError("a file of a table is missing or damaged; see the server's log for its name") from error
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -111,7 +111,7 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield the batches that have rows, as many together as make a good row group and may be in memory at once."""
+    """Yield groups of non-empty batches; each group makes a good row group and fits in memory."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -127,7 +127,7 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
 
 
 class _File:
-    """A data file while it is written; it is removed again where that fails."""
+    """A data file that is being written; a failure removes it."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.stored: StoredFile | None = None
@@ -173,7 +173,7 @@ class _File:
             self._sink.close()
 
     def _close_quietly(self) -> None:
-        """Close what is open of a file that is to go; a full disk fails here again."""
+        """Close the writer and the sink of a file to remove; on a full disk, closing can fail, too."""
         for one in (self._writer, self._sink):
             try:
                 if one is not None:

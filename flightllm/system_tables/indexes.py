@@ -1,4 +1,4 @@
-"""The tables of the schema `system`, put together from those of the server's parts; the answer cache and indexes."""
+"""The schema `system`, combined from the tables of the server's parts; and the tables of answer cache and indexes."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from flightllm.vector.status import status
 from flightllm.vector.store import VectorIndexes
 
 _CACHE = pa.schema([(name, pa.int64()) for name in ("entries", "bytes", "max_bytes", "hits", "misses", "failures")])
-"""As in `CacheStats`."""
+"""The fields of `CacheStats`."""
 _INDEXES = pa.schema(
     [
         *((name, pa.string()) for name in ("name", "table", "column", "type", "metric", "model", "status")),
@@ -41,7 +41,7 @@ class ServerTables:
         """Return the rows of a table as they are now.
 
         Raises:
-            NotFoundError: there is no such system table.
+            NotFoundError: there is no system table with this name.
         """
         for part in self._parts:
             if name in part.schemas:
@@ -63,16 +63,16 @@ class CacheTable:
 
 
 class IndexTable:
-    """`system.vector_indexes`: one row for each."""
+    """`system.vector_indexes`: one row for each vector index."""
 
     schemas: Mapping[str, pa.Schema] = MappingProxyType({"vector_indexes": _INDEXES})
 
     def __init__(self, indexes: VectorIndexes, revision: Callable[[TableName], str], model: str) -> None:
         self._indexes = indexes
         self._revision = revision
-        """Tells the content of a table from another one."""
+        """Returns an id of a table's content, which differs after each change."""
         self._model = model
-        """The embedding model."""
+        """The name of the embedding model."""
 
     def snapshot(self, _name: str) -> pa.Table:
         """Return the rows as they are now."""

@@ -1,4 +1,4 @@
-"""The declared keys as tables, which stand for those of `information_schema` that DataFusion has not."""
+"""The declared keys as tables that replace the tables of `information_schema` that DataFusion lacks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -37,11 +37,11 @@ _SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
         "constraint_column_usage": pa.schema(_texts(*_TABLE, "column_name", *_NAMES)),
     }
 )
-"""As in the SQL standard, and by which table `referential_constraints` can be shown to those who may read it."""
+"""The columns of the SQL standard, and in `referential_constraints` the table that decides who can see the row."""
 
 
 class KeyTables:
-    """`table_constraints` and others like it; `entries` returns the tables there are."""
+    """`table_constraints` and the other tables about keys; `entries` returns the existing tables."""
 
     schemas = _SCHEMAS
 
@@ -52,7 +52,7 @@ class KeyTables:
         """Return the rows of a table as they are now.
 
         Raises:
-            NotFoundError: there is no such table.
+            NotFoundError: there is no table with this name.
         """
         if name not in _SCHEMAS:
             raise NotFoundError(f"there is no system table {name!r}")

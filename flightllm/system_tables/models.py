@@ -30,7 +30,7 @@ _PROMPTS = pa.schema(
 
 
 class ObjectTables:
-    """Reads them from what SQL made, and from the engines that run. Safe to use from several threads."""
+    """Reads both tables from the models and prompts that SQL created, and from the running engines. Thread-safe."""
 
     def __init__(self, objects: Objects, engines: Engines) -> None:
         self._objects = objects
@@ -49,7 +49,7 @@ class ObjectTables:
         return pa.Table.from_pylist([self._model(one) for one in models], schema=_MODELS)
 
     def _model(self, created: CreatedModel | None) -> dict[str, object]:
-        """Return the row of a model; None is the server's own."""
+        """Return the row of a model; None stands for the server's own model."""
         config = self._engines.own_config if created is None else created.config
         loaded, error = self._engines.state(None if created is None else created.name)
         return {
@@ -66,7 +66,7 @@ class ObjectTables:
 
 
 def _options(config: EngineConfig) -> dict[str, object]:
-    """Return what a model was told, but for secrets."""
+    """Return a model's options without secrets."""
     prices = {name: getattr(config, name) for name in ("price_input", "price_cached", "price_output")}
     given = {name: price for name, price in prices.items() if price is not None}
     return {"max_in_flight": config.max_in_flight, **given, **shown_options(config.options)}

@@ -27,7 +27,7 @@ _REPLICAS = pa.schema(
 
 
 class ReplicaTable:
-    """`system.replicas`: one row for each replica of each model that has several."""
+    """`system.replicas`: one row for each replica of each model with several replicas."""
 
     schemas: Mapping[str, pa.Schema] = MappingProxyType({"replicas": _REPLICAS})
 
@@ -41,7 +41,7 @@ class ReplicaTable:
 
 
 def replicas(engines: Engines) -> Iterator[tuple[str, str, ReplicaStatus]]:
-    """Yield each replica of each open model that has several, with the model's name and the routing policy."""
+    """Yield each replica of each open model with several, with the model's name and the routing policy."""
     for name, engine in engines.opened().items():
         inner = engine.inner if isinstance(engine, SupervisedEngine) else engine
         if isinstance(inner, RoutedEngine):

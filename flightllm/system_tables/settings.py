@@ -1,4 +1,4 @@
-"""The table `system.settings`: what the configuration says, what sessions may set, and what they did set."""
+"""The table `system.settings`: the configuration, the defaults of session settings, and the sessions' changes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _MORE = re.compile(r"#  +(?:# )?(?P<text>.*)")
 
 
 class SettingsTable:
-    """The settings of a server and its sessions. Secrets and paths are shown as set or not set, never themselves."""
+    """The settings of a server and its sessions. For secrets and paths, it only shows whether they are set."""
 
     schemas: Mapping[str, pa.Schema] = MappingProxyType({"settings": SETTINGS})
 
@@ -36,7 +36,7 @@ class SettingsTable:
         self._told = Settings.descriptions()
 
     def snapshot(self, _name: str) -> pa.Table:
-        """Return its rows: the server's, the defaults of sessions, and what each session has changed."""
+        """Return the rows: the server's settings, the defaults of sessions, and each session's changes."""
         rows = [*self._rows, *(self._row(name, value, "default") for name, value in Settings().as_text().items())]
         for record in self._sessions.records():
             owner = {"session_id": record.session_id, "user": record.user}
@@ -48,9 +48,9 @@ class SettingsTable:
 
 
 def descriptions() -> dict[str, str]:
-    """Return what the comments of the shipped `default.toml` say of each key, by its section and name.
+    """Return the comments in the shipped `default.toml` about each key, by section and name.
 
-    A key without a comment shares that of the key before it.
+    A key without a comment shares the comment of the previous key.
     """
     told: dict[str, str] = {}
     section = name = ""

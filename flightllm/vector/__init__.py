@@ -1,4 +1,4 @@
-"""Indexes over text and vector columns: nearest neighbours (faiss), words (tantivy), both fused.
+"""Indexes over text and vector columns: nearest neighbors (faiss), words (tantivy), or both fused.
 
 Imports: common, errors, llm, storage.
 """

@@ -1,4 +1,4 @@
-"""Build an index: rows and their vectors in, a new generation of its folder out."""
+"""Builds a vector index: writes rows and their vectors as a new generation of the index's folder."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _VECTORS = "vectors.raw"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows to be found: what a search returns of them, their vectors and, for a text search, their texts."""
+    """Some rows to index: the columns that a search returns, their vectors and, for text search, their texts."""
 
     rows: pa.RecordBatch
     vectors: Vectors
     texts: pa.Array | None
     nulls: int = 0
-    """Rows left out beside these, since there is nothing to find them by."""
+    """The number of rows that are left out, because their value is NULL."""
 
 
 def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
-    """Write an index of all parts in place of the one that is there; return its manifest.
+    """Build an index of all parts, in place of the present one; return its manifest.
 
-    `schema` is that of the rows. `manifest` says all but what is counted here. What is in memory at once is the index,
-    a part and a sample of the vectors.
+    `schema` is the rows' schema. `manifest` has everything except the counts, which this function adds. The memory
+    holds the index, one part and a sample of the vectors at once.
 
     Raises:
-        InvalidInputError: vectors have different lengths or no numbers in them, or an option does not fit them.
+        InvalidInputError: vectors have different lengths, NaN or infinity, or an option does not fit them.
     """
     made, options = kind(manifest.options.type), manifest.options
     with folder.writing() as path:
@@ -70,12 +70,12 @@ def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Ite
 def extend(
     folder: IndexFolder, there: Manifest, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]
 ) -> Manifest:
-    """Write an index of the rows that are there and of all parts in its place; return its manifest.
+    """Write an index of the present rows and of all parts; return its manifest.
 
-    What was trained when it was built is not trained anew.
+    Parts of the index that were trained when it was built are not trained again.
 
     Raises:
-        InvalidInputError: as `build`.
+        InvalidInputError: see `build`.
     """
     before = folder.generation(there)
     with folder.writing() as path:
@@ -96,7 +96,7 @@ def _written(
     take: Callable[[Vectors], object],
     before: Path | None = None,
 ) -> Manifest:
-    """Write rows and words, after those of `before`, and let `take` have the vectors; return the manifest, counted."""
+    """Write rows and words after those of `before`, and pass the vectors to `take`; return the manifest with counts."""
     rows, dimensions, nulls = manifest.rows, manifest.dimensions, manifest.nulls
     with pa.ipc.new_file(path / ROWS, schema) as written:
         for batch in read_rows(before / ROWS).to_batches() if before else ():
@@ -111,10 +111,10 @@ def _written(
                 ready = prepared(part.vectors, manifest.options.metric)
                 if rows and ready.shape[1] != dimensions:
                     raise InvalidInputError(
-                        f"vectors of {dimensions} and of {ready.shape[1]} numbers are in one column"
+                        f"one column has vectors of {dimensions} and of {ready.shape[1]} numbers: store one length"
                     )
                 if not np.isfinite(ready).all():
-                    raise InvalidInputError("a vector has NaN or infinity in it")
+                    raise InvalidInputError("a vector has NaN or infinity in it: store finite numbers, or NULL")
                 dimensions = ready.shape[1]
                 rows += len(ready)
                 written.write_batch(part.rows)
@@ -134,6 +134,6 @@ def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 def read_rows(path: Path) -> pa.Table:
-    """Return the rows of an index, left on disk until they are looked at."""
+    """Return the rows of an index; they stay on disk until they are used."""
     source: Any = pa.memory_map(str(path))
     return pa.ipc.open_file(source).read_all()

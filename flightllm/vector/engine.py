@@ -1,4 +1,4 @@
-"""Searches of whole columns: queries in, the numbers and scores of rows out, and the values of these rows."""
+"""Searches for whole columns of queries: they return the numbers, scores and values of the rows found."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from flightllm.vector.store import VectorIndexes
 _FOUND = pa.struct([("row", pa.int64()), ("score", pa.float32())])
 Embed = Callable[[Sequence[str]], Vectors]
 Matching = Callable[[VectorIndex, str], NDArray[np.bool_]]
-"""Tells for each row of an index whether a condition, in SQL, is true for it."""
+"""Returns for each row of an index whether an SQL condition is true for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a call looks for its queries in, and what it returns; `generation` is the one that it was planned for."""
+    """The arguments of a search call; `generation` is the index generation for which it was planned."""
 
     index: str
     generation: str
@@ -34,12 +34,12 @@ class Search:
     returning: str = ""
 
     def as_text(self) -> str:
-        """Return the search as an instruction."""
+        """Return the search as a call's instruction."""
         return json.dumps(asdict(self))
 
 
 def found_type(rows: pa.Schema) -> pa.StructType:
-    """Return the type of a row found: the index's columns and its score."""
+    """Return the type of a found row: the index's columns and a score."""
     return pa.struct([*rows, pa.field("score" if "score" not in rows.names else "score_2", pa.float32())])
 
 
@@ -64,7 +64,7 @@ class IndexSearcher:
 
 @dataclass(frozen=True, slots=True)
 class IndexSearch:
-    """One call's search in an open index; `within` flags the rows that may be found."""
+    """One call's search in an open index; `within` flags the rows that a search can return, or is None for all."""
 
     index: VectorIndex
     search: Search
@@ -73,14 +73,14 @@ class IndexSearch:
 
     @property
     def most(self) -> int:
-        """Return how many rows there are for a query at most."""
+        """Return the largest number of rows for one query."""
         return max(1, min(self.search.count, len(self.index.rows)))
 
     def find(self, queries: pa.Array) -> pa.ListArray:
-        """Return for each query the numbers and scores of the rows found, the best first.
+        """Return for each query the numbers and scores of the found rows, the best first.
 
         Raises:
-            InvalidInputError: a query is a vector of another length than the index's.
+            InvalidInputError: a query vector does not have the length of the index's vectors.
             EngineError: the embedding model is gone.
         """
         found = self._found(queries.to_pylist()) if len(queries) else Found.of([])
@@ -88,7 +88,7 @@ class IndexSearch:
         return pa.ListArray.from_arrays(pa.array(found.offsets), rows)
 
     def values(self, found: pa.ListArray) -> pa.ListArray:
-        """Return what the call returns of rows found: their values, or structs of all of them and the score."""
+        """Return the call's result for found rows: one column, the scores, or structs of all columns and the score."""
         offsets = np.zeros(len(found) + 1, np.int32)
         np.cumsum(found.value_lengths().fill_null(0), out=offsets[1:])
         rows, scores = found.flatten().flatten()
@@ -111,15 +111,15 @@ class IndexSearch:
 
 
 def _vectors(vectors: Sequence[bytes]) -> Vectors:
-    """Read vectors that SQL passes as bytes.
+    """Decode the vectors that SQL passes as bytes.
 
     Raises:
-        InvalidInputError: they have different lengths, or no numbers in them.
+        InvalidInputError: the vectors have different lengths, NULL, NaN or infinity.
     """
     lengths = sorted({len(vector) // np.dtype(np.float32).itemsize for vector in vectors})
     if len(lengths) > 1:
-        raise InvalidInputError(f"the vectors searched for have different lengths: {', '.join(map(str, lengths))}")
+        raise InvalidInputError(f"the query vectors have different lengths: {', '.join(map(str, lengths))}")
     found = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), lengths[0])
     if not np.isfinite(found).all():
-        raise InvalidInputError("a vector searched for has NULL, NaN or infinity in it")
+        raise InvalidInputError("a query vector has NULL, NaN or infinity in it")
     return found

@@ -1,4 +1,4 @@
-"""The folder of one index: a manifest and the generation that it names, replaced together or not at all."""
+"""The folder of one index: a manifest and the generation that it names, replaced in one step."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _MANIFEST = "manifest.json"
 
 
 class IndexFolder:
-    """Where an index is kept. Any process that dies at any point leaves the last complete index in place.
+    """The folder of an index. If the process dies at any point, the last complete index stays in place.
 
-    A generation is a folder named after the process that wrote it. One object per index and process.
+    A generation is a subfolder, named after the process that wrote it. Use one object per index and process.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._written: set[str] = set()
-        """What this process writes now."""
+        """The generations that this process is writing."""
 
     def manifest(self) -> Manifest | None:
-        """Return the manifest, None where there is no index.
+        """Return the manifest, or None where there is no index.
 
         Raises:
-            InvalidInputError: there is one that cannot be read.
+            InvalidInputError: the manifest cannot be read.
         """
         try:
             text = (self.path / _MANIFEST).read_text(encoding="utf-8")
@@ -43,11 +43,11 @@ class IndexFolder:
         return Manifest.of_json(text)
 
     def generation(self, manifest: Manifest) -> Path:
-        """Return the folder of an index's files."""
+        """Return the folder with an index's files."""
         return self.path / manifest.generation
 
     def check(self, manifest: Manifest, *, sizes_only: bool = False) -> None:
-        """Read all files of an index, or look at their sizes, and compare them with its manifest.
+        """Compare all files of an index, or only their sizes, with its manifest.
 
         Raises:
             InvalidInputError: a file is missing or damaged.
@@ -60,7 +60,7 @@ class IndexFolder:
 
     @contextmanager
     def writing(self) -> Iterator[Path]:
-        """Give a new folder to write a generation to; unless `commit` took it, it is removed at the end."""
+        """Yield a new folder for a generation; at the end it is removed, unless `commit` has made it the index."""
         path = self.path / f"{uuid4().hex}-{os.getpid()}"
         self._written.add(path.name)
         try:
@@ -68,11 +68,11 @@ class IndexFolder:
             yield path
         finally:
             self._written.discard(path.name)
-            with suppress(OSError):  # the index is there, or is not, whatever else is left
+            with suppress(OSError):  # files that cannot be removed do no harm
                 self.clean()
 
     def commit(self, written: Path, manifest: Manifest) -> Manifest:
-        """Make what was written to a folder of `writing` the index; return its manifest, made complete."""
+        """Make a folder of `writing` the index; return its completed manifest."""
         paths = sorted(path for path in written.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
         for path in (
             *paths,
@@ -93,37 +93,37 @@ class IndexFolder:
         return complete
 
     def _text(self) -> bytes | None:
-        """Return the manifest as it is written, None where there is none."""
+        """Return the bytes of the manifest, or None where there is no manifest."""
         try:
             return (self.path / _MANIFEST).read_bytes()
         except FileNotFoundError:
             return None
 
     def _take_back(self, before: bytes | None) -> None:
-        """Put the former manifest back, should the new one be in its place although it could not be brought to disk."""
+        """Restore the former manifest: the new one can be in its place although writing it failed."""
         if before == self._text():
             return
-        with suppress(OSError):  # else the new index stays: it is whole
+        with suppress(OSError):  # if this fails, the new index stays, which is complete
             if before is None:
                 (self.path / _MANIFEST).unlink(missing_ok=True)
             else:
                 write_atomically(self.path / _MANIFEST, before)
 
     def clean(self) -> None:
-        """Remove the generations that the manifest does not name and nobody writes any more."""
+        """Remove the generations that the manifest does not name and that no process is writing."""
         try:
             manifest = self.manifest()
         except InvalidInputError:
-            return  # whoever mends it may need what there is
+            return  # keep all files: they can help to repair the index
         kept = {*self._written, *([manifest.generation] if manifest else [])}
         for path in self.path.iterdir() if self.path.is_dir() else ():
             if path.is_dir() and path.name not in kept and not _written_by_another(path.name):
                 shutil.rmtree(path, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove the index; the manifest goes first, on disk too, so that no half of the index is taken for one.
+        """Remove the index; remove the manifest first, and sync it, so that a crash leaves no half-removed index.
 
-        What cannot be removed after that stays in a folder that is no index.
+        Files that cannot be removed stay in a folder without a manifest, which is not an index.
         """
         with suppress(FileNotFoundError):
             (self.path / _MANIFEST).unlink()
@@ -132,7 +132,7 @@ class IndexFolder:
 
 
 def _written_by_another(name: str) -> bool:
-    """Tell whether another process, one that still runs, wrote a folder of this name."""
+    """Return whether another process that still runs has named this folder."""
     number = name.rpartition("-")[2]
     if not number.isdecimal() or int(number) == os.getpid():
         return False

@@ -1,4 +1,4 @@
-"""An open index: rows by what they mean, by their words, or by both."""
+"""An open index: finds rows by meaning, by words, or by both."""
 
 from __future__ import annotations
 
@@ -23,12 +23,20 @@ from flightllm.vector.words import Words
 Mode = Literal["vector", "text", "hybrid"]
 _RANK_CONSTANT = 60
 _FUSED = 50
-"""Rows of each list that are fused, at least."""
+"""Each list contributes at least this many rows to the fusion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The rows found for some queries, of each the best first: those of query i are at offsets[i] to offsets[i + 1]."""
+    """The rows found for some queries, each query's best row first.
+
+    The rows of query i are at `offsets[i]` to `offsets[i + 1]`. Here query 0 found rows 7 and 2, query 1 found none,
+    and query 2 found row 7:
+
+    | offsets | ids | scores |
+    |---|---|---|
+    | 0, 2, 2, 3 | 7, 2, 7 | 0.9, 0.4, 0.8 |
+    """
 
     offsets: NDArray[np.int32]
     ids: Ids
@@ -36,19 +44,19 @@ class Found:
 
     @classmethod
     def of(cls, lists: Sequence[tuple[Vectors, Ids]]) -> Found:
-        """Join the scores and numbers found for each query."""
+        """Concatenate the scores and ids of each query."""
         offsets = np.cumsum([0, *(len(ids) for _, ids in lists)], dtype=np.int32)
         ids = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in lists)])
         return cls(offsets, ids, np.concatenate([np.empty(0, np.float32), *(scores for scores, _ in lists)]))
 
     def __iter__(self) -> Iterator[tuple[Vectors, Ids]]:
-        """Yield the scores and numbers of each query."""
+        """Yield the scores and ids of each query."""
         for start, end in pairwise(self.offsets):
             yield self.scores[start:end], self.ids[start:end]
 
 
 class VectorIndex:
-    """One generation of an index, opened. Searches may run at the same time."""
+    """One open generation of an index. Threads can search at the same time."""
 
     def __init__(self, manifest: Manifest, rows: pa.Table, neighbors: Neighbors | None, words: Words | None) -> None:
         self.manifest = manifest
@@ -60,7 +68,7 @@ class VectorIndex:
 
     @classmethod
     def open(cls, folder: IndexFolder, manifest: Manifest) -> VectorIndex:
-        """Open an index whose files `IndexFolder.check` found whole.
+        """Open an index whose files passed `IndexFolder.check`.
 
         Raises:
             InvalidInputError: a file cannot be read.
@@ -74,9 +82,19 @@ class VectorIndex:
             raise InvalidInputError("its rows cannot be read") from error
 
     def take(self, ids: Ids, columns: Sequence[str]) -> pa.RecordBatch:
-        """Return some columns of rows by their numbers, in the order of these.
+        """Return some columns of the rows with these ids, in the order of `ids`.
 
-        pyarrow's own take would read all rows, to join the batches of the table.
+        pyarrow's own take would read all rows, because it joins the table's batches first. This takes each batch's rows
+        in
+        ascending order, concatenates them, and restores the order. Example with the batches `[r0, r1]` and `[r2]`:
+
+        | step | value |
+        |---|---|
+        | `ids` | 2, 0, 1 |
+        | `order`, positions of ascending ids | 1, 2, 0 |
+        | taken per batch | r0, r1 from the first; r2 from the second |
+        | `back`, position of each id in the taken rows | 2, 0, 1 |
+        | result | r2, r0, r1 |
         """
         order = np.argsort(ids, kind="stable")
         cuts = np.searchsorted(ids[order], self._ends)
@@ -97,13 +115,17 @@ class VectorIndex:
         vectors: Vectors | None,
         within: NDArray[np.bool_] | None = None,
     ) -> Found:
-        """Return up to `count` rows per query; with `within`, a flag per row, only among those.
+        """Return up to `count` rows per query; `within`, a flag per row, restricts the search to flagged rows.
 
-        `vector` needs the queries' vectors, `text` their texts and `hybrid` both: its score is the sum of 1 / (60 +
-        rank) over both lists (Cormack et al. 2009, reciprocal rank fusion); of equal ones the better in words is first.
+        The mode `vector` needs the queries' vectors, `text` their texts, and `hybrid` both. A hybrid score is the sum
+        of
+        1 / (60 + rank) over both lists (reciprocal rank fusion, Cormack et al. 2009). Of rows with equal scores, the
+        one
+        that ranks better in the text search is first.
 
         Raises:
-            InvalidInputError: vectors of another length, or a text search in an index of vectors.
+            InvalidInputError: the vectors have another length than the index's, or a vector index has no text to
+                search.
         """
         if mode == "vector":
             return self._nearest(count, vectors, within)
@@ -115,13 +137,13 @@ class VectorIndex:
 
     def _nearest(self, count: int, vectors: Vectors | None, within: NDArray[np.bool_] | None) -> Found:
         if vectors is None:
-            raise InvalidInputError("a search by meaning needs vectors")
+            raise InvalidInputError("a search by meaning needs the queries' vectors")
         if self.neighbors is None:
             return _nothing(len(vectors))
         if vectors.shape[1] != self.neighbors.dimensions:
             raise InvalidInputError(
-                f"the index {self.manifest.name} has vectors of {self.neighbors.dimensions} numbers, the query one of"
-                f" {vectors.shape[1]}"
+                f"the index {self.manifest.name} has vectors of {self.neighbors.dimensions} numbers, but the query"
+                f" vector has {vectors.shape[1]}"
             )
         scores, ids = self.neighbors.search(vectors, count, within)
         there = ids >= 0
@@ -130,11 +152,11 @@ class VectorIndex:
 
     def _worded(self, count: int, texts: Sequence[str] | None, within: NDArray[np.bool_] | None) -> Found:
         if texts is None:
-            raise InvalidInputError("a text search needs texts")
+            raise InvalidInputError("a text search needs the queries' texts")
         if self._words is None:
             if not self.manifest.rows:
                 return _nothing(len(texts))
-            raise InvalidInputError(f"the index {self.manifest.name} is over vectors: it has no text to search")
+            raise InvalidInputError(f"the index {self.manifest.name} has no text to search, because it is over vectors")
         return Found.of([self._words.search(text, count, within) for text in texts])
 
 
@@ -143,7 +165,11 @@ def _nothing(queries: int) -> Found:
 
 
 def fuse(lists: Sequence[Ids], count: int) -> tuple[Vectors, Ids]:
-    """Fuse ranked lists into the scores and numbers of `count` rows; of equal ones the first list's come first."""
+    """Fuse ranked lists into the scores and ids of the best `count` rows.
+
+    Of rows with equal scores, the first list's come first. Row 7 of the lists [7, 2] and [2, 7] has the score
+    1/61 + 1/62, as has row 2, so the result is [7, 2].
+    """
     scores: dict[int, float] = {}
     for ids in lists:
         for rank, row in enumerate(ids.tolist(), 1):

@@ -1,4 +1,4 @@
-"""What an index on disk consists of: one JSON file that names and describes all others."""
+"""The manifest of an index on disk: one JSON file that describes the index and names its other files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An index as it was built.
+    """The description of an index.
 
-    `rows` are in it, `trained` were there when it was built, `nulls` are rows of the table that are not. `source` tells
-    the table's content from another one; `created` is a time in ISO 8601. `files` gives the size and digest of each
-    file by its path in the folder of `generation`.
+    `rows` counts the index's rows, `trained` its rows when it was built, and `nulls` the table's rows that it leaves
+    out. `source` is the table's revision. `created` is a time in ISO 8601. `files` has the size and digest of each
+    file, by its path in the folder `generation`.
     """
 
     name: str
     table: tuple[str, str]
-    """Schema and name."""
+    """The table's schema and name."""
     column: str
     options: IndexOptions
     model: str
@@ -46,10 +46,10 @@ class Manifest:
 
     @classmethod
     def of_json(cls, text: str) -> Manifest:
-        """Read what `as_json` wrote.
+        """Read a document that `as_json` returned.
 
         Raises:
-            InvalidInputError: it is no manifest, or one of another version.
+            InvalidInputError: the text is not a manifest, or has another version.
         """
         try:
             values: dict[str, Any] = json.loads(text)

@@ -1,4 +1,4 @@
-"""The options of CREATE VECTOR INDEX, checked."""
+"""The options of CREATE VECTOR INDEX, with their checks."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -16,16 +16,16 @@ _NUMBERS = {
     "search_depth": (1, 1 << 16),
     "codes": (1, 4_096),
 }
-"""The least and the most of each."""
+"""The least and greatest value of each numeric option."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
     """How an index is built and searched; 0 and "" leave the choice to the index.
 
-    `lists` and `probes` are those of the inverted files (nlist and nprobe of faiss), `neighbors`, `build_depth` and
-    `search_depth` those of the graph (M, efConstruction and efSearch), `codes` the bytes that product quantization
-    leaves of a vector. `columns` are the table's columns that a search returns; none named are all.
+    `lists` and `probes` belong to inverted files (faiss's nlist and nprobe). `neighbors`, `build_depth` and
+    `search_depth` belong to the graph (M, efConstruction and efSearch). `codes` is the number of bytes to which product
+    quantization compresses a vector. `columns` are the table's columns that a search returns; empty means all.
     """
 
     type: str = "flat"
@@ -41,10 +41,10 @@ class IndexOptions:
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> "IndexOptions":
-        """Read the options as a statement has them, each as text.
+        """Read a statement's options, each given as text.
 
         Raises:
-            InvalidInputError: an unknown option, or a value it cannot have.
+            InvalidInputError: an option is unknown, or its value is invalid.
         """
         known = [field.name for field in fields(cls)]
         values: dict[str, str | int | tuple[str, ...]] = {}
@@ -65,11 +65,11 @@ class IndexOptions:
         for name, value, valid in (("type", self.type, KINDS), ("metric", self.metric, METRICS)):
             if value not in valid:
                 raise InvalidInputError(
-                    f"the option {name} of a vector index is one of {', '.join(valid)}; not {value!r}"
+                    f"the option {name} of a vector index must be one of {', '.join(valid)}, not {value!r}"
                 )
 
     def as_dict(self) -> dict[str, str | int | list[str]]:
-        """Return what differs from the defaults, for a manifest and for SHOW."""
+        """Return the options that differ from the defaults, for a manifest and for SHOW."""
         default = asdict(IndexOptions())
         changed = {name: value for name, value in asdict(self).items() if value != default[name]}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in changed.items()}
@@ -79,6 +79,6 @@ def _number(name: str, text: str) -> int:
     low, high = _NUMBERS[name]
     if not text.isdecimal() or len(text) > len(str(high)) or not low <= int(text) <= high:
         raise InvalidInputError(
-            f"the option {name} of a vector index is a whole number from {low} to {high:,}; not {text!r}"
+            f"the option {name} of a vector index must be a whole number from {low} to {high:,}, not {text!r}"
         )
     return int(text)

@@ -1,4 +1,4 @@
-"""Whether an index still is that of its table."""
+"""Whether an index is up to date with its table."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from flightllm.vector.manifest import Manifest
 
 
 def status(manifest: Manifest, revision: Callable[[TableName], str], model: str) -> str:
-    """Return `ready`, or in which way an index is out of date.
+    """Return `ready`, or the reason why an index is out of date.
 
-    `revision` tells a table's content from another one; `model` is the server's embedding model.
+    `revision` returns a table's present revision; `model` is the server's embedding model.
     """
     table = TableName(*manifest.table)
     try:

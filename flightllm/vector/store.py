@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 _WHAT = "vector indexes"
 _PREFIX = "index-"
-"""So that no name, `..` for one, is another folder."""
+"""A prefix of folder names, so that a name such as `..` cannot mean another folder."""
 LONGEST_NAME = 80
-"""Bytes of an index's name: each may become three in the name of its folder, which file systems bound."""
+"""The most bytes of an index's name: quoting can triple them, and file systems limit a folder's name."""
 
 
 class VectorIndexes:
-    """Indexes by name. Safe to use from several threads; a search goes on in the generation that it began with."""
+    """Indexes by name. Safe to use from several threads; a search stays in the generation in which it began."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.RLock()
         self._folders: dict[str, IndexFolder] = {}
         self._current: dict[str, VectorIndex] = {}
-        """The latest generation of each index that was opened."""
+        """The latest open generation of each index."""
         self._open: WeakValueDictionary[tuple[str, str], VectorIndex] = WeakValueDictionary()
-        """By name and generation, those that somebody still uses too."""
+        """All open generations that are in use, by name and generation."""
         self._left: set[str] = set()
-        """Dropped indexes of which some files could not be removed."""
+        """Dropped indexes whose files could not all be removed."""
         for path in folder.glob(f"{_PREFIX}*"):
             if path.is_dir():
                 self._at(unquote(path.name.removeprefix(_PREFIX))).clean()
-                with suppress(OSError):  # it is not empty
+                with suppress(OSError):  # the folder is not empty
                     path.rmdir()
 
     def names(self) -> list[str]:
-        """Return the names of all indexes, damaged ones too."""
+        """Return the names of all indexes, damaged ones included."""
         found = self._folder.glob(f"{_PREFIX}*/manifest.json")
         return sorted(unquote(path.parent.name.removeprefix(_PREFIX)) for path in found)
 
     def manifest(self, name: str) -> Manifest:
-        """Return what an index consists of.
+        """Return the manifest of an index.
 
         Raises:
             NotFoundError: there is no such index.
@@ -68,14 +68,14 @@ class VectorIndexes:
             manifest = self._folder_of(name).manifest() if known else None
         except InvalidInputError as error:
             raise InvalidInputError(
-                f"the vector index {name!r} is damaged: {error}; CREATE OR REPLACE VECTOR INDEX builds it anew"
+                f"the vector index {name!r} is damaged: {error}; CREATE OR REPLACE VECTOR INDEX builds it again"
             ) from error
         if manifest is None:
             raise missing(name)
         return manifest
 
     def check_sizes(self, name: str) -> None:
-        """Check that the files of an index are there, as long as they were written.
+        """Check that all files of an index exist with the sizes that were written.
 
         Raises:
             NotFoundError: there is no such index.
@@ -88,13 +88,13 @@ class VectorIndexes:
             raise self._damaged(name, error) from error
 
     def open(self, name: str, generation: str | None = None) -> VectorIndex:
-        """Return an index, opened and checked when it is first asked for.
+        """Return an index; its first use opens and checks it.
 
-        With `generation` the one that somebody still uses, though there may be a newer one.
+        With `generation`, return that generation if it is still in use, even if there is a newer one.
 
         Raises:
             NotFoundError: there is no such index.
-            InvalidInputError: a file of it is missing or damaged.
+            InvalidInputError: a file of the index is missing or damaged.
             MissingExtraError: the extra `vector` is not installed.
         """
         from flightllm.vector.index import VectorIndex
@@ -111,16 +111,18 @@ class VectorIndexes:
                     self._current[name] = self._open[name, manifest.generation] = current
                 except InvalidInputError as error:
                     before, manifest = manifest, self.manifest(name)
-                    if manifest.generation == before.generation:  # else it was replaced while it was read
+                    if (
+                        manifest.generation == before.generation
+                    ):  # if they differ, the index was replaced while it was read
                         raise self._damaged(name, error) from error
             return current
 
     @contextmanager
     def changing(self, name: str) -> Iterator[None]:
-        """Keep other statements, those of other processes too, from changing an index until the block ends.
+        """Lock an index until the block ends, so that no other statement or process changes it.
 
         Raises:
-            InvalidInputError: another one is changing it.
+            InvalidInputError: another statement is changing the index.
             LimitExceededError: the disk is full.
             InternalError: the folder cannot be written for another reason.
         """
@@ -141,13 +143,13 @@ class VectorIndexes:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise InvalidInputError(
-                    f"the vector index {name!r} is being built, refreshed or dropped by another statement; try again"
-                    " when that is done"
+                    f"another statement is building, refreshing or dropping the vector index {name!r}; try again"
+                    " when it has finished"
                 ) from error
             yield
 
     def build(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
-        """Build an index, in place of the one of its name if there is one; see `vector.build.build`.
+        """Build an index, in place of an earlier one of the same name; see `vector.build.build`.
 
         Raises:
             LimitExceededError: the disk is full.
@@ -161,7 +163,7 @@ class VectorIndexes:
         return built
 
     def extend(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
-        """Add rows to an index, of which `manifest` says what is new; see `vector.build.extend`.
+        """Add rows to an index; `manifest` describes the new state; see `vector.build.extend`.
 
         Raises:
             LimitExceededError: the disk is full.
@@ -190,7 +192,7 @@ class VectorIndexes:
                 self._left.add(name)
 
     def _remove_left(self) -> None:
-        """Try again to remove the files of dropped indexes, unless an index of the same name is there or is built."""
+        """Try again to remove the files of dropped indexes, unless a new index has the same name."""
         for name in tuple(self._left):
             with suppress(FlightLLMError), self._locked(name):
                 if name not in self.names():
@@ -208,10 +210,10 @@ class VectorIndexes:
 
     def _damaged(self, name: str, error: InvalidInputError) -> InvalidInputError:
         return InvalidInputError(
-            f"the vector index {name!r} is damaged: {error}; REFRESH VECTOR INDEX or CREATE OR REPLACE builds it anew"
+            f"the vector index {name!r} is damaged: {error}; REFRESH VECTOR INDEX or CREATE OR REPLACE builds it again"
         )
 
 
 def missing(name: str) -> NotFoundError:
-    """Return the error that there is no index of a name, or none over a table that whoever asks may read."""
+    """Return the error that an index does not exist, or that the user cannot read its table."""
     return NotFoundError(f"there is no vector index {name!r}: see SHOW VECTOR INDEXES")

@@ -1,4 +1,4 @@
-"""Full-text search by tantivy: rows by the words they share with a query, scored by BM25."""
+"""Full-text search by tantivy: finds rows that share words with a query, scored by BM25."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ except ImportError as error:
 _TEXT, _ROW = "text", "row"
 _HEAP_BYTES = 64 << 20
 _NO_WORD = re.compile(r"\W+")
-"""What is left out of a query: to the query language it may mean something, to a text search it does not."""
+"""Characters that are removed from a query, because tantivy's query language gives some of them a meaning."""
 
 
 class Words:
-    """The words of texts by number, 0 on; English stems. Searches may run at the same time."""
+    """A text index: ids from 0, English stemming. Threads can search at the same time."""
 
     def __init__(self, index: Any) -> None:
         self._index = index
@@ -35,10 +35,10 @@ class Words:
 
     @classmethod
     def add(cls, texts: Iterable[str], folder: Path, first: int = 0) -> Self:
-        """Index texts in a folder, numbered from `first` on, beside those that are there.
+        """Add texts to the index in a folder, with ids from `first` on.
 
         Raises:
-            OSError: the disk is full, or fails.
+            OSError: the disk is full or fails.
         """
         folder.mkdir(exist_ok=True)
         schema = tantivy.SchemaBuilder()
@@ -58,7 +58,7 @@ class Words:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Open what `add` wrote.
+        """Open an index that `add` wrote.
 
         Raises:
             InvalidInputError: tantivy cannot read the folder.
@@ -69,7 +69,7 @@ class Words:
             raise InvalidInputError(f"the text index {folder.name} cannot be read") from error
 
     def search(self, query: str, count: int, within: NDArray[np.bool_] | None = None) -> tuple[Vectors, Ids]:
-        """Return scores and numbers of up to `count` texts with words of the query; with `within`, among these only."""
+        """Return scores and ids of up to `count` texts that share words with the query; `within` restricts them."""
         words = _NO_WORD.sub(" ", query).strip()
         most = count
         while words:
@@ -89,7 +89,7 @@ class Words:
 
 @contextmanager
 def _disk_errors() -> Iterator[None]:
-    """Raise `OSError` for what tantivy says of a disk."""
+    """Turn tantivy's errors about a disk into `OSError`."""
     try:
         yield
     except ValueError as error:

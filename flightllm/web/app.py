@@ -1,4 +1,4 @@
-"""The page's routes: its files, and what its scripts ask for."""
+"""The page's routes: its files, and the endpoints that its scripts call."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,14 +26,17 @@ from flightllm.web.views import Views
 
 _STATIC = Path(__file__).parent / "static"
 _SIGN_INS, _WAITING_SIGN_INS = 4, 32
-"""Passwords checked at once, each of which takes memory and time on purpose, and those that may wait for it."""
+"""The number of passwords that are checked at once, and the number that can wait.
+
+Password hashing takes much memory and time on purpose.
+"""
 _STATEMENTS = 256
 _ROWS = 1_000
-"""Rows of a result, where the page says nothing."""
+"""The rows of a result if the page names no number."""
 
 
 def create_page(database: Database, core: Core, host: str, names: Sequence[str] = (), *, encrypted: bool) -> Mount:
-    """Return the page of a server that listens on `host`, by TLS where it is `encrypted`; `names` are further hosts."""
+    """Return the page of a server on `host`; `encrypted` tells whether it uses TLS, `names` are further host names."""
     most_bytes = 2 * database.config.limits.sql_bytes + 65_536  # JSON escapes some characters
     page = _Page(core, Gate(core.login, host, encrypted=encrypted, most_bytes=most_bytes), Views(database, core))
     routes = [
@@ -55,7 +58,7 @@ def create_page(database: Database, core: Core, host: str, names: Sequence[str] 
 
 
 class _Page:
-    """Answers requests; what may wait for a disk or another thread runs in threads of its own."""
+    """The handlers of requests; code that can wait for a disk or a thread runs in separate threads."""
 
     def __init__(self, core: Core, gate: Gate, views: Views) -> None:
         self.views = views
@@ -65,14 +68,14 @@ class _Page:
         self._running = CapacityLimiter(_STATEMENTS)
 
     async def index(self, _request: Request) -> Response:
-        """Return the page itself, which has nothing in it."""
+        """Return the HTML page; it holds no data."""
         return FileResponse(_STATIC / "index.html")
 
     async def sign_in(self, request: Request) -> Response:
-        """Check name and password, or token, and give out the cookie."""
+        """Check name and password, or a token, and set the cookie."""
         values = await self._gate.values(request)
         if self._signing_in.statistics().tasks_waiting >= _WAITING_SIGN_INS:
-            raise BusyError("too many are signing in right now: try again in a moment")
+            raise BusyError("too many users are signing in: try again in a moment")
         name, password = values.text("user"), values.text("password")
         principal, handle = await to_thread.run_sync(
             self._gate.sign_in, request, name, password, limiter=self._signing_in
@@ -82,7 +85,7 @@ class _Page:
         return response
 
     async def sign_out(self, request: Request) -> Response:
-        """Close the session, and take the cookie away."""
+        """Close the session and delete the cookie."""
         await self._gate.values(request)
         call = await to_thread.run_sync(self._gate.enter, request)
         await to_thread.run_sync(call.close_session, self._core)
@@ -92,7 +95,7 @@ class _Page:
         return response
 
     async def cancel(self, request: Request) -> Response:
-        """Ask a query of the user's, or for an admin anybody's, to stop."""
+        """Cancel a query of the user; an admin can cancel the queries of all users."""
         await self._gate.values(request)
 
         def stop() -> None:
@@ -103,14 +106,14 @@ class _Page:
         return _json({})
 
     async def run(self, request: Request) -> Response:
-        """Run a statement; its events come as lines of JSON."""
+        """Run a statement and stream its events as lines of JSON."""
         values = await self._gate.values(request)
         call = await to_thread.run_sync(self._gate.enter, request)
         run = Run(self._core, call, values.text("sql"), values.number("rows", _ROWS, MOST_ROWS))
         return StreamingResponse(lines(run, call, self._running), media_type="application/x-ndjson")
 
     def shows(self, view: Callable[[WebCall, Mapping[str, Any]], dict[str, Any]]) -> Callable[[Request], Response]:
-        """Return the endpoint of a view, which a thread answers."""
+        """Return the endpoint of a view; a thread answers it."""
 
         def endpoint(request: Request) -> Response:
             return _json(view(self._gate.enter(request), request.path_params))

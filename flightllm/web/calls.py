@@ -1,4 +1,4 @@
-"""One request of the page, as the statements that it starts see it."""
+"""One request of the page, as a call that statements can answer."""
 
 import threading
 
@@ -9,9 +9,9 @@ from flightllm.flight.core import Core
 
 
 class WebCall:
-    """Who asks, and from where; to statements what a call over Flight is.
+    """The user and address of a request; statements treat it like a call over Flight.
 
-    The login token names the session, so that it keeps its settings from one statement to the next.
+    The login token names the session, so the settings stay from one statement to the next.
     """
 
     def __init__(self, principal: Principal, token: str, peer: str) -> None:
@@ -22,25 +22,25 @@ class WebCall:
         self._gone = threading.Event()
 
     def is_cancelled(self) -> bool:
-        """Tell whether the browser left."""
+        """Return whether the browser left."""
         return self._gone.is_set()
 
     def leave(self) -> None:
-        """Say that the browser left. Idempotent."""
+        """Record that the browser left. Idempotent."""
         self._gone.set()
 
     def get_middleware(self, _key: str) -> Call:
-        """Return what a call over Flight says in its headers."""
+        """Return the `Call` that a call over Flight reads from its headers."""
         return self._call
 
     def session(self, core: Core) -> Session:
         """Return the session of this login.
 
         Raises:
-            BusyError: there are as many sessions as there may be.
+            BusyError: the maximum number of sessions is open.
         """
         return core.sessions.find(self._call, self.principal, self.peer)[0]
 
     def close_session(self, core: Core) -> None:
-        """Close the session of this login, if it has one."""
+        """Close the session of this login, if there is a session."""
         core.sessions.close(self._call, self.principal, self.peer)

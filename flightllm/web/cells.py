@@ -1,4 +1,4 @@
-"""Columns of a result as texts, as the page shows them."""
+"""Columns of a result as texts for the page."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ from flightllm.common.text import json_text, plain_text
 
 
 def columns_of(schema: pa.Schema) -> list[dict[str, Any]]:
-    """Return name and type of each column, and whether it has numbers."""
+    """Return each column's name and type, and whether the column is numeric."""
     return [{"name": field.name, "type": str(field.type), "number": _is_number(field.type)} for field in schema]
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> list[list[str | None]]:
-    """Return rows of texts; None is NULL, lists, structs and maps are JSON, bytes hexadecimal digits."""
+    """Return rows of texts: None for NULL, JSON for lists, structs and maps, hexadecimal digits for bytes."""
     return [list(row) for row in zip(*map(_texts, batch.columns), strict=True)]
 
 
 def _texts(column: Any) -> list[str | None]:
     """Return a column as texts.
 
-    Arrow writes single values itself: Python has no nanoseconds, and would cut them off.
+    Arrow formats scalar values, because Python has no nanoseconds and would truncate them.
     """
     if pa.types.is_nested(column.type):
         return [None if value is None else json_text(value) for value in _values(column)]

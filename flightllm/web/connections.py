@@ -1,4 +1,4 @@
-"""Connections to the HTTP server: those that send no request are closed, and those beyond a number are told to go."""
+"""Limits on connections to the HTTP server: silent ones are closed, and too many are refused with 503."""
 
 import asyncio
 from collections.abc import Sized
@@ -9,26 +9,26 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_SECONDS = 5.0
-"""From the first byte of a request, or the start of a connection, to the last of what the request says."""
+"""The time for a request to arrive, from its first byte or the start of the connection to its last byte."""
 _ALWAYS = ("/healthz", "/readyz")
 
 
 class PromptProtocol(H11Protocol):
-    """uvicorn's protocol, which waits for a whole request only so long; by itself it waits for ever."""
+    """uvicorn's protocol with a time limit for a whole request; uvicorn itself waits for ever."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._late: asyncio.TimerHandle | None = None
         self._whole: object = None
-        """The last request that came in full."""
+        """The last request that arrived in full."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
+        """Start the timer of the first request."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Begin to wait for the rest of a request, or wait no longer where it is there."""
+        """Start the timer for the rest of a request, or stop it if the request is complete."""
         if self._late is None:
             self._wait()
         super().data_received(data)
@@ -37,7 +37,7 @@ class PromptProtocol(H11Protocol):
             self._wait_no_longer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop the timer."""
         self._wait_no_longer()
         super().connection_lost(exc)
 
@@ -47,7 +47,7 @@ class PromptProtocol(H11Protocol):
     def _give_up(self) -> None:
         self._late = None
         if self._whole is not None and self.cycle is self._whole and not self.cycle.response_complete:
-            self._wait()  # what came is of the next request, and the answer to this one may take long
+            self._wait()  # the bytes belong to the next request; the answer to this one can take long
         else:
             self.transport.abort()
 
@@ -58,7 +58,7 @@ class PromptProtocol(H11Protocol):
 
 
 def bounded(app: ASGIApp, connections: Sized, most: int) -> ASGIApp:
-    """Return an application that answers 503 while there are more connections, except where its health is asked."""
+    """Return an application that answers 503 above `most` connections, except to health checks."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if len(connections) > most and scope.get("path") not in _ALWAYS:

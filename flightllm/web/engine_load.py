@@ -1,10 +1,10 @@
-"""How busy the engine is."""
+"""The load of the engine."""
 
 from flightllm.session.database import Database
 
 
 def prompts_in_flight(database: Database) -> int:
-    """Return how many prompts the server's own engine is answering; from queries' counts where it counts none."""
+    """Return the number of prompts in flight; from the queries' counts if the engine does not count them."""
     counted = getattr(database.engine, "in_flight", None)
     if counted is not None:
         return int(counted)

@@ -1,4 +1,4 @@
-"""What the page is told of an error."""
+"""Errors as the page gets them."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ _STATUSES: tuple[tuple[type[FlightLLMError], int], ...] = (
     (InvalidInputError, 400),
     (UnsupportedError, 400),
 )
-"""Most particular first; the first class that fits decides, and what fits none is the server's own failure."""
+"""Most particular first; the first class that fits decides. Other errors are failures of the server (500)."""
 
 
 def http_status(error: BaseException) -> int:
@@ -37,5 +37,5 @@ def http_status(error: BaseException) -> int:
 
 
 def described(error: BaseException, query_id: str | None = None) -> dict[str, Any]:
-    """Return an error as values of JSON; of a defect only the query's id is told, the log has the rest."""
+    """Return an error as values of JSON; for a defect only the query's id, and the log has the rest."""
     return {"message": str(to_status(error, query_id)), "sqlstate": sqlstate(error), "query_id": query_id}

@@ -1,4 +1,4 @@
-"""Who may come in: the cookie of a login, no requests of other sites, and this machine alone where nobody is asked."""
+"""Access control of the page: cookies of logins, no requests of other sites, and local access without users."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,16 +19,16 @@ from flightllm.web.values import Values
 
 _MOST_SIGN_INS = 10_000
 _OPEN = (
-    "this server has no users, so its page is for its own machine alone: add one by"
-    " `flightllm user add NAME --role admin`, or open the page there, at http://127.0.0.1"
+    "this server has no users, so only its own machine can open the page: add a user by"
+    " `flightllm user add NAME --role admin`, or open http://127.0.0.1 on that machine"
 )
 
 
 class Gate:
-    """Lets requests in. It reads the file of users, so the event loop calls `values` alone.
+    """The check of every request. It reads the users' file, so the event loop must call only `values`.
 
-    `host` is what the page listens on. A cookie is a handle that this process keeps: worth nothing once it is signed
-    out, in another process, or anywhere but here.
+    `host` is the address that the page listens on. A cookie is a handle that this process keeps. It is invalid after
+    signing out, in other processes and on other servers.
     """
 
     def __init__(self, login: Login, host: str, *, encrypted: bool, most_bytes: int) -> None:
@@ -42,12 +42,13 @@ class Gate:
         self._most_bytes = most_bytes
 
     def check_place(self, request: Request) -> None:
-        """Check that a server which asks nobody is asked by its own machine, and by its own page.
+        """Check that a server without users is called by its own machine and its own page.
 
-        A site may point its own name at this machine; the browser then takes it for the site's server.
+        A foreign site can point its name at this machine (DNS rebinding); the browser then treats this server as the
+        site's server.
 
         Raises:
-            PermissionDeniedError: it is not.
+        PermissionDeniedError: the request comes from elsewhere.
         """
         if self._login.is_open and not (self._local and is_loopback(request.url.hostname or "")):
             raise PermissionDeniedError(_OPEN)
@@ -56,36 +57,38 @@ class Gate:
         """Return the call of a user who signed in.
 
         Raises:
-            UnauthenticatedError: nobody did, or not any more.
+            UnauthenticatedError: no user signed in, or the login has ended.
             PermissionDeniedError: see `check_place`.
         """
         self.check_place(request)
         try:
             _, token = self._signed_in.get(_handle(request))
         except NotFoundError as error:
-            raise UnauthenticatedError("sign in first") from error
+            raise UnauthenticatedError("not signed in: sign in first") from error
         return WebCall(self._login.by_token(token), token, _peer(request))
 
     def sign_in(self, request: Request, name: str, password: str) -> tuple[Principal, str]:
-        """Return who has name and password, or an API token in its place, and the handle for the cookie. Slow.
+        """Return the user with this name and password (or API token), and the handle for the cookie. Slow.
 
         Raises:
-            UnauthenticatedError: nobody has.
+            UnauthenticatedError: no user has this name and password.
             PermissionDeniedError: see `check_place`.
         """
         self.check_place(request)
         try:
             principal, token = self._login.by_password(name, password)
         except UnauthenticatedError as error:
-            raise UnauthenticatedError(str(error).partition(";")[0]) from error  # the rest is for clients' programmers
+            raise UnauthenticatedError(
+                str(error).partition(";")[0]
+            ) from error  # the rest is for programmers of clients
         return principal, self._signed_in.add((principal.name, token)).decode()
 
     def sign_out(self, request: Request) -> None:
-        """Let a request's cookie be worth nothing any more."""
+        """Make a request's cookie invalid."""
         self._signed_in.remove(_handle(request))
 
     def keep(self, request: Request, response: Response, handle: str) -> None:
-        """Give the browser the cookie of a login; an empty handle takes it away."""
+        """Set the cookie of a login in the browser; an empty handle deletes it."""
         name = _cookie(request)
         if handle:
             response.set_cookie(name, handle, path="/", secure=self._encrypted, httponly=True, samesite="strict")
@@ -93,16 +96,18 @@ class Gate:
             response.delete_cookie(name, path="/", secure=self._encrypted, httponly=True, samesite="strict")
 
     async def values(self, request: Request) -> Values:
-        """Return the JSON object that a POST sent from the page itself, which no form of another site can send.
+        """Return the JSON object of a POST from the page itself; a form of another site cannot send it.
 
         Raises:
-            PermissionDeniedError: it comes from elsewhere.
-            InvalidInputError: it is no JSON object.
-            LimitExceededError: it is too long.
+            PermissionDeniedError: the request comes from elsewhere.
+            InvalidInputError: the body is not a JSON object.
+            LimitExceededError: the body is too long.
         """
         origin = request.headers.get("origin", "").partition("://")[2]
         if not origin or origin != request.headers.get("host"):
-            raise PermissionDeniedError("the request does not come from this server's own page")
+            raise PermissionDeniedError(
+                "the request does not come from this server's own page: open the page, and use it there"
+            )
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise InvalidInputError("send the values as application/json")
         body = bytearray()
@@ -114,7 +119,7 @@ class Gate:
 
 
 def _cookie(request: Request) -> str:
-    """Return the cookie's name: browsers send cookies to every port of a machine, which may have several servers."""
+    """Return the cookie's name, with the port: browsers send cookies to all ports of a machine, so to all servers."""
     server = request.scope.get("server")
     return f"flightllm_page_{server[1] if server else 0}"
 

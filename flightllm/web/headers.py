@@ -1,4 +1,4 @@
-"""Headers that keep browsers from running anything but the page's own scripts, and other sites out of its answers."""
+"""Headers that let browsers run only the page's own scripts, and that keep other sites out of its answers."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,7 +17,7 @@ _HEADERS = {
 
 
 class SafeHeaders:
-    """Adds them to every answer; rows, and what a user may see, are kept in no cache."""
+    """An application that adds the headers to every answer; caches must not keep rows or other users' data."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

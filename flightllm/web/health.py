@@ -1,4 +1,4 @@
-"""The HTTP application: health, readiness, metrics, and whatever else is mounted on it."""
+"""The HTTP application: health, readiness, metrics, and the routes mounted on it."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,9 +15,10 @@ _NO_METRICS = "metrics are not served on this address: set metrics = true in [ht
 def create_app(
     problem: Callable[[], str | None], metrics: Metrics | None, routes: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """Return the application; `problem` tells why no statements should be sent now, None where nothing is wrong.
+    """Return the application.
 
-    `routes` are further ones, tried after its own.
+    `problem` returns the reason why the server is not ready for statements, or None. `routes` are further routes, tried
+    after the application's own.
     """
 
     def healthz(_request: Request) -> Response:

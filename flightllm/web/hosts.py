@@ -1,4 +1,4 @@
-"""The names that the page is served under: a site that points its own name at this machine gets nothing."""
+"""The host names that the page is served under: a site that points its own name at this machine is refused."""
 
 import ipaddress
 import socket
@@ -16,10 +16,10 @@ from flightllm.web.errors import described, http_status
 
 
 class AllowedHosts:
-    """Refuses requests whose `Host` is none of the page's.
+    """An application that refuses requests with a foreign `Host` header.
 
-    These are the loopback names, the address that it listens on, this machine's name, and `names`. Where it listens on
-    every address of the machine, any address will do: only a name can be pointed elsewhere.
+    Allowed are the loopback names, the address that the page listens on, this machine's name, and `names`. If the page
+    listens on all addresses of the machine, all IP addresses are allowed: only a name can be pointed elsewhere.
     """
 
     def __init__(self, app: ASGIApp, listen: str, names: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ class AllowedHosts:
             await self._app(scope, receive, send)
             return
         error = PermissionDeniedError(
-            f"the page is not served under the name {host[:200]!r}: an admin adds it to hosts in [http] of the server's"
+            f"the page is not served under the name {host[:200]!r}: add it to hosts in [http] of the server's"
             " configuration"
         )
         refused = Response(json_text({"error": described(error)}), http_status(error), media_type="application/json")
@@ -48,7 +48,7 @@ class AllowedHosts:
 
 
 def _host(scope: Scope) -> str:
-    """Return the host of a request without its port, empty where it has none or several."""
+    """Return the host of a request without its port; empty if the request has no or several `Host` headers."""
     values = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
     if len(values) != 1:
         return ""

@@ -1,4 +1,4 @@
-"""Serve the HTTP application in a thread of its own, beside the Flight SQL server."""
+"""Serve the HTTP application in a separate thread, beside the Flight SQL server."""
 
 import socket
 import threading
@@ -14,16 +14,16 @@ from flightllm.session.database import Database
 _log = structlog.get_logger(__name__)
 _STOP_SECONDS = 5.0
 _MOST_CONNECTIONS = 256
-"""At once, those that a page keeps open too; others are told to come again."""
+"""The most connections at once, including idle ones of open pages; further ones are refused with 503."""
 
 
 class HttpServer:
-    """What `[http]` asks for; nothing where it has no address. Stops where its block ends.
+    """The HTTP server that `[http]` configures; no server without an address. It stops at the end of its `with` block.
 
-    With the page it has the certificate and key of `server_config`, if there are.
+    With the page it uses the certificate and key of `server_config`, if they are set.
 
     Raises:
-        ConfigError: the address is in use, or none of this machine; or the page would be read along by others.
+        ConfigError: the address is in use or not of this machine, or the page would be sent unencrypted.
         MissingExtraError: the extra `web` is not installed.
     """
 
@@ -69,7 +69,7 @@ class HttpServer:
             listening = socket.create_server((host, port), family=family)
         except OSError as error:
             raise ConfigError(
-                f"[http] listen: cannot listen on {config.listen}: {error.strerror}; name another address there, or by"
+                f"[http] listen: cannot listen on {config.listen}: {error.strerror}; set another address there, or by"
                 " --web HOST:PORT"
             ) from error
         self.port = listening.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Prometheus metrics: what the server counts anyway, read when they are asked for."""
+"""Prometheus metrics: the server's counts, read when a scrape asks for them."""
 
 import os
 import threading
@@ -21,12 +21,12 @@ from flightllm.session.database import Database
 from flightllm.web.engine_load import prompts_in_flight
 
 _SUMS = {
-    "rows": ("flightllm_rows", "Rows that queries returned, and that other statements changed."),
+    "rows": ("flightllm_rows", "Rows that queries returned and that other statements changed."),
     "bytes": ("flightllm_result_bytes", "Bytes of the rows that queries returned."),
     "calls": ("flightllm_ai_calls", "Prompts sent to models."),
-    "cache_hits": ("flightllm_ai_answers_reused", "Prompts whose answer was known."),
+    "cache_hits": ("flightllm_ai_answers_reused", "Prompts answered from the answer cache."),
     "failed_rows": ("flightllm_ai_failed_rows", "Rows without a usable answer."),
-    "prompt_tokens": ("flightllm_prompt_tokens", "Tokens of prompts, those from the prefix cache included."),
+    "prompt_tokens": ("flightllm_prompt_tokens", "Tokens of prompts, including those from the prefix cache."),
     "cached_tokens": ("flightllm_cached_tokens", "Tokens of prompts that the engine's prefix cache served."),
     "completion_tokens": ("flightllm_completion_tokens", "Tokens of answers."),
 }
@@ -34,18 +34,18 @@ _SUMS = {
 
 _REPLICAS: Mapping[str, tuple[str, Callable[[ReplicaStatus], float]]] = {
     "up": ("Whether a replica is up.", lambda one: one.state == "up"),
-    "in_flight": ("Prompts that it is answering.", lambda one: one.in_flight),
-    "waiting": ("Prompts that are to be sent to it.", lambda one: one.waiting),
-    "load_seconds": ("How long it will take for both, as predicted.", lambda one: one.load_seconds),
+    "in_flight": ("Prompts that the replica is answering.", lambda one: one.in_flight),
+    "waiting": ("Prompts that wait to be sent to the replica.", lambda one: one.waiting),
+    "load_seconds": ("Predicted time for both, in seconds.", lambda one: one.load_seconds),
     "prefix_hit_ratio": (
-        "Part of its prompts' tokens that its prefix cache served.",
+        "Share of the replica's prompt tokens that its prefix cache served.",
         lambda one: one.cached_tokens / max(1, one.prompt_tokens),
     ),
 }
 """Name, meaning and value of each metric of a replica."""
 
 _COUNT_SECONDS = 30.0
-"""How old the count of kept answers may be: it goes through all of them."""
+"""The greatest age of the count of kept answers: counting reads all of them."""
 
 
 class Metrics:
@@ -59,19 +59,19 @@ class Metrics:
         ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        """Return all of them as they are now, in the text format."""
+        """Return the current values of all metrics, in the text format."""
         return generate_latest(self._registry)
 
 
 class _ServerCollector(Collector):
-    """Reads a server's own counts."""
+    """A collector of a server's own counts."""
 
     def __init__(self, database: Database, server: FlightSqlServer) -> None:
         self._database = database
         self._server = server
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: names need no check against others in a registry of its own."""
+        """Return nothing: the registry has only this server's metrics, so names need no check."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -85,10 +85,10 @@ class _ServerCollector(Collector):
         yield _counter("flightllm_cache_hits", "Answers found in the answer cache.", cache.hits)
         yield _counter("flightllm_cache_misses", "Answers not found in the answer cache.", cache.misses)
         yield _gauge("flightllm_cache_entries", "Answers kept.", cache.entries)
-        yield _gauge("flightllm_cache_bytes", "Bytes of the answers kept.", cache.bytes)
+        yield _gauge("flightllm_cache_bytes", "Bytes of the kept answers.", cache.bytes)
         spilled = self._database.spilled_bytes
         yield _counter("flightllm_spilled_bytes", "Bytes that DataFusion wrote to disk for lack of memory.", spilled)
-        text = "Processes that run statements which can take much, or parts of these."
+        text = "Processes that run statements, or parts of statements, which can take much memory or time."
         yield _gauge("flightllm_isolated_processes", text, self._database.isolated)
         yield _gauge("flightllm_threads", "Threads of the process.", _threads())
 
@@ -97,12 +97,12 @@ class _ServerCollector(Collector):
         yield _gauge("flightllm_engine_up", "Whether the engine answers.", self._database.engine_up)
         yield _gauge("flightllm_engine_in_flight", "Prompts that the engine is answering.", in_flight)
         window = config.max_in_flight * max(1, replicas)
-        yield _gauge("flightllm_engine_max_in_flight", "Prompts that it may answer at once.", window)
+        yield _gauge("flightllm_engine_max_in_flight", "Prompts that the engine can answer at once.", window)
 
 
 def _of_statements(totals: Totals) -> Iterator[Metric]:
     statements = CounterMetricFamily(
-        "flightllm_statements", "Statements that have ended, by kind and how.", labels=["kind", "status"]
+        "flightllm_statements", "Statements that have ended, by kind and status.", labels=["kind", "status"]
     )
     for (kind, status), count in totals.statements.items():
         statements.add_metric([kind, status], count)
@@ -116,7 +116,7 @@ def _of_statements(totals: Totals) -> Iterator[Metric]:
         yield _counter(metric, text, totals.sums[name])
     prompts = totals.sums["prompt_tokens"]
     ratio = totals.sums["cached_tokens"] / prompts if prompts else 0.0
-    yield _gauge("flightllm_prefix_hit_ratio", "Part of the prompts' tokens that the prefix cache served.", ratio)
+    yield _gauge("flightllm_prefix_hit_ratio", "Share of the prompts' tokens that the prefix cache served.", ratio)
     yield _counter("flightllm_cost", "Cost of the model's calls, in the configured currency.", totals.cost)
 
 
@@ -130,10 +130,10 @@ def _of_replicas(replicas: list[tuple[str, ReplicaStatus]]) -> Iterator[Metric]:
 
 
 def _of_load(load: Load) -> Iterator[Metric]:
-    yield _gauge("flightllm_statements_running", "Statements that are worked on.", load.running)
-    text = "Of these, statements that cannot be stopped, though nobody waits for them any more."
+    yield _gauge("flightllm_statements_running", "Statements that are running.", load.running)
+    text = "Running statements that could not be stopped and that no client waits for."
     yield _gauge("flightllm_statements_left_behind", text, load.left_behind)
-    yield _gauge("flightllm_statements_limit", "Statements that may be worked on at once.", load.places)
+    yield _gauge("flightllm_statements_limit", "Statements that can run at once.", load.places)
     yield _gauge("flightllm_statements_queued", "Statements that wait for their turn.", load.queued)
     waits = SummaryMetricFamily("flightllm_queue_wait_seconds", "How long statements waited for their turn.")
     waits.add_metric([], load.waits, load.waited_seconds)
@@ -141,7 +141,7 @@ def _of_load(load: Load) -> Iterator[Metric]:
     yield _gauge("flightllm_sessions", "Open sessions.", load.sessions)
     yield _gauge("flightllm_draining", "Whether the server is shutting down.", load.draining)
     yield _counter("flightllm_received_bytes", "Bytes of uploads and parameters.", load.received_bytes)
-    refusals = CounterMetricFamily("flightllm_refusals", "What was refused because of a limit.", labels=["limit"])
+    refusals = CounterMetricFamily("flightllm_refusals", "Refusals, by the limit that caused them.", labels=["limit"])
     for limit, count in load.refusals.items():
         refusals.add_metric([limit], count)
     yield refusals
@@ -156,6 +156,6 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 
 def _threads() -> int:
-    """Count those of DataFusion and gRPC too, where the system tells."""
+    """Return the number of threads; on Linux including those of DataFusion and gRPC."""
     tasks = Path("/proc/self/task")
     return len(os.listdir(tasks)) if tasks.exists() else threading.active_count()  # noqa: PTH208 - no paths are wanted

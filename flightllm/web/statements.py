@@ -1,4 +1,4 @@
-"""Run a statement for the page, under the same limits and in the same queue as those of other clients."""
+"""Run a statement for the page, with the same limits and the same queue as statements of other clients."""
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -14,16 +14,16 @@ from flightllm.web.cells import columns_of, rows_of
 from flightllm.web.errors import described
 
 MOST_ROWS = 10_000
-"""Rows that the page may ask for."""
+"""The most rows that the page can ask for."""
 _MOST_CHARACTERS = 16_000_000
-"""Text of a result beyond which no more rows are sent: browsers show no more."""
+"""The most characters of a result; further rows are not sent, because browsers cannot show them."""
 
 Event: TypeAlias = dict[str, Any]
 """One of `columns`, `rows`, `end`, `affected` and `error`, by the key `event`."""
 
 
 class Run(Iterator[Event]):
-    """What happens to a statement, event by event, in the thread that asks for the next one; fails by an event."""
+    """The events of a statement. It runs in the thread that asks for the next event; a failure is an event too."""
 
     def __init__(self, core: Core, call: WebCall, sql: str, most_rows: int) -> None:
         self._core = core
@@ -38,17 +38,17 @@ class Run(Iterator[Event]):
         return next(self._events)
 
     def close(self) -> None:
-        """Stop the statement; not while another thread waits for an event, which `call.leave` ends."""
+        """Stop the statement. No other thread must be waiting for an event; `call.leave` ends that wait."""
         self._events.close()
 
     def progress(self) -> Event | None:
-        """Return how far a query is, once it is planned."""
+        """Return a query's progress, or None before it is planned."""
         return None if self._query is None else {"event": "progress", **self._query.progress()}
 
     def _told(self) -> Generator[Event]:
         try:
             yield from self._run()
-        except Exception as error:  # noqa: BLE001 - the boundary: told to the page, defects to the log
+        except Exception as error:  # noqa: BLE001 - the boundary: the page gets the error, the log gets defects
             self._core.refusals.note(error)
             yield {"event": "error", **described(error, self._query.query_id if self._query else None)}
 
@@ -68,7 +68,7 @@ class Run(Iterator[Event]):
             affected = run_update(core, call, session, self._sql, None)
             yield {"event": "affected", "rows": affected if affected >= 0 else None}
             return
-        recipient = core.recipient(call, session, {})  # may be refused, so before there is a result to give up
+        recipient = core.recipient(call, session, {})  # can be refused, so it runs before there is a result to close
         statement = Statement(session, self._sql, None, {})
         core.run(call, session, statement.plan, discard=lambda _: statement.drop())
         result = statement.take()

@@ -1,4 +1,4 @@
-"""Send what happens to a statement as lines of JSON while it runs; a browser that goes stops it."""
+"""Send a statement's events as lines of JSON while it runs; a browser that leaves stops the statement."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ _PROGRESS_SECONDS = 1.0
 
 
 async def lines(run: Run, call: WebCall, limiter: CapacityLimiter) -> AsyncIterator[bytes]:
-    """Yield a line for each event, and one about progress for each second without any; threads come from `limiter`."""
+    """Yield a line for each event, and a progress line for each second without events; `limiter` gives threads."""
     waiting: asyncio.Task[Event | None] | None = None
     try:
         while True:

@@ -1,4 +1,4 @@
-"""What a request of the page says: a JSON object."""
+"""The body of a request of the page: a JSON object."""
 
 import json
 from collections.abc import Mapping
@@ -12,23 +12,23 @@ class Values:
     """The values of one request.
 
     Raises:
-        InvalidInputError: the body is no JSON object.
+        InvalidInputError: the body is not a JSON object.
     """
 
     def __init__(self, body: bytes) -> None:
         try:
             values = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise InvalidInputError("the request is no JSON, or nested too deeply") from error
+            raise InvalidInputError("the request must be JSON that is not nested too deeply") from error
         if not isinstance(values, dict):
             raise InvalidInputError("the request must be a JSON object")
         self._values: Mapping[str, Any] = values
 
     def text(self, name: str) -> str:
-        """Return a text, empty where there is none.
+        """Return the text of `name`, or an empty text if it is absent.
 
         Raises:
-            InvalidInputError: it is no text, or one that Unicode does not allow.
+            InvalidInputError: the value is not a text, or not valid Unicode.
         """
         value = self._values.get(name, "")
         if not isinstance(value, str):
@@ -37,10 +37,10 @@ class Values:
         return value
 
     def number(self, name: str, default: int, most: int) -> int:
-        """Return a whole number from 1 to `most`, `default` where there is none.
+        """Return the whole number of `name`, from 1 to `most`, or `default` if it is absent.
 
         Raises:
-            InvalidInputError: it is no such number.
+            InvalidInputError: the value is not a whole number in this range.
         """
         value = self._values.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:

@@ -1,4 +1,4 @@
-"""What the page shows beside results, as values of JSON: only what the user who asks may see."""
+"""The page's views beside results, as values of JSON: only data that the user is allowed to see."""
 
 from datetime import datetime
 from typing import Any
@@ -15,22 +15,22 @@ from flightllm.web.engine_load import prompts_in_flight
 from flightllm.web.statements import MOST_ROWS
 
 _MOST_QUERIES = 200
-"""Queries that have ended, in the list."""
+"""The most ended queries in the list."""
 _MOST_TEXT = 300
-"""Characters of a text in the list."""
+"""The most characters of a text in the list."""
 _OPEN = ("planned", "running")
 _OBJECTS = ("vector_indexes", "models", "prompts")
 
 
 class Views:
-    """Reads the server's parts. Each call takes a snapshot."""
+    """The views of a server. Each call takes a snapshot."""
 
     def __init__(self, database: Database, core: Core) -> None:
         self._database = database
         self._core = core
 
     def me(self, call: WebCall) -> dict[str, Any]:
-        """Return who asks."""
+        """Return the user and the user's role."""
         who = call.principal
         return {
             "user": who.name,
@@ -42,7 +42,7 @@ class Views:
         }
 
     def queries(self, call: WebCall) -> dict[str, Any]:
-        """Return the user's statements, an admin's all, newest first: those that run, and the last of the others."""
+        """Return the running and the last ended statements of the user, newest first; for an admin of all users."""
         rows = [row for row in self._system(call, "queries") if not row["sql"].startswith(BOOKKEEPING.strip())]
         rows.reverse()
         running = [_query(row) for row in rows if row["status"] in _OPEN]
@@ -50,17 +50,17 @@ class Views:
         return {"running": running, "ended": ended[:_MOST_QUERIES], "left_out": max(0, len(ended) - _MOST_QUERIES)}
 
     def query(self, call: WebCall, query_id: str) -> dict[str, Any]:
-        """Return all there is about one statement, with its AI calls.
+        """Return the full record of one statement, with its AI calls.
 
         Raises:
-            NotFoundError: the user has none of this id.
+            NotFoundError: the user has no statement with this id.
         """
         self._core.query_of(call.principal, query_id)
         record = self._database.queries.get(query_id)
         return {**_plain(record.row()), **calls_of(record.row()), "ai_calls": record.call_rows()}
 
     def objects(self, call: WebCall) -> dict[str, Any]:
-        """Return AI functions, and the schemas, tables, indexes, models and prompts that the user can see."""
+        """Return the AI functions, and the schemas, tables, indexes, models and prompts that the user can see."""
         catalog = self._database.catalog_of(call.principal)
         tables = [
             {
@@ -80,13 +80,15 @@ class Views:
         }
 
     def load(self, call: WebCall) -> dict[str, Any]:
-        """Return what the server and its engine are doing.
+        """Return the load of the server and its engine.
 
         Raises:
-            PermissionDeniedError: it is for admins.
+            PermissionDeniedError: the user is not an admin.
         """
         if not call.principal.is_admin:
-            raise PermissionDeniedError(f"the engine's load is for admins, and {call.principal.name!r} is none")
+            raise PermissionDeniedError(
+                f"the engine's load requires the admin role; {call.principal.name!r} does not have it"
+            )
         database, load = self._database, self._core.load()
         cache, totals = database.cache.stats(), database.queries.totals()
         return {
@@ -112,13 +114,13 @@ class Views:
         }
 
     def _system(self, call: WebCall, name: str) -> list[dict[str, Any]]:
-        """Return the user's rows of a system table; by no statement, which would be one of those that are shown."""
+        """Return the user's rows of a system table, without a statement, which would appear in the list."""
         rows: list[dict[str, Any]] = self._database.catalog_of(call.principal).system_rows(name).to_pylist()
         return rows
 
 
 def _sql(name: TableName) -> str:
-    """Return a name as statements write it, no longer than it must be."""
+    """Return a name as SQL text: the shortest form, quoted where needed."""
     return quoted(name.name) if name.schema == DEFAULT_SCHEMA else f"{quoted(name.schema)}.{quoted(name.name)}"
 
 

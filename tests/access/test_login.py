@@ -88,14 +88,14 @@ def test_a_login_ends(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> No
         login.by_token(token)
     monkeypatch.undo()
     store.change_user(store.user("alice"), "another horse")
-    with pytest.raises(UnauthenticatedError, match="not valid any more"):
+    with pytest.raises(UnauthenticatedError, match="no longer valid"):
         login.by_token(token)
     principal, token = login.by_password("alice", "another horse")
     store.drop_user("alice")
     store.add_user(User("bob", "user"))
     with pytest.raises(UnauthenticatedError):
         login.by_token(token)
-    with pytest.raises(UnauthenticatedError, match="no user of this server any more"):
+    with pytest.raises(UnauthenticatedError, match="no longer a user of this server"):
         login.current(principal)
 
 
@@ -180,7 +180,7 @@ def test_signed_claims(store: AccessStore, issuer: Issuer) -> None:
     login = _signed(store, issuer)
     carol = login.by_token(issuer.token(role="readonly", groups=["eu", "admin", 5], tenant="acme"))
     assert carol == Principal("carol", "readonly", frozenset({"eu"}), "acme", known=False)
-    with pytest.raises(UnauthenticatedError, match="no user of this server"):
+    with pytest.raises(UnauthenticatedError, match="not a user of this server"):
         login.by_token(issuer.token())
     with pytest.raises(UnauthenticatedError, match="role 'superuser' is unknown; there are: admin, user, readonly"):
         login.by_token(issuer.token(role="superuser"))
@@ -203,10 +203,10 @@ def test_a_signed_name_that_is_a_user(store: AccessStore, issuer: Issuer) -> Non
     assert login.by_token(issuer.token(sub="root")).role == "admin"
     assert login.by_password("root", PASSWORD)[0].role == "admin"
     store.change_user(replace(store.user("root"), linked=False))
-    with pytest.raises(UnauthenticatedError, match="not the identity provider's"):
+    with pytest.raises(UnauthenticatedError, match="not linked to the identity provider's user"):
         login.current(linked)
     store.drop_user("root")
-    with pytest.raises(UnauthenticatedError, match="no user of this server any more"):
+    with pytest.raises(UnauthenticatedError, match="no longer a user of this server"):
         login.current(linked)
 
 
@@ -215,10 +215,10 @@ def test_a_user_added_while_another_of_the_name_is_logged_in(store: AccessStore,
     login = _signed(store, issuer)
     carol = login.by_token(issuer.token(role="readonly"))
     assert login.current(carol) == carol
-    with pytest.raises(InvalidInputError, match=r"there was another user 'carol'.*--again"):
+    with pytest.raises(InvalidInputError, match=r"an earlier user had the name 'carol'.*--again"):
         store.add_user(User("carol", "admin"))
     store.add_user(User("carol", "admin"), again=True)
-    with pytest.raises(UnauthenticatedError, match="not the identity provider's"):
+    with pytest.raises(UnauthenticatedError, match="not linked to the identity provider's user"):
         login.current(carol)
 
 
@@ -230,9 +230,9 @@ def test_a_signed_name_of_a_dropped_user(store: AccessStore, issuer: Issuer) -> 
         if name == "carol":
             store.add_user(User("carol", "user"), again=True)
         store.drop_user(name)
-        with pytest.raises(UnauthenticatedError, match=f"there was another user '{name}' on this server"):
+        with pytest.raises(UnauthenticatedError, match=f"another user '{name}' was dropped from this server"):
             login.by_token(issuer.token(sub=name, role="user"))
-    with pytest.raises(UnauthenticatedError, match="there was another user 'carol'"):
+    with pytest.raises(UnauthenticatedError, match="another user 'carol' was dropped"):
         login.current(carol)
     assert login.by_token(issuer.token(sub="dan", role="user")).name == "dan"
     store.add_user(User("carol", "user", linked=True), again=True)
@@ -303,7 +303,7 @@ def test_certificates(store: AccessStore) -> None:
     """A certificate names a user of the server; a valid one of somebody else opens nothing."""
     login = Login(store, AuthConfig())
     assert login.by_certificate("alice").name == "alice"
-    with pytest.raises(UnauthenticatedError, match="no user of this server"):
+    with pytest.raises(UnauthenticatedError, match="not a user of this server"):
         login.by_certificate("mallory")
 
 

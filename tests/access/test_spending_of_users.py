@@ -39,7 +39,7 @@ def test_a_day_s_calls(database: Database) -> None:
     ann = user(database, "ann", allowance=Allowance(calls=4))
     answers = [row["answer"] for row in ask(ann, ASK).rows]
     assert sum(answer is not None for answer in answers) == 4
-    with pytest.raises(BudgetExceededError, match="may spend 4 calls a day"):
+    with pytest.raises(BudgetExceededError, match="can spend at most 4 calls a day"):
         ask(ann, ASK.replace("it", "that"))
     assert ask(database.session(), ASK).calls == 6
     assert ask(user(database, "bob"), ASK).calls == 0

@@ -72,7 +72,7 @@ def test_the_name_of_a_dropped_user(tmp_path: Path) -> None:
     store.add_user(User("alice", "user"))
     store.drop_user("alice")
     for _ in range(2):
-        with pytest.raises(InvalidInputError, match=r"another user 'alice'.*--again"):
+        with pytest.raises(InvalidInputError, match=r"an earlier user had the name 'alice'.*--again"):
             store.add_user(User("alice", "readonly"))
     store.add_user(User("alice", "readonly"), again=True)
     assert store.user("alice").role == "readonly"
@@ -159,7 +159,7 @@ def test_a_file_of_an_older_server(tmp_path: Path) -> None:
     again = AccessStore(path)
     assert set(again.snapshot().users) == {"alice"}
     again.drop_user("alice")
-    with pytest.raises(InvalidInputError, match="there was another user"):
+    with pytest.raises(InvalidInputError, match="an earlier user had the name"):
         again.add_user(User("alice", "user"))
     assert model not in again.snapshot().grants
     again.close()

@@ -91,7 +91,7 @@ def test_names_fold_as_in_sql(catalog: Catalog, tmp_path: Path) -> None:
         ({"d/.hidden": ""}, "d", "has no file"),
         ({"d/a.csv": "a\n1", "d/b.json": "{}"}, "d", "mixes .csv, .json"),
         ({"t.parquet": "no parquet"}, "t.parquet", "cannot read .* as parquet"),
-        ({"t.parquet": "PAR1 is not enough PAR1"}, "t.parquet", "it is damaged; write the file anew"),
+        ({"t.parquet": "PAR1 is not enough PAR1"}, "t.parquet", "it is damaged; write the file again"),
         ({"t.csv": ""}, "t.csv", "no columns"),
         ({"t.json": "[1]"}, "t.json", "one object per line"),
     ],
@@ -112,7 +112,7 @@ def test_what_was_found_is_noted(catalog: Catalog, tmp_path: Path) -> None:
         register_file(catalog, "t", tmp_path / "t.csv")
     warnings = [event["event"] for event in logs if event["log_level"] == "warning"]
     assert "read as cp1252" in warnings[0]
-    assert warnings[1] == "columns named anew: name → name_1"
+    assert warnings[1] == "renamed columns: name → name_1"
     assert read(catalog, "SELECT * FROM t") == [{"name": "Jörg", "name_1": "Köln"}]
 
 
@@ -178,7 +178,9 @@ def test_a_folder_with_texts_beside_its_data(catalog: Catalog, tmp_path: Path) -
         register_file(catalog, folder, tmp_path / folder)
         assert read(catalog, f"SELECT count(*) AS n FROM {folder}") == [{"n": 3}]
     (tmp_path / "c" / "b.csv").write_text("id,other\n1,2\n")
-    with pytest.raises(ConfigError, match=r"b\.csv: its columns are id, other, but those of the first file id, Review"):
+    with pytest.raises(
+        ConfigError, match=r"b\.csv: its columns are id, other, but those of the first file are id, Review"
+    ):
         register_file(catalog, "both", tmp_path / "c")
 
 

@@ -97,7 +97,7 @@ def test_damaged(tmp_path: Path, change: dict[str, object]) -> None:
     path.write_text(json.dumps(whole))
     assert Objects(tmp_path).prompt("p").text == "x"
     path.write_text(content := json.dumps(whole | change))
-    with pytest.raises(ConfigError, match=r"objects\.json.*put a backup of the file in its place, or move it away"):
+    with pytest.raises(ConfigError, match=r"objects\.json.*restore the file from a backup, or move it away"):
         Objects(tmp_path)
     assert path.read_text() == content
 
@@ -106,7 +106,7 @@ def test_damaged(tmp_path: Path, change: dict[str, object]) -> None:
 def test_no_document(tmp_path: Path, content: str) -> None:
     """A file that was cut short, or is another's, is refused too."""
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(ConfigError, match="put a backup"):
+    with pytest.raises(ConfigError, match="restore the file from a backup"):
         Objects(tmp_path)
 
 
@@ -114,7 +114,7 @@ def test_cannot_be_written(tmp_path: Path) -> None:
     """What cannot be written has not happened, and the error shows no path."""
     objects = Objects(tmp_path / "data")
     (tmp_path / "data").write_text("in the way")
-    with pytest.raises(InternalError, match=r"nothing has changed: it could not be written to disk: File exists$"):
+    with pytest.raises(InternalError, match=r"could not be written to disk, and nothing has changed: File exists$"):
         objects.put_prompt("p", "x", "me")
     assert objects.prompts() == []
 

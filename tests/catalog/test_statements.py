@@ -102,13 +102,13 @@ def test_foreign_keys_refer_to_what_is_there(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("columns", "error", "said"),
     [
-        ("a INT, PRIMARY KEY (b)", NotFoundError, "'t_pkey' names a column 'b', which 't' has not"),
+        ("a INT, PRIMARY KEY (b)", NotFoundError, "'t_pkey' names the column 'b', but 't' has no such column"),
         ("a INT PRIMARY KEY, b INT PRIMARY KEY", SqlError, "one PRIMARY KEY"),
         ("a INT, UNIQUE (a, a)", SqlError, "twice"),
         ("a INT, CONSTRAINT k UNIQUE (a), CONSTRAINT k PRIMARY KEY (a)", SqlError, "called 'k'"),
         ("a INT REFERENCES nope", NotFoundError, "no table 'nope'"),
         ("a INT REFERENCES o", SqlError, "does not say which columns of 'o'"),
-        ("a INT REFERENCES o (z)", NotFoundError, "names a column 'z', which 'o' has not"),
+        ("a INT REFERENCES o (z)", NotFoundError, "names the column 'z', but 'o' has no such column"),
         ("a INT, FOREIGN KEY (a) REFERENCES o (x, y)", SqlError, "has 1 columns, and 2"),
         ("a INT, FOREIGN KEY (a) REFERENCES o (x) ON DELETE nothing", SqlError, "ON UPDATE and ON DELETE"),
         ("a INT, PRIMARY KEY (a", SqlError, r"'\)'"),
@@ -239,5 +239,5 @@ def test_insert_computed_rows(catalog: Catalog) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(["x"]), pa.array([2], pa.int8())], names=["q", "q"])
     assert catalog.insert(statement, batch.schema, [batch]) == 1
     assert read(catalog, "SELECT * FROM t") == [{"a": 2, "s": "x"}]
-    with pytest.raises(SqlError, match="names 2 columns but gets 1"):
+    with pytest.raises(SqlError, match="names 2 columns, but each row has 1 values"):
         catalog.insert(statement, pa.schema([("q", pa.int8())]), [])

@@ -55,11 +55,11 @@ def test_overview_names_every_command(run: Run) -> None:
         (("query", "--uri", "grpc://127.0.0.1:1", "SELECT 1"), "error: no server answers at grpc://127.0.0.1:1"),
         (("tables", "--uri", "grpc://127.0.0.1:1"), "error: no server answers at grpc://127.0.0.1:1"),
         (("functions", "--config", "absent.toml"), "error: absent.toml: cannot be read"),
-        (("query", "--uri", "127.0.0.1:31337", "SELECT 1"), "error: '127.0.0.1:31337' is no address of a server"),
-        (("serve", "--table", "a=/x", "--table", "a=/y"), "error: --table a=/x and --table a=/y: give each a name"),
+        (("query", "--uri", "127.0.0.1:31337", "SELECT 1"), "error: '127.0.0.1:31337' is not the address of a server"),
+        (("serve", "--table", "a=/x", "--table", "a=/y"), "error: --table a=/x and --table a=/y: give each table"),
         (("serve", "--table", "a=/x", "--table", "A=/y"), "error: the tables 'a' and 'A' have the same name in SQL"),
-        (("serve", "--table", "1bad=/x"), "error: '1bad' is no table name: write letters, digits and _"),
-        (("doctor", "--table", "a=/x", "--table", "a=/y"), "error: --table a=/x and --table a=/y: give each a name"),
+        (("serve", "--table", "1bad=/x"), "error: '1bad' is not a table name: write letters, digits and _"),
+        (("doctor", "--table", "a=/x", "--table", "a=/y"), "error: --table a=/x and --table a=/y: give each table"),
     ],
 )
 def test_errors_of_ours_are_one_line(run: Run, arguments: tuple[str, ...], expected: str) -> None:
@@ -100,7 +100,7 @@ def test_doctor_passes_where_all_is_well(run: Run) -> None:
     """With the fake engine and a free port nothing is broken."""
     result = run("doctor", "--engine", "fake", "--listen", "127.0.0.1:0")
     assert result.exit_code == 0, result.output
-    assert "everything needed is here" in result.output
+    assert "all requirements are met" in result.output
     assert "engine fake" in result.output
 
 
@@ -180,7 +180,7 @@ def test_doctor_checks_every_package_of_an_extra() -> None:
     for extra, packages in EXTRAS.items():
         wanted = {re.split(r"[=<>\[]", line)[0] for line in project["optional-dependencies"][extra]}
         assert set(packages) == wanted
-    assert {*project["optional-dependencies"]} - {*EXTRAS} == {"bench", "docs", "test"}
+    assert {*project["optional-dependencies"]} - {*EXTRAS} == {"bench", "dev", "docs", "test"}
 
 
 class _Models(BaseHTTPRequestHandler):

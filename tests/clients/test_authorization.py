@@ -257,7 +257,7 @@ def test_external_tables(connect: Connect, tmp_path: Path, user: str) -> None:
     making = _update(f"CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '{tmp_path}/files/x.csv'")
     connection = connect(user)
     if user != "root":
-        with pytest.raises(manager.Error, match="is for admins"):
+        with pytest.raises(manager.Error, match="requires the role admin"):
             making(connection)
         return
     making(connection)

@@ -110,6 +110,6 @@ def test_tokens(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(server.uri) as client, pytest.raises(UnauthenticatedError, match=r"asks who you are.*--token"):
         client.query("SELECT 1")
     wrong = {"authorization": "Bearer abd"}
-    with Client(server.uri, wrong) as client, pytest.raises(UnauthenticatedError, match=r"not take this.*--token"):
+    with Client(server.uri, wrong) as client, pytest.raises(UnauthenticatedError, match=r"not accept this.*--token"):
         client.query("SELECT 1")
     server.drain(0)

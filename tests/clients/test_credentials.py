@@ -82,7 +82,7 @@ def test_api_tokens(server: FlightSqlServer, database: Database) -> None:
         with pytest.raises(FlightLLMError, match="not granted to you"):
             client.query("SELECT * FROM shut_t")
     with (
-        pytest.raises(FlightLLMError, match="does not take this token"),
+        pytest.raises(FlightLLMError, match="does not accept this token"),
         Client(server.uri, {"authorization": f"Bearer {old}"}) as client,
     ):
         client.query("SELECT 1")
@@ -178,6 +178,6 @@ def test_the_command_line_over_tls(
 
     trusted = ("--tls-ca", str(tmp_path / "ca.pem"))
     assert "(1 row)" in said("--user", "ann", *trusted)
-    assert "does not take this user and password" in said("--user", "ann", *trusted, password="wrong")
+    assert "does not accept this user and password" in said("--user", "ann", *trusted, password="wrong")
     assert "--tls-ca" in said("--user", "ann")
     assert "give --user" in said(*trusted)

@@ -40,7 +40,7 @@ def test_parts_of_a_result(bare: flight.FlightClient, server: FlightSqlServer) -
         thread.join()
     values = sorted(value for table in read for value in table.column(0).to_pylist())
     assert values == list(range(1, 300_001))
-    with pytest.raises(pa.ArrowKeyError, match="part 1 of the result is gone"):
+    with pytest.raises(pa.ArrowKeyError, match="part 1 of the result was fetched before"):
         bare.do_get(info.endpoints[1].ticket).read_all()
 
 

@@ -41,12 +41,12 @@ def test_substrait(bare: flight.FlightClient) -> None:
 @pytest.mark.usefixtures("tables")
 def test_substrait_that_is_refused(bare: flight.FlightClient) -> None:
     """Bytes that are no plan, transactions and updates by plan have errors that say so."""
-    with pytest.raises(pa.ArrowInvalid, match="no Substrait plan"):
+    with pytest.raises(pa.ArrowInvalid, match="not a Substrait plan"):
         bare.get_flight_info(descriptor("CommandStatementSubstraitPlan", plan={"plan": b"\xff"}))
     plan = {"plan": _client_plan("SELECT id FROM people")}
     with pytest.raises(pa.ArrowKeyError, match="no such transaction"):
         bare.get_flight_info(descriptor("CommandStatementSubstraitPlan", plan=plan, transaction_id=b"t"))
-    with pytest.raises(pa.ArrowNotImplementedError, match="cannot change anything"):
+    with pytest.raises(pa.ArrowNotImplementedError, match="cannot change data"):
         put(bare, descriptor("CommandStatementSubstraitPlan", plan=plan), pa.table({}))
 
 

@@ -117,7 +117,7 @@ def test_token_is_read_from_where_it_refers_to(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ConfigError, match="file cannot be read: No such file"):
         ServerConfig(token=f"file:{tmp_path / 'absent'}").read_token()
     secret.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="no text in UTF-8"):
+    with pytest.raises(ConfigError, match="not text in UTF-8"):
         ServerConfig(token=f"file:{secret}").read_token()
 
 

@@ -240,15 +240,15 @@ def test_long_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "it holds no columns: its first line is empty"),
-        ("\n\n", "it holds no columns"),
+        ("", "it has no columns, because its first line is empty"),
+        ("\n\n", "it has no columns"),
         ("a,ö\r1,2\r".encode() + b"1,\xff\r", "line 3 has the byte 0xff"),
         ('a,b,c\n1,"x\ny",2\n3,4\n', r"line 4 has 2 columns where the first line has 3 \(',' separates them"),
         ('a,b\n1,"x\ny"\n3,4,5\n', "line 4 has 3 columns where the first line has 2"),
         ('a,b\n1,"abc\n2,z\n3,k\n', 'line 2: a quote is never closed; double each "'),
         ('a,b\n1,"abc\n2,z\n3,"k"\n', "line 2: quotes are wrong"),
         (gzip.compress(b"a,b\n" + b"1,2\n" * 100_000)[:-200], "damaged"),
-        (b"\xef\xbb\xbfa,b\n1,\xff\n", "no text in utf-8-sig: .* name its encoding"),
+        (b"\xef\xbb\xbfa,b\n1,\xff\n", "not valid utf-8-sig: .* name its encoding"),
     ],
 )
 def test_broken_files(tmp_path: Path, content: str | bytes, message: str) -> None:
@@ -327,7 +327,7 @@ def test_lines_at_the_end_of_the_sample(tmp_path: Path, end: str, moved: int) ->
 def test_half_a_character(tmp_path: Path, content: bytes) -> None:
     """Half a character, which an encoding lets through, is refused with what to write."""
     (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(InvalidInputError, match=r"t.csv: it is no text in unicode.escape: .* name its encoding"):
+    with pytest.raises(InvalidInputError, match=r"t.csv: it is not valid unicode.escape: .* name its encoding"):
         convert_csv([tmp_path / "t.csv"], CsvOptions.of({"encoding": "unicode_escape"}), tmp_path / "rows.parquet")
 
 

@@ -422,6 +422,6 @@ def test_rights(database: Database) -> None:
     database.access.store.add_user(User("ann", "user"))
     ann = database.session(Principal("ann", "user"))
     for sql in (FAST, FAST.replace("CREATE", "CREATE OR REPLACE"), "DROP MODEL fast", "DROP MODEL IF EXISTS none"):
-        with pytest.raises(PermissionDeniedError, match="MODEL is for admins"):
+        with pytest.raises(PermissionDeniedError, match="MODEL requires the role admin"):
             ann.update(sql)
     assert len(rows(database.session(), "SHOW MODELS")) == 2

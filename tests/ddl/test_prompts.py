@@ -62,8 +62,11 @@ def test_texts_stay_texts(session: Session) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("ai_filter(note, prompt => fod)", r"at 1:8: there is no prompt 'fod'; did you mean 'food'\? After prompt =>"),
-        ("ai_filter(note, prompt => 'drinks')", "no prompt 'drinks'; there are: food. After prompt =>"),
+        (
+            "ai_filter(note, prompt => fod)",
+            r"at 1:8: there is no prompt 'fod'; did you mean 'food'\? A single word after",
+        ),
+        ("ai_filter(note, prompt => 'drinks')", "no prompt 'drinks'; there are: food. A single word after prompt =>"),
         ("ai_filter(note, prompt => 'food@3')", "the prompt 'food' has no version 3; it has 1, 2"),
         ("ai_filter(note, prompt => name)", "no prompt 'name'"),
         ("ai_filter(notes => name, prompt => food)", r"names \{note\}, which is no field of .* \(fields: notes\)"),
@@ -165,7 +168,7 @@ def test_who_may_change(database: Database, ann: Session) -> None:
     ann.update("CREATE PROMPT hers AS 'x y'")
     ann.update("CREATE OR REPLACE PROMPT hers AS 'x z'")
     refused = (
-        ("CREATE OR REPLACE PROMPT hers AS 'z'", PermissionDeniedError, "can be changed by its owner or an admin"),
+        ("CREATE OR REPLACE PROMPT hers AS 'z'", PermissionDeniedError, "can only be changed by its owner or an admin"),
         ("DROP PROMPT hers", NotFoundError, "there is no prompt 'hers'"),  # none that bob may know of
     )
     for sql, kind, words in refused:

@@ -147,7 +147,7 @@ def test_times_and_json(session: Session, expression: str, value: object) -> Non
         ("strptime(k, '%y')", "%y in the format"),
         ("strptime(k, k)", "must be a text literal"),
         ("strftime('%Y', t)", "after the time"),
-        ("json_extract(j, '$..a')", "write names and places"),
+        ("json_extract(j, '$..a')", "write names and positions"),
         ("to_char(t, 'SSSS')", "'SSSS' in the format"),
         ("to_char(t, 'hh24:mi:ssss')", "'ssss' in the format"),
         ("json_extract_path_text(j, 'a.b')", "write ->> 'a.b' for the name, or json_extract_string(text, '$.a.b')"),

@@ -13,10 +13,10 @@ from flightllm.errors import BudgetExceededError
 from flightllm.execution.query import BatchQuery, StagedQuery, plan
 from flightllm.functions.call import MODEL
 from flightllm.llm.predict import tokenizing
-from flightllm.operators.backing import Backing
 from flightllm.operators.budget import Account, Budget
 from flightllm.operators.cache import AnswerCache
-from flightllm.operators.flights import Flights
+from flightllm.operators.in_flight import InFlightRequests
+from flightllm.operators.model_binding import ModelBinding
 from flightllm.session.database import Database
 from tests.databases import ask, open_database
 from tests.endpoints import answer, endpoint_of
@@ -123,7 +123,7 @@ def test_never_exceeded(database: Database, optimizer: bool, tokens: int) -> Non
     )
     record = database.queries.start("x")
     with closing(AnswerCache(None)) as cache:
-        batches = list(query.run_on({MODEL: Backing(engine, cache, Flights(), 8, budget)}, record))
+        batches = list(query.run_on({MODEL: ModelBinding(engine, cache, InFlightRequests(), 8, budget)}, record))
     row = record.row()
     record.finish("done")
     assert row["prompt_tokens"] + row["completion_tokens"] <= tokens

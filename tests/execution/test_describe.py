@@ -63,7 +63,7 @@ def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType
         ("INSERT INTO t (a) VALUES (1, 2)", "got 2 values"),
         ("INSERT INTO missing VALUES (?)", "missing"),
         ("INSERT INTO t (a) SELECT nope FROM t WHERE a = ?", "nope"),
-        ("INSERT INTO t (a, b) SELECT ai_gen('x', b) FROM t", "names 2 columns but gets 1"),
+        ("INSERT INTO t (a, b) SELECT ai_gen('x', b) FROM t", "names 2 columns, but each row has 1 values"),
         ("INSERT INTO system.queries VALUES (?)", "queries"),
         ("UPDATE t SET nope = ?", "nope"),
         ("UPDATE t SET a = 1 WHERE nope = ?", "nope"),

@@ -229,9 +229,9 @@ def test_bounded(session: Session) -> None:
     config = replace(services.engines.own.config, max_in_flight=8)
     models: dict[str | None, Served] = {None: replace(services.engines.own, config=config, learned=LearnedByUser())}
     dry = DryRun(query.calls, models, None, prompt_tokens(models), {}, "local")
-    whole = dry.figures(lambda record, backings: query.run_on(backings, record), lambda: False)
+    whole = dry.figures(lambda record, bindings: query.run_on(bindings, record), lambda: False)
     sample = replace(dry, most_prompts=500)
-    concluded = sample.figures(lambda record, backings: query.run_on(backings, record), lambda: False)
+    concluded = sample.figures(lambda record, bindings: query.run_on(bindings, record), lambda: False)
     assert whole.work.calls == 2_000
     assert concluded.work.calls == pytest.approx(2_000, rel=0.05)
     assert concluded.work.prompt_tokens == pytest.approx(whole.work.prompt_tokens, rel=0.1)

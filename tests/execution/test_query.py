@@ -83,7 +83,7 @@ def test_explain_steps(session: Session) -> None:
         "step 1: asks s0_c3; keeps the rows where s0_c3",
         "step 2: asks s0_c4, then s0_c5; keeps the rows where s0_c4 AND s0_c5 OR s0_c2 > Float64(3)",
         "step 3: asks s0_c6 and s0_c7",
-        "tries the steps that drop rows in the order that the rows show to be cheapest",
+        "runs the steps that drop rows in the order that is cheapest on the rows so far",
     ]
 
 

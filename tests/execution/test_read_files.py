@@ -72,17 +72,17 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     x = f"{folder}/x.csv"
     (folder / "bad.parquet").write_bytes(b"PAR1 is not enough PAR1")
     for place, message in (
-        (f"read_csv('{tmp_path}/closed.csv')", "in no folder that"),
-        (f"'{folder}/../closed.csv'", "in no folder that"),
-        (f"read_csv('{x}', foo => 1)", "'foo' is no option of CSV files; write one of"),
+        (f"read_csv('{tmp_path}/closed.csv')", "no folder in"),
+        (f"'{folder}/../closed.csv'", "no folder in"),
+        (f"read_csv('{x}', foo => 1)", "'foo' is not an option of CSV files; write one of"),
         (f"read_csv('{x}', ';')", "an option is a name and a constant: write read_csv"),
         ("read_csv(a)", "its first argument is a path in single quotes"),
         ("read_csv()", "a path"),
         (f"'{folder}/none.parquet'", "only CSV and Parquet files that are there"),
         (f"read_csv('{folder}/none.csv')", "there is no file of this name"),
         (f"'{folder}/bad.parquet'", r"bad\.parquet is no Parquet file that can be read"),
-        (f"'{folder}/x\0.csv'", "a character NUL"),
-        (f"'file://{folder}/x%00.csv'", "a character NUL"),
+        (f"'{folder}/x\0.csv'", "a NUL character"),
+        (f"'file://{folder}/x%00.csv'", "a NUL character"),
     ):
         with pytest.raises(FlightLLMError, match=message):
             rows(session, f"SELECT * FROM {place}")
@@ -92,7 +92,7 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     assert len(rows(session, f"SELECT * FROM read_csv('{folder}/one.csv', delim => ';')")) == 30
     database.access.store.add_user(User("ann", "user"))
     for place in (f"read_csv('{x}')", f"'{x}'"):
-        with pytest.raises(PermissionDeniedError, match="reading a file in FROM is for admins"):
+        with pytest.raises(PermissionDeniedError, match="reading a file in FROM requires the role admin"):
             rows(database.session(User("ann", "user").principal), f"SELECT * FROM {place}")
 
 
@@ -133,9 +133,9 @@ def test_a_web_address(database: Database, form: str) -> None:
         site.setblocking(False)
         address = f"http://127.0.0.1:{site.getsockname()[1]}/x.csv"
         for place in (address, address.replace("http://", "HTTPS://")):
-            with pytest.raises(PermissionDeniedError, match="reads no web address: start it by `flightllm serve URL`"):
+            with pytest.raises(PermissionDeniedError, match="web addresses: start it by `flightllm serve URL`"):
                 rows(database.session(), form.format(place))
-            with pytest.raises(PermissionDeniedError, match="reads no web address: start it by `flightllm serve URL`"):
+            with pytest.raises(PermissionDeniedError, match="web addresses: start it by `flightllm serve URL`"):
                 database.session().update(f"CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{place}'")
         with pytest.raises(BlockingIOError):
             site.accept()

@@ -190,7 +190,7 @@ def test_parts_of_a_read(session: Session, client: SessionContext) -> None:
     expected = ask(session, "SELECT name, id FROM people WHERE id < 3")
     assert canonical(_run(session, plan.SerializeToString()).table) == canonical(expected.table)
     root.input.read.common.emit.output_mapping.append(3)
-    with pytest.raises(InvalidInputError, match="a column that its table has not"):
+    with pytest.raises(InvalidInputError, match="a column that the table does not have"):
         session.execute_plan(plan.SerializeToString())
 
 
@@ -283,8 +283,12 @@ def _relations(message: Message) -> list[Rel]:
 @pytest.mark.parametrize(
     ("sql", "error", "message"),
     [
-        ("SELECT ai_guess(note) FROM people", AICallError, "ai_guess is no AI function"),
-        ("SELECT ai_gen('Say {thing} of {nothing}', name) FROM people", AICallError, r"\{thing\}, which is no field"),
+        ("SELECT ai_guess(note) FROM people", AICallError, "ai_guess is not an AI function"),
+        (
+            "SELECT ai_gen('Say {thing} of {nothing}', name) FROM people",
+            AICallError,
+            r"\{thing\}, which is not a field",
+        ),
         ("SELECT vector_search('plots', note) FROM people", UnsupportedError, "send the query as SQL"),
         ("SELECT ai_similarity(name, note) FROM people", UnsupportedError, "send the query as SQL"),
         ("SELECT ai_classify(note, [name]) FROM people", AICallError, "labels must be a list"),

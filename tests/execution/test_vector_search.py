@@ -227,7 +227,7 @@ def test_explain_embeds_once(session: Session) -> None:
 @pytest.mark.parametrize("query", ["ai_embed('an apple')", "[1.0, 2.0]"])
 def test_texts_are_searched_for_texts(session: Session, query: str) -> None:
     """A list is no text, though SQL could make one of it."""
-    with pytest.raises(AICallError, match="is a list, a text is wanted"):
+    with pytest.raises(AICallError, match="is a list, but must be a text"):
         rows(session, f"SELECT vector_search('names', {query})")
 
 

@@ -44,7 +44,7 @@ def test_values_that_others_leave_no_room_for(statement: Any) -> None:
     bound, mine, others = BoundValues(100), statement("carol"), statement("dave")
     bound.bind(b"d1", others, _values(50))
     bound.bind(b"c1", mine, _values(30))
-    with pytest.raises(BusyError, match=r"have 60 bytes, and others keep 50.*\[limits\] upload_bytes = 100"):
+    with pytest.raises(BusyError, match=r"have 60 bytes, and other users hold 50.*\[limits\] upload_bytes = 100"):
         bound.bind(b"c1", mine, _values(60))
     assert mine.parameters.num_rows == 30
     assert bound.bind(b"c2", statement("carol"), _values(20)) == []

@@ -42,5 +42,5 @@ def test_long_patterns(pattern: str) -> None:
 
 def test_too_long_patterns() -> None:
     """A pattern is no upload."""
-    with pytest.raises(InvalidInputError, match="5,000 characters; 4,096 are the most"):
+    with pytest.raises(InvalidInputError, match="5,000 characters; the limit is 4,096"):
         like("%" * 5_000)

@@ -326,7 +326,7 @@ def test_transactions(bare: flight.FlightClient) -> None:
     (begun,) = bare.do_action(flight.Action("BeginTransaction", pack(sql_message("ActionBeginTransactionRequest"))))
     name = unpack_as("ActionBeginTransactionResult", begun.body.to_pybytes()).transaction_id
     bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1", transaction_id=name))
-    with pytest.raises(pa.ArrowInvalid, match="by commit or rollback"):
+    with pytest.raises(pa.ArrowInvalid, match="send COMMIT or ROLLBACK"):
         _end(bare, name, 0)
     _end(bare, name, 1)
     with pytest.raises(pa.ArrowKeyError, match="no such transaction"):

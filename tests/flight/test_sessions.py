@@ -93,7 +93,7 @@ def test_who_comes_back_to_a_closed_session(token: str, changed: bool) -> None:
     assert not is_open(store, BOB, cookie or "")
     back = Call(EVE, token, {} if token else {"cookie": f"flightllm_session={cookie}"})
     if changed:
-        with pytest.raises(NotFoundError, match="its settings are gone"):
+        with pytest.raises(NotFoundError, match="its settings are lost"):
             store.find(back, EVE, "second")
     assert store.find(back, EVE, "second")[1] is not None
     assert store.find(back, EVE, "second")[1] is None

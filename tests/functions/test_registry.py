@@ -47,7 +47,7 @@ def test_a_file_adds_a_function(tmp_path: Path) -> None:
         ("", "needs FUNCTION"),
         ("FUNCTION = 1", "needs FUNCTION"),
         ("from flightllm.functions import AIFunction\nFUNCTION = AIFunction(name='x')", "missing 4 required"),
-        (HEADLINE.replace('"headline"', '"Head line"'), "no function name"),
+        (HEADLINE.replace('"headline"', '"Head line"'), "not a function name"),
         (HEADLINE.replace('"headline"', '"ai_filter"'), "already defined in .*ai_filter.py"),
         (HEADLINE.replace('"ai_headline"', '"llm"'), "already defined in .*ai_gen.py"),
     ],

@@ -91,7 +91,7 @@ def test_invalid_answers(text: str) -> None:
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ("[]", "must be a JSON object"),
-        ('{"type": "nothing"}', "no JSON Schema"),
+        ('{"type": "nothing"}', "not a JSON Schema"),
         ('{"type": "object"}', r"object at \$ needs properties"),
         (_object(a={}), r"\$.a needs one type"),
         (_object(a={"type": ["string", "integer"]}), r"\$.a needs one type"),
@@ -105,7 +105,7 @@ def test_invalid_answers(text: str) -> None:
         (_object(a={"type": "string", "allOf": [{"$ref": "#/properties/a"}]}), "refers to itself"),
         (_object(a={"type": "string", "allOf": [{"$id": "x"}]}), r"has '\$id'"),
         (_object(a={"properties": {"b": {"type": "string"}}, "patternProperties": {"^(a+)+$": True}}), "patternProp"),
-        (_object(a={"type": "string", "pattern": "^(?=a)"}), "looks around"),
+        (_object(a={"type": "string", "pattern": "^(?=a)"}), "has look-around"),
         (_object(a={"type": "string", "pattern": "(a{500}){500}"}), "repeats too often"),
     ],
 )
@@ -141,7 +141,7 @@ def test_references_to_references(leaf: dict[str, Any]) -> None:
     nested = {f"a{level}": _level(f"#/$defs/a{level + 1}") for level in range(12)} | {"a12": leaf}
     checks = {f"n{n}": {"allOf": [{"$ref": f"#/$defs/n{n + 1}"}] * 8} for n in range(12)} | {"n12": {}}
     start = "#/$defs/a0" if "allOf" not in leaf else "#/$defs/a12"
-    with pytest.raises(AICallError, match=r"parts with those it refers to; 1,000 are the most"):
+    with pytest.raises(AICallError, match=r"parts with every \$ref replaced; the limit is 1,000"):
         read_schema(json.dumps({"$defs": nested | checks, "properties": {"a": {"$ref": start}}}))
 
 

@@ -82,6 +82,6 @@ def test_braces_without_end(template: str) -> None:
 def test_long_missing_names() -> None:
     """A name of a megabyte is not compared with another in full."""
     name = "".join(map(chr, range(0x4E00, 0x5200))) * 200
-    with pytest.raises(AICallError, match="is no field of the call"):
+    with pytest.raises(AICallError, match="is not a field of the call"):
         resolve_template(f"{{{name}}} {{b}}", [name[::-1]])
     assert resolve_template(f"{{{name}}}", [name[::-1]]) == f"`{name[::-1]}`"

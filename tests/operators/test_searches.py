@@ -10,7 +10,7 @@ from flightllm.errors import CancelledError
 from flightllm.functions.call import AICall
 from flightllm.model.engine import Parameters
 from flightllm.observe.query_record import CallRecord
-from flightllm.operators.demand import Demand
+from flightllm.operators.limit_tracker import LimitTracker
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import BoundCall
 
@@ -37,9 +37,9 @@ class Lengths:
 
 
 def run(
-    search: Lengths, texts: Sequence[str | None], demand: Demand, *, when: Sequence[bool | None] | None = None
+    search: Lengths, texts: Sequence[str | None], tracker: LimitTracker, *, when: Sequence[bool | None] | None = None
 ) -> tuple[list[list[int] | None], CallRecord]:
-    """Search for texts, which come in several batches, and return the answers, as many as `demand` wants."""
+    """Search for texts, which come in several batches, and return the answers, as many as `tracker` wants."""
     call = AICall(
         stub="s",
         function="vector_search",
@@ -59,11 +59,11 @@ def run(
     record = CallRecord("vector_search", "")
     bound = BoundCall(call, (0,), None if when is None else 1)
     answers: list[list[int] | None] = []
-    for batch in run_searches([(bound, search, record)], batches, schema, demand, lambda: False):
+    for batch in run_searches([(bound, search, record)], batches, schema, tracker, lambda: False):
         assert batch.schema == schema
         answers += batch.column(2).to_pylist()
-        if demand.limited:
-            demand.got(len(batch))
+        if tracker.limited:
+            tracker.add_rows(len(batch))
             if len(answers) >= 4:
                 break
     return answers, record
@@ -72,7 +72,7 @@ def run(
 def test_each_query_once() -> None:
     """Equal queries are searched for once, whatever batch they come in; NULL finds NULL; rows keep their order."""
     search = Lengths()
-    answers, record = run(search, ["aa", "b", None, "aa", "", "b", "aa", "ccc"], Demand())
+    answers, record = run(search, ["aa", "b", None, "aa", "", "b", "aa", "ccc"], LimitTracker())
     assert answers == [[0, 1], [0], None, [0, 1], [], [0], [0, 1], [0, 1, 2]]
     assert list(chain(*search.asked)) == ["aa", "b", "", "ccc"]
     counts = record.counts()
@@ -82,7 +82,7 @@ def test_each_query_once() -> None:
 def test_only_rows_that_need_it() -> None:
     """A row whose condition is false or NULL is not searched for."""
     search = Lengths()
-    answers, _ = run(search, ["a", "b", "c", "dd"], Demand(), when=[False, True, None, True])
+    answers, _ = run(search, ["a", "b", "c", "dd"], LimitTracker(), when=[False, True, None, True])
     assert answers == [None, [0], None, [0, 1]]
     assert list(chain(*search.asked)) == ["b", "dd"]
 
@@ -91,7 +91,7 @@ def test_no_more_than_a_limit_needs() -> None:
     """Under a LIMIT few rows are answered at a time."""
     texts = ["a" * number for number in range(5_000)]
     search = Lengths()
-    answers, record = run(search, texts, Demand(4))
+    answers, record = run(search, texts, LimitTracker(4))
     assert [len(answer or ()) for answer in answers[:4]] == [0, 1, 2, 3]
     assert record.counts()["rows"] < 100
 
@@ -100,10 +100,10 @@ def test_many_queries() -> None:
     """Queries of more than one search come together again; nothing is answered of no rows."""
     texts = [str(number % 3_000) for number in range(7_000)]
     search = Lengths()
-    answers, _ = run(search, texts, Demand())
+    answers, _ = run(search, texts, LimitTracker())
     assert [len(answer or ()) for answer in answers] == [len(text) for text in texts]
     assert len(list(chain(*search.asked))) == 3_000
-    assert run(search, [], Demand())[0] == []
+    assert run(search, [], LimitTracker())[0] == []
 
 
 def test_cancelled() -> None:
@@ -111,4 +111,4 @@ def test_cancelled() -> None:
     schema = pa.schema([("text", pa.string())])
     rows = pa.RecordBatch.from_arrays([pa.array(["a"])], schema=schema)
     with pytest.raises(CancelledError):
-        list(run_searches([], [rows], schema, Demand(), lambda: True))
+        list(run_searches([], [rows], schema, LimitTracker(), lambda: True))

@@ -32,7 +32,7 @@ def batches() -> Iterator[pa.RecordBatch]:
 
 
 def test_disk_is_bounded(tmp_path: Path) -> None:
-    """What all joints of a query keep on disk counts together; the error names the limit, and how much it was."""
+    """What all stage inputs of a query keep on disk counts together; the error names the limit, and how much it was."""
     context, room = SessionContext(), Room(1, 400_000)
     fill = partial(spool, context, schema=SCHEMA, room=room, folder=tmp_path, cancelled=lambda: False)
     fill("first", batches=batches())
@@ -46,10 +46,10 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
     context = SessionContext()
     for _ in range(2):
         room = Room(memory, 1 << 30)
-        rows = spool(context, "joint", SCHEMA, batches(), room=room, folder=tmp_path, cancelled=lambda: False)
+        rows = spool(context, "stage_input", SCHEMA, batches(), room=room, folder=tmp_path, cancelled=lambda: False)
         assert rows.rows == 10_000
         assert (rows.batches is None) == bool(files)
-        (total,) = context.sql("SELECT sum(c0) AS n, count(DISTINCT c1) AS d FROM joint").to_pylist()
+        (total,) = context.sql("SELECT sum(c0) AS n, count(DISTINCT c1) AS d FROM stage_input").to_pylist()
         assert total == {"n": sum(range(10_000)), "d": 10_000}
     assert len(list(tmp_path.iterdir())) == 2 * files
 
@@ -58,9 +58,11 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
 def test_empty(tmp_path: Path, memory: int) -> None:
     """No rows are a table without rows."""
     context = SessionContext()
-    rows = spool(context, "joint", SCHEMA, [], room=Room(memory, 1 << 30), folder=tmp_path, cancelled=lambda: False)
+    rows = spool(
+        context, "stage_input", SCHEMA, [], room=Room(memory, 1 << 30), folder=tmp_path, cancelled=lambda: False
+    )
     assert rows.rows == 0
-    assert context.sql("SELECT * FROM joint").to_arrow_table().num_rows == 0
+    assert context.sql("SELECT * FROM stage_input").to_arrow_table().num_rows == 0
 
 
 @pytest.mark.parametrize("memory", [1 << 30, 1])
@@ -78,7 +80,7 @@ def test_cancelled(tmp_path: Path, memory: int) -> None:
 
     with pytest.raises(CancelledError):
         spool(
-            *(SessionContext(), "joint", SCHEMA, endless()),
+            *(SessionContext(), "stage_input", SCHEMA, endless()),
             room=Room(memory, 1 << 30),
             folder=tmp_path,
             cancelled=cancelled.is_set,

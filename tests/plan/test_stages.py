@@ -4,7 +4,7 @@ import pytest
 
 from flightllm.config.session_settings import Settings
 from flightllm.execution.query import StagedQuery, plan
-from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational, United
+from flightllm.plan.stages import Limit, Operator, Relational, RowIdStage, StageInput, United
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask
@@ -17,14 +17,18 @@ def stage_of(database: Database, sql: str) -> Relational:
     return query._stage
 
 
-def joints(stage: Relational) -> list[Joint]:
-    """Return all joints, the last to run first."""
-    return [j for joint in stage.inputs for j in (joint, *(k for below in inputs(joint) for k in joints(below)))]
+def stage_inputs(stage: Relational) -> list[StageInput]:
+    """Return all stage inputs, the last to run first."""
+    return [
+        j
+        for stage_input in stage.inputs
+        for j in (stage_input, *(k for below in inputs(stage_input) for k in stage_inputs(below)))
+    ]
 
 
-def inputs(joint: Joint) -> tuple[Relational, ...]:
-    """Return the stages that fill a joint."""
-    return joint.inputs if isinstance(joint, United) else (joint.input,)
+def inputs(stage_input: StageInput) -> tuple[Relational, ...]:
+    """Return the stages that fill a stage input."""
+    return stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ def test_streams(database: Database, sql: str, streams: bool) -> None:
 )
 def test_ordered(database: Database, sql: str, ordered: list[bool]) -> None:
     """An operator keeps the order of its input only where a sort below decides the order of the result."""
-    operators = [j for j in joints(stage_of(database, sql)) if isinstance(j, Operator)]
+    operators = [j for j in stage_inputs(stage_of(database, sql)) if isinstance(j, Operator)]
     assert [operator.ordered for operator in operators] == ordered
 
 
@@ -79,21 +83,21 @@ def test_ordered(database: Database, sql: str, ordered: list[bool]) -> None:
 )
 def test_limits(database: Database, sql: str, limits: list[tuple[int, int | None]]) -> None:
     """A limit over a filtered operator stops it early; other limits are DataFusion's."""
-    found = [j for j in joints(stage_of(database, sql)) if isinstance(j, Limit)]
+    found = [j for j in stage_inputs(stage_of(database, sql)) if isinstance(j, Limit)]
     assert [(j.offset, j.limit) for j in found] == limits
 
 
 def test_numbered_once(database: Database) -> None:
-    """Rows that two stages read are one joint."""
+    """Rows that two stages read are one stage input."""
     sql = "SELECT p.id FROM people p LEFT JOIN likes l ON p.id = l.person_id AND ai_filter('x', p.note, l.thing)"
-    numbered = [j for j in joints(stage_of(database, sql)) if isinstance(j, Numbered)]
+    numbered = [j for j in stage_inputs(stage_of(database, sql)) if isinstance(j, RowIdStage)]
     assert len(numbered) == 2
     assert len({j.table for j in numbered}) == 1
 
 
 def test_only_needed_columns(database: Database) -> None:
     """Columns pass through an operator only if something above reads them."""
-    (operator,) = joints(stage_of(database, "SELECT id, ai_gen('x', note) FROM people"))
+    (operator,) = stage_inputs(stage_of(database, "SELECT id, ai_gen('x', note) FROM people"))
     assert isinstance(operator, Operator)
     assert operator.input.schema.names == ["c0", "c1"]
 

@@ -100,9 +100,9 @@ def test_not_in(database: Database, session: Session, sql: str, expected: list[i
             "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT * FROM n",
             "RecursiveQuery",
         ),
-        ("VALUES (ai_gen('x', a => 'one')), ('b')", "an AI call stands in a scan"),
-        ("SELECT id FROM people ORDER BY (SELECT max(ai_gen('x', thing)) FROM likes)", "an AI call stands in a sort"),
-        ("SELECT (SELECT ai_gen('x', thing) FROM likes) FROM people", "may return several rows"),
+        ("VALUES (ai_gen('x', a => 'one')), ('b')", "an AI call is in a scan"),
+        ("SELECT id FROM people ORDER BY (SELECT max(ai_gen('x', thing)) FROM likes)", "an AI call is in a sort"),
+        ("SELECT (SELECT ai_gen('x', thing) FROM likes) FROM people", "can return several rows"),
         ("SELECT id FROM people p WHERE id NOT IN (SELECT weight FROM likes l WHERE l.person_id = p.id)", "correlated"),
     ],
 )

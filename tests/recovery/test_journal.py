@@ -124,7 +124,7 @@ def test_quarantine_of_users() -> None:
         quarantine.check(text, "bob")
     for allowed in ((text, ""), (text, "eve"), (digest_of("SELECT 2"), "ann")):
         quarantine.check(*allowed)
-    with pytest.raises(BusyError, match=r"statements of yours.*--lift bob"):
+    with pytest.raises(BusyError, match=r"your statements were running.*--lift bob"):
         quarantine.check(digest_of("SELECT 2"), "bob")
     quarantine.lift("bob")
     quarantine.check(digest_of("SELECT 2"), "bob")

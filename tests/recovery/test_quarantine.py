@@ -155,7 +155,7 @@ def test_who_kills_with_ever_new_texts(folder: Path, client_of: Callable[[Superv
         with client_of(server, "mal") as client, client_of(server, "root") as admin:
             for text in ("SELECT 2", "SELECT 3"):
                 with pytest.raises(
-                    EngineUnavailableError, match=r"statements of yours.*for another \d+ s.*--lift mal`"
+                    EngineUnavailableError, match=r"your statements were running.*for another \d+ s.*--lift mal`"
                 ):
                     client.query(text)
             listed = [(one["user"], one["name"] == "mal", one["sql"]) for one in admin.quarantine()]

@@ -54,9 +54,9 @@ def test_shared_keys() -> None:
     ("config", "message"),
     [
         (cluster(), r"replicas: write a section \[\[engine.replicas\]\] for each engine"),
-        (cluster({}), r'\[\[engine.replicas\]\] kind: say which kind of engine it is, such as kind = "openai"'),
+        (cluster({}), r'\[\[engine.replicas\]\] kind: write the kind of engine, such as kind = "openai"'),
         (cluster(FAKE, policy="fair"), "policy: expected one of round_robin, .*, e2_batch; got 'fair'"),
-        (cluster({"kind": "cluster"}), "'cluster' is no single engine"),
+        (cluster({"kind": "cluster"}), "'cluster' is not a single engine"),
         (
             cluster(FAKE, {"kind": "fake", "speed": 3}),
             r"\[\[engine.replicas\]\] 2: speed: unknown option of the engine 'fake'",

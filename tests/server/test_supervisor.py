@@ -228,7 +228,7 @@ with Client(sys.argv[1]) as client:
         assert client.stdout.readline() == "rows\n"
         client.send_signal(signal.SIGSTOP)
         assert server.stop() == 0
-        assert "broken off" in server.log.read_text()
+        assert "its call is cancelled" in server.log.read_text()
         client.kill()
 
 

@@ -95,7 +95,7 @@ def test_a_dropped_user_gets_no_more(database: Database, result: QueryResult) ->
     others = database.session(database.access.store.user("eve").principal).execute(READING)
     change(database, None)
     assert result.query.cancelled.wait(30)
-    with pytest.raises(UnauthenticatedError, match="'bob' is no user of this server any more"):
+    with pytest.raises(UnauthenticatedError, match="'bob' is no longer a user of this server"):
         list(result.batches)
     assert sum(batch.num_rows for batch in others.batches) == ROWS
 

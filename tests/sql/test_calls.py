@@ -257,7 +257,10 @@ def test_how_long_the_model_thinks() -> None:
         ("SELECT ai_gen('x', a, max_tokens => 1.5)", "max_tokens must be a whole number"),
         ("SELECT ai_summarize(a, max_tokens => b)", "max_tokens must be a literal"),
         ("SELECT ai_filter('x', a, confidence => 1)", "confidence must be true or false"),
-        ("SELECT ai_classify(a, ['x'], confidence => true, multi => true)", "confidence => true is of one label"),
+        (
+            "SELECT ai_classify(a, ['x'], confidence => true, multi => true)",
+            "confidence => true works for one label only",
+        ),
         ("SELECT ai_gen('x', a, confidence => true)", "unknown option confidence"),
         ("SELECT ai_gen('x', a, on_error => 'ignore')", "on_error must be one of 'null', 'struct', 'fail'"),
         ("SELECT ai_classify(a, ['x'], multi => 1)", "multi must be true or false"),

@@ -206,7 +206,7 @@ def test_other_samples_pass(sql: str) -> None:
 )
 def test_a_value_beyond_the_memory_is_refused(call: str, size: int) -> None:
     """A number that says by itself how large a value gets is refused before anything is computed."""
-    said = rf"makes a value of {size:,} bytes.*may take 268,435,456 .*\[limits\] memory_bytes = 2,147,483,648"
+    said = rf"makes a value of {size:,} bytes.*can take 268,435,456 .*\[limits\] memory_bytes = 2,147,483,648"
     with pytest.raises(LimitExceededError, match=said):
         check_sql(f"SELECT 1, length({call}) FROM t", LIMITS)
     check_sql(f"SELECT 1, length({call}) FROM t", LimitsConfig(memory_bytes=8 * size))

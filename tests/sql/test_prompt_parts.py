@@ -114,12 +114,12 @@ def test_deep_nesting() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("ai_classify(PROMPT('a'), ['x'])", "PROMPT.* is a prompt, and can be nothing else"),
-        ("ai_gen('x', PROMPT('a {0}', b))", "PROMPT.* is a prompt, and can be nothing else"),
-        ("ai_gen(PROMPT('a {0}', PROMPT('b')))", "PROMPT.* is a prompt, and can be nothing else"),
+        ("ai_classify(PROMPT('a'), ['x'])", "PROMPT.* can only be the prompt of an AI function"),
+        ("ai_gen('x', PROMPT('a {0}', b))", "PROMPT.* can only be the prompt of an AI function"),
+        ("ai_gen(PROMPT('a {0}', PROMPT('b')))", "PROMPT.* can only be the prompt of an AI function"),
         ("ai_gen(PROMPT(a, b))", "PROMPT takes a text literal first"),
         ("ai_gen(PROMPT())", "PROMPT takes a text literal first"),
-        ("ai_gen(PROMPT('a {1}', b))", r"names \{1\}, which is no field"),
+        ("ai_gen(PROMPT('a {1}', b))", r"names \{1\}, which is not a field"),
         ("ai_gen(PROMPT('a', temprature => 1))", "did you mean temperature"),
         ("ai_gen(" + "PROMPT('a', " * 40 + "b" + ")" * 41, "nested more than 32 deep"),
     ],

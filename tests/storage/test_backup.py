@@ -119,7 +119,7 @@ def test_the_command(tmp_path: Path, database: Database, monkeypatch: pytest.Mon
     ran = CliRunner().invoke(main, ["backup", "--config", str(config), str(tmp_path / "copy")])
     assert (ran.exit_code, ran.output) == (0, f"copied {tmp_path / 'data'} to {tmp_path / 'copy'}\n")
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "data"))
-    for target, message in ((tmp_path / "copy", "exists"), (tmp_path / "data" / "copy", "lies in the data folder")):
+    for target, message in ((tmp_path / "copy", "exists"), (tmp_path / "data" / "copy", "is inside the data folder")):
         ran = CliRunner().invoke(main, ["backup", str(target)])
         assert ran.exit_code == 1
         assert message in ran.output

@@ -164,7 +164,7 @@ def test_a_file_of_the_same_name(tmp_path: Path) -> None:
     first.session().update("CREATE TABLE t AS SELECT 1 AS a")
     first.close()
     path = write(tmp_path / "t.parquet", ROWS)
-    with pytest.raises(ConfigError, match=rf"table 't': clients made a base table 't' .*{path}"):
+    with pytest.raises(ConfigError, match=rf"table 't': clients created a base table 't' .*{path}"):
         open_database(tmp_path, tables={"t": path})
     opened = open_database(tmp_path)
     assert rows(opened.session(), "SELECT a FROM t") == [{"a": 1}]
@@ -319,7 +319,7 @@ def test_replaced_while_rows_are_added(reopen: Reopen) -> None:
             yield batch
             run(catalog, change)
 
-        with pytest.raises(InvalidInputError, match="dropped or made anew"):
+        with pytest.raises(InvalidInputError, match="dropped or replaced"):
             catalog.ingest("t", batch.schema, batches(), "append")
     assert read(catalog, "SELECT * FROM t") == []
     assert files(catalog) == []

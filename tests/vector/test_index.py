@@ -97,7 +97,7 @@ def test_vectors_only(tmp_path: Path) -> None:
     index = opened(tmp_path, IndexOptions(), TEXTS, worded=False)
     with pytest.raises(InvalidInputError, match="no text to search"):
         index.search(3, "text", ["pear"], None)
-    with pytest.raises(InvalidInputError, match="64 numbers, the query one of 3"):
+    with pytest.raises(InvalidInputError, match="64 numbers, but the query vector has 3"):
         index.search(3, "vector", None, np.ones((1, 3), np.float32))
 
 

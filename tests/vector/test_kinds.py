@@ -108,7 +108,7 @@ def test_damaged_file(tmp_path: Path) -> None:
         kind("flat").read(tmp_path / "index", IndexOptions())
 
 
-@pytest.mark.parametrize(("count", "codes", "said"), [(100, 0, "take type 'flat'"), (400, 7, "divisor")])
+@pytest.mark.parametrize(("count", "codes", "said"), [(100, 0, "use type 'flat'"), (400, 7, "divisor")])
 def test_what_cannot_be_compressed(count: int, codes: int, said: str) -> None:
     """Too few vectors, or a length that is no multiple, say what to do."""
     with pytest.raises(InvalidInputError, match=said):

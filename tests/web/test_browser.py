@@ -130,7 +130,7 @@ def test_sql(browser: Browser) -> None:
     browser.run(
         "SELECT a, CASE WHEN a = 2 THEN NULL ELSE 'NULL' END AS t, repeat('ab', 200) AS long, [a] AS l FROM open_t"
     )
-    browser.await_text("The first 1,000 rows; there are more, and the query was stopped here")
+    browser.await_text("The first 1,000 rows; there are more rows, and the query was stopped here")
     heads = [head.text for head in browser.all(".grid th")]
     assert heads[1:] == ["a", "t", "long", "l"]
     assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".grid tbody tr")) == 1000

@@ -1,4 +1,4 @@
-"""Codecs of KV caches: a tensor in, a bitstream out, and back."""
+"""Codecs of KV caches: from a tensor to a bitstream and back."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from flightllm.kvcache.codec.base import Codec
 
 CODECS: Final = ("raw", "int8", *(level_name(level) for level in range(len(LEVELS))))
-"""The names of all codecs; those of CacheGen's levels from the largest to the smallest."""
+"""The names of all codecs; CacheGen's levels are in the order of their sizes, the largest first."""
 DEFAULT_CODEC: Final = level_name(DEFAULT_LEVEL)
 
 
 def open_codec(name: str, profile: Path | None = None) -> Codec:
-    """Return the codec of this name; `profile` is the file of the model's, which CacheGen's levels need.
+    """Return the codec of this name; `profile` is the file of the model's profile, which CacheGen's levels need.
 
     Raises:
-        ConfigError: there is no such codec, or no such profile.
+        ConfigError: the codec or the profile does not exist.
         MissingExtraError: the extra that codes KV caches is not installed.
     """
     if name not in CODECS:
-        raise ConfigError(f"there is no codec {name!r} for KV caches; there are {', '.join(CODECS)}")
+        raise ConfigError(f"unknown codec {name!r} for KV caches; valid codecs: {', '.join(CODECS)}")
     try:
         if name == "raw":
             from flightllm.kvcache.codec.raw import RawCodec
@@ -39,5 +39,7 @@ def open_codec(name: str, profile: Path | None = None) -> Codec:
     except ImportError as error:
         raise MissingExtraError("coding KV caches", "kvcache") from error
     if profile is None:
-        raise ConfigError(f"the codec {name!r} needs the model's profile: python -m flightllm.kvcache.profile MODEL")
+        raise ConfigError(
+            f"the codec {name!r} needs the model's profile: run python -m flightllm.kvcache.profile MODEL"
+        )
     return CacheGenCodec(Profile.load(profile), read_level(name))

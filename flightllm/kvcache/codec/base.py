@@ -1,4 +1,4 @@
-"""What every codec of KV caches offers: a tensor in, a bitstream out, and back, layer by layer."""
+"""The interface of KV cache codecs: from a tensor to a bitstream, and back layer by layer."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ class KvShape:
 
     @property
     def channels(self) -> int:
-        """Return the numbers that a token has in a layer's keys, and again in its values."""
+        """Return the numbers per token in a layer's keys; its values have as many."""
         return self.heads * self.head_dim
 
     @property
     def elements(self) -> int:
-        """Return how many numbers there are."""
+        """Return the number of all numbers in the chunk."""
         return self.layers * 2 * self.tokens * self.channels
 
 
 class Codec(Protocol):
-    """Codes one chunk of a KV cache. Safe to call from several threads at once.
+    """A codec for chunks of a KV cache. Thread-safe.
 
     A chunk is a tensor of shape (layers, 2, tokens, heads, head_dim): for each layer the keys, then the values.
     """
 
     @property
     def name(self) -> str:
-        """Return what tells its bitstreams from others', level included: `raw`, `int8`, `cachegen-2`."""
+        """Return the name that identifies the codec's bitstreams, level included: `raw`, `int8`, `cachegen-2`."""
 
     @property
     def profile_digest(self) -> bytes:
-        """Return what tells the profile that bitstreams depend on from others; empty where they depend on none."""
+        """Return the digest of the profile that bitstreams depend on; empty if they depend on no profile."""
 
     def encode(self, cache: torch.Tensor) -> bytes:
         """Return the bitstream of a chunk.
 
         Raises:
-            InvalidInputError: the tensor is of another shape or type than the codec takes.
+            InvalidInputError: the codec does not accept the tensor's shape or type.
         """
 
     def layers(self, data: Bitstream, device: str = "cpu") -> Iterator[torch.Tensor]:
         """Yield each layer's keys and values, of shape (2, tokens, heads, head_dim), in order.
 
-        Checksum, header and lengths are checked before the first layer comes; what was made wrong on purpose, with a
-        checksum that is right, may show at a later one.
+        Checksum, header and lengths are checked before the first layer. A bitstream that was forged with a valid
+        checksum can fail at a later layer.
 
         Raises:
-            BitstreamError: it is cut short, damaged, or another codec's, model's or version's.
+        BitstreamError: the bitstream is cut short or damaged, or belongs to another codec, model or version.
         """
 
 
@@ -73,7 +73,7 @@ def shape_of(cache: torch.Tensor) -> KvShape:
 
 
 def decode(codec: Codec, data: Bitstream, device: str = "cpu") -> torch.Tensor:
-    """Return the chunk that a bitstream holds; see `Codec.layers` for the errors."""
+    """Return the chunk in a bitstream; see `Codec.layers` for the errors."""
     import torch
 
     return torch.stack(list(codec.layers(data, device)))

@@ -1,7 +1,7 @@
 """CacheGen: quantised differences to anchor tokens, entropy-coded with the model's own distributions.
 
-A payload has, for each layer, the scales of its anchors and of its groups (keys, then values), then the lengths of the
-layer's streams in words, then the streams. A stream has the numbers of 32 channels of the keys or values.
+A payload has for each layer: the scales of its anchors and of its groups (keys, then values), the lengths of the
+layer's streams in words, and the streams. A stream has the numbers of 32 channels of the keys or values.
 """
 
 import os
@@ -30,7 +30,7 @@ _WORKERS = os.cpu_count() or 1
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the parts of a layer are, for one shape of chunk."""
+    """The layout of a layer in the payload, for one shape of chunk."""
 
     shape: KvShape
 
@@ -40,25 +40,25 @@ class _Layout:
 
     @property
     def scale_bytes(self) -> int:
-        """Of anchors' and groups' scales, keys' and values'."""
+        """Return the bytes of the scales of anchors and groups, for keys and values."""
         return 2 * 2 * self.groups * SCALE_DTYPE.itemsize
 
     @property
     def streams(self) -> list[tuple[int, slice]]:
-        """Keys or values, and the channels, of each stream."""
+        """Return for each stream its kind (0: keys, 1: values) and its channels."""
         channels = self.shape.channels
         starts = range(0, channels, STREAM_CHANNELS)
         return [(kind, slice(start, min(start + STREAM_CHANNELS, channels))) for kind in range(2) for start in starts]
 
     @property
     def order(self) -> Order:
-        """Tokens as they are coded."""
+        """Return the order in which tokens are coded."""
         tokens = np.arange(self.shape.tokens)
         return Order(np.argsort(tokens % GROUP_TOKENS > 0, kind="stable"), self.groups)
 
 
 class CacheGenCodec:
-    """One level of one model's profile."""
+    """The codec of one level with one model's profile."""
 
     def __init__(self, profile: Profile, level: int = DEFAULT_LEVEL) -> None:
         self._profile = profile
@@ -111,7 +111,7 @@ class CacheGenCodec:
             [torch.from_numpy(self._profile.tables(index, self._level)) for index in range(len(parts))]
         )
         widths = {channels.stop - channels.start for _, channels in layout.streams}
-        for width in widths:  # streams of a last few channels are decoded by themselves
+        for width in widths:  # streams of the last, fewer channels are decoded separately
             places = [
                 (index, number, kind, channels)
                 for index in range(len(parts))
@@ -126,7 +126,7 @@ class CacheGenCodec:
         return found
 
     def restored(self, cache: torch.Tensor) -> torch.Tensor:
-        """Return what comes back of a chunk: the loss without the bitstream."""
+        """Return a chunk after coding and decoding, without making the bitstream."""
         shape = self._layout(shape_of(cache)).shape
         return torch.stack([self._restored(*layer, shape) for layer in enumerate(self._quantised(cache))])
 
@@ -164,14 +164,14 @@ class CacheGenCodec:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A layer as it was coded: scales (2 × 2 × groups), and the words of its streams."""
+    """A coded layer: its scales (2 × 2 × groups), and the words of its streams."""
 
     scales: torch.Tensor
     streams: list[NDArray[np.uint16]]
 
 
 def _split(payload: memoryview, layout: _Layout) -> list[_Part]:
-    """Cut a payload into layers and streams, all of which are there."""
+    """Split a payload into layers and streams, and check that all are complete."""
     count, place = len(layout.streams), 0
 
     def take(size: int) -> memoryview:
@@ -185,7 +185,7 @@ def _split(payload: memoryview, layout: _Layout) -> list[_Part]:
     for _ in range(layout.shape.layers):
         scales = torch.frombuffer(bytearray(take(layout.scale_bytes)), dtype=SCALE_DTYPE)
         if not bool(torch.isfinite(scales).all()):
-            raise BitstreamError("a scale of this KV chunk is no number")
+            raise BitstreamError("a scale of this KV chunk is not a finite number")
         lengths = np.frombuffer(take(4 * count), "<u4")
         streams = [np.frombuffer(take(2 * int(length)), "<u2") for length in lengths]
         parts.append(_Part(scales.view(2, 2, layout.groups), streams))

@@ -1,4 +1,4 @@
-"""What surrounds every coded chunk: a header that says what it is, and a checksum over all of it."""
+"""The container of every coded chunk: a header that describes it, and a checksum over the whole."""
 
 import struct
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ OVERHEAD_BYTES: Final = _HEADER.size + _CHECK_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a bitstream holds: the name of its codec, the shape of the chunk, and the profile it is coded with."""
+    """The header of a bitstream: its codec's name, the chunk's shape, and the digest of the profile."""
 
     codec: str
     shape: KvShape
@@ -31,11 +31,13 @@ def seal(header: Header, payload: Bitstream) -> bytes:
     """Return the bitstream of a coded chunk.
 
     Raises:
-        InvalidInputError: the shape is beyond what a header can say.
+        InvalidInputError: the header cannot represent the shape.
     """
     shape = header.shape
     if shape.dtype not in DTYPES:
-        raise InvalidInputError(f"a KV cache of {shape.dtype} numbers cannot be coded; give {', '.join(DTYPES)}")
+        raise InvalidInputError(
+            f"a KV cache of {shape.dtype} numbers cannot be coded; valid types: {', '.join(DTYPES)}"
+        )
     if min(shape.layers, shape.tokens, shape.heads, shape.head_dim) < 1:
         raise InvalidInputError(f"a KV cache without numbers cannot be coded: {shape}")
     try:
@@ -60,36 +62,36 @@ def unseal(data: Bitstream, codec: str, profile: bytes = b"\0" * PROFILE_BYTES) 
     """Return the header and the payload of a bitstream of `codec`.
 
     Raises:
-        BitstreamError: it is cut short, damaged, or another codec's, profile's or version's.
+        BitstreamError: the bitstream is cut short or damaged, or belongs to another codec, profile or version.
     """
     whole = memoryview(data).cast("B")
     if len(whole) < OVERHEAD_BYTES:
         raise BitstreamError(f"a coded KV chunk has at least {OVERHEAD_BYTES} bytes; this one has {len(whole)}")
     magic, version, dtype, layers, heads, head_dim, tokens, name, made_with, length = _HEADER.unpack_from(whole)
     if magic != _MAGIC:
-        raise BitstreamError("these bytes are no coded KV chunk: they begin otherwise")
+        raise BitstreamError("not a coded KV chunk: bad magic bytes")
     if version != VERSION:
-        raise BitstreamError(f"this KV chunk is of format {version}; this program reads format {VERSION}")
+        raise BitstreamError(f"this KV chunk has format {version}; this version of FlightLLM reads format {VERSION}")
     if length != len(whole) - OVERHEAD_BYTES:
-        raise BitstreamError(f"a KV chunk of {length + OVERHEAD_BYTES} bytes came as {len(whole)}")
+        raise BitstreamError(f"a KV chunk of {length + OVERHEAD_BYTES} bytes has {len(whole)} bytes")
     payload = whole[_HEADER.size : _HEADER.size + length]
     if _checksum(whole[: _HEADER.size], payload) != whole[_HEADER.size + length :]:
-        raise BitstreamError("the checksum of this KV chunk is wrong: it was damaged on its way or on disk")
+        raise BitstreamError("the checksum of this KV chunk is wrong: it was damaged in transfer or on disk")
     found = name.rstrip(b"\0").decode(errors="replace")
     if found != codec:
         raise BitstreamError(f"this KV chunk was coded by {found!r}, not by {codec!r}")
     if made_with != profile:
         raise BitstreamError("this KV chunk was coded with another model's profile, or an earlier one of this model")
     if dtype >= len(DTYPES) or min(layers, heads, head_dim, tokens) < 1:
-        raise BitstreamError("the header of this KV chunk says what cannot be")
+        raise BitstreamError("the header of this KV chunk has an impossible shape or type")
     return Header(found, KvShape(layers, tokens, heads, head_dim, DTYPES[dtype]), made_with), payload
 
 
 def misses(payload: memoryview, expected: int) -> BitstreamError | None:
-    """Return the error that a payload is not of the size its header asks for, or None."""
+    """Return the error for a payload whose size does not match its header, or None if it matches."""
     if len(payload) == expected:
         return None
-    return BitstreamError(f"the payload of this KV chunk has {len(payload)} bytes; its shape asks for {expected}")
+    return BitstreamError(f"the payload of this KV chunk has {len(payload)} bytes; its shape needs {expected}")
 
 
 def _checksum(head: Bitstream, payload: Bitstream) -> bytes:

@@ -1,4 +1,4 @@
-"""Code a chunk as 8-bit numbers, each token's vector scaled by its largest: what CacheGen is compared with."""
+"""Code a chunk as 8-bit numbers, each token's vector scaled by its largest: the baseline for CacheGen."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from flightllm.kvcache.codec.checks import codable, narrowed
 from flightllm.kvcache.codec.container import Header, misses, seal, unseal
 
 _LARGEST = 127
-_SCALE = torch.bfloat16  # two bytes that reach as far as any number
+_SCALE = torch.bfloat16  # two bytes with the range of float32
 
 
 class Int8Codec:
@@ -42,7 +42,7 @@ class Int8Codec:
             part = torch.frombuffer(bytearray(payload[start : start + layer]), dtype=torch.uint8).to(device)
             scales = part[:scale_bytes].view(_SCALE).view(vectors, 1)
             if not bool(torch.isfinite(scales).all()):
-                raise BitstreamError("a scale of this KV chunk is no number")
+                raise BitstreamError("a scale of this KV chunk is not a finite number")
             numbers = part[scale_bytes:].view(torch.int8).view(vectors, shape.channels)
             yield narrowed(numbers.float() * scales.float(), shape.dtype).view(
                 2, shape.tokens, shape.heads, shape.head_dim

@@ -1,16 +1,16 @@
-"""How coarsely numbers are quantised: a level for all layers, and bins that grow with depth."""
+"""The coarseness of quantisation: a level for all layers, and bin widths that grow with depth."""
 
 from dataclasses import dataclass
 from typing import Final
 
 GROUP_TOKENS: Final = 10
-"""Tokens of a group: the anchor, and those coded by their difference to it (CacheGen, section 5.2)."""
+"""The tokens of a group: the anchor, and the tokens coded by their difference to it (CacheGen, section 5.2)."""
 ANCHOR_LARGEST: Final = 127
-"""Anchors are quantised to 8 bits, the largest number of a vector to this."""
+"""The quantised value of a vector's largest number in anchors, which have 8 bits."""
 BINS: Final = (0.5, 1.0, 1.5)
 """Width of a bin in the first, second and last third of the layers, in root mean squares of a group's differences."""
 LEVELS: Final = (0.25, 0.5, 1.0, 1.5, 2.0)
-"""What each level multiplies bins by: level 0 is the largest and nearest to the original."""
+"""The factor of bin widths at each level: level 0 has the largest bitstreams and the smallest error."""
 DEFAULT_LEVEL: Final = 2
 _PREFIX = "cachegen-"
 
@@ -32,10 +32,10 @@ def level_name(level: int) -> str:
 
 
 def needs_profile(name: str) -> bool:
-    """Tell whether a codec is one of the levels, which need the model's profile."""
+    """Return whether a codec is a CacheGen level, which needs the model's profile."""
     return name.startswith(_PREFIX)
 
 
 def read_level(name: str) -> int:
-    """Return the level that a codec's name says."""
+    """Return the level in a codec's name."""
     return int(name.removeprefix(_PREFIX))

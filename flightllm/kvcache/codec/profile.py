@@ -1,4 +1,4 @@
-"""A model's profile: everything a bitstream leaves out because it is the same for all of the model's KV caches."""
+"""A model's profile: the data that bitstreams leave out because all KV caches of the model share it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Profile:
-    """Of one model: layers × keys and values × channels.
+    """The profile of one model: layers × keys and values × channels.
 
-    `rotation` is of shape (layers, 2, heads, head_dim, head_dim), or empty for none; `mean` and `weight` of (layers, 2,
+    `rotation` is of shape (layers, 2, heads, head_dim, head_dim), or empty; `mean` and `weight` of (layers, 2,
     channels); `anchors` of (layers, 2, channels, 256) and `differences` of (levels, layers, 2, channels, 256) hold
     frequencies that add up to 4,096.
     """
@@ -46,24 +46,24 @@ class Profile:
 
     @property
     def layers(self) -> int:
-        """Return how many layers the model has."""
+        """Return the number of layers of the model."""
         return int(self.mean.shape[0])
 
     @property
     def head_dim(self) -> int:
-        """Return the numbers of a head."""
+        """Return the numbers per token in a head."""
         return int(self.mean.shape[2]) // self.heads
 
     @cached_property
     def digest(self) -> bytes:
-        """Return what bitstreams name the profile by."""
+        """Return the digest by which bitstreams name the profile."""
         found = blake2b(repr((_FORMAT, self.heads, self.bins, LEVELS)).encode(), digest_size=PROFILE_BYTES)
         for array in self._arrays().values():
             found.update(np.ascontiguousarray(array).tobytes())
         return found.digest()
 
     def layer(self, index: int, device: torch.device | str) -> LayerProfile:
-        """Return what quantising a layer needs, on a device."""
+        """Return the part of the profile for quantising a layer, on `device`."""
         rotation = torch.from_numpy(self.rotation[index]).to(device) if self.rotation.size else None
         mean, weight = (torch.from_numpy(array[index])[..., None].to(device) for array in (self.mean, self.weight))
         return LayerProfile(rotation, mean, weight)
@@ -76,18 +76,18 @@ class Profile:
         """Check that a chunk is of the model.
 
         Raises:
-            InvalidInputError: it is of another shape.
+            InvalidInputError: the chunk has another shape.
         """
         found = (shape.layers, shape.heads, shape.head_dim)
         wanted = (self.layers, self.heads, self.head_dim)
         if found != wanted:
             raise InvalidInputError(
-                f"the profile is of a model with {wanted[0]} layers of {wanted[1]} heads of {wanted[2]} numbers; this"
-                f" KV cache has {found[0]} of {found[1]} of {found[2]}: profile its own model"
+                f"the profile is for a model with {wanted[0]} layers of {wanted[1]} heads of {wanted[2]} numbers; this"
+                f" KV cache has {found[0]} of {found[1]} of {found[2]}: use the profile of its own model"
             )
 
     def save(self, path: Path) -> None:
-        """Write the profile to a file, whole or not at all."""
+        """Write the profile to a file atomically."""
         buffer = io.BytesIO()
         about = {"format": _FORMAT, "heads": self.heads, "bins": self.bins.thirds, "levels": LEVELS}
         np.savez_compressed(buffer, about=np.array(json.dumps(about)), **self._arrays())
@@ -98,17 +98,17 @@ class Profile:
         """Read a profile.
 
         Raises:
-            ConfigError: the file cannot be read, or is no profile, or one of another version.
+            ConfigError: the file cannot be read, is not a profile, or has another version.
         """
-        again = f"make it anew: python -m flightllm.kvcache.profile MODEL --output {path}"
+        again = f"make it again: python -m flightllm.kvcache.profile MODEL --output {path}"
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
                 about = json.loads(str(found["about"]))
                 arrays = {name: found[name] for name in cls._names()}
         except FileNotFoundError as error:
-            raise ConfigError(f"there is no profile {path}; {again}") from error
+            raise ConfigError(f"the profile {path} does not exist; {again}") from error
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ConfigError(f"{path} is no profile of a model's KV caches, or damaged; {again}") from error
+            raise ConfigError(f"{path} is not a profile of a model's KV caches, or it is damaged; {again}") from error
         if not isinstance(about, dict) or about.get("format") != _FORMAT or about.get("levels") != list(LEVELS):
             raise ConfigError(f"the profile {path} was made by another version; {again}")
         heads: Any = about.get("heads")
@@ -117,12 +117,12 @@ class Profile:
         whole = whole and all(isinstance(width, int | float) and width > 0 for width in bins)
         profile = cls(heads=heads, bins=Bins(tuple(bins)), **arrays) if whole else None
         if profile is None or not profile.is_whole:
-            raise ConfigError(f"{path} is no profile of a model's KV caches, or damaged; {again}")
+            raise ConfigError(f"{path} is not a profile of a model's KV caches, or it is damaged; {again}")
         return profile
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether its parts fit together: the compiled coder takes its tables without further looks."""
+        """Return whether the profile's parts fit together: the compiled coder does not check its tables."""
         if self.mean.ndim != 3 or self.heads < 1 or self.mean.shape[2] % self.heads:
             return False
         layers, _, channels = self.mean.shape

@@ -1,12 +1,12 @@
-"""Quantise a layer of a KV cache as CacheGen does: anchors to 8 bits, other tokens by what anchors do not foretell.
+"""Quantise a layer of a KV cache as CacheGen does: anchors to 8 bits, other tokens as differences to a prediction.
 
-A token's keys, or values, in one layer are first turned by the profile's rotation, head by head, into channels that
-vary independently. In each group of ten tokens the first is the anchor: its vector is scaled by its largest number and
-quantised to 8 bits. What a channel of another token is expected to be is the profile's mean, and a share (the
-profile's weight) of how far the anchor lies from it; the difference is divided by the bin's width and rounded. Widths
-are in units of the group's root mean square, so there is one scale for each vector of anchors and one for each group.
+First the profile's rotation turns a token's keys (or values) in a layer, head by head, into channels that vary
+independently. The first of each ten tokens is the anchor: its vector is scaled by its largest number and quantised to 8
+bits. The prediction for the other tokens of the group is, for each channel, mean + weight × (anchor - mean), with the
+profile's mean and weight. The difference to the prediction is divided by the bin's width and rounded. Widths are in
+units of the group's root mean square difference. So there is one scale for each anchor's vector and one for each group.
 
-Source: Liu et al. 2024, CacheGen, section 5.2. There the whole anchor is subtracted; a weight of one is the same.
+Source: Liu et al. 2024, CacheGen, section 5.2. The paper subtracts the whole anchor, which is a weight of 1.
 """
 
 from dataclasses import dataclass
@@ -15,16 +15,19 @@ import torch
 
 from flightllm.kvcache.codec.levels import ANCHOR_LARGEST, GROUP_TOKENS
 
-SCALE_DTYPE = torch.bfloat16  # two bytes that reach as far as any number
+SCALE_DTYPE = torch.bfloat16  # two bytes with the range of float32
 _OUTLIERS = 8
-"""A group's scale is its median token's, lest one far out coarsens the rest; but at least this part of the whole's."""
+"""A group's scale is that of its median token, so that an outlier does not coarsen the others.
+
+It is at least the scale of the whole group divided by this number.
+"""
 _TINY = torch.finfo(torch.float32).tiny
 _INT16 = torch.iinfo(torch.int16)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerProfile:
-    """What is known of a layer before it comes: keys' and values' rotation, mean and weight.
+    """The profile of one layer: rotation, mean and weight of its keys and values.
 
     `rotation` (2 × heads × head_dim × head_dim, or None) has the channels in columns; `mean` and `weight` are of shape
     (2, channels, 1).
@@ -37,7 +40,7 @@ class LayerProfile:
 
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """A layer in whole numbers (2 × channels × tokens, 16 bits), the scales of its anchors and of its groups.
+    """A quantised layer: whole numbers (2 × channels × tokens, 16 bits), and scales of its anchors and its groups.
 
     Scales are of shape (2, groups).
     """
@@ -48,7 +51,16 @@ class Quantised:
 
 
 def quantise(layer: torch.Tensor, profile: LayerProfile, width: float) -> Quantised:
-    """Return a layer (2 × tokens × heads × head_dim) in whole numbers."""
+    """Return a layer (2 × tokens × heads × head_dim) in whole numbers.
+
+    One channel of three tokens, with mean 0, weight 0.5 and `width` 0.5:
+
+    | token | value | expected | difference | number |
+    |---|---|---|---|---|
+    | 0, the anchor | 1.0 | | | 127 (in units of the anchor's scale, 1/127) |
+    | 1 | 0.9 | 0.5 | 0.4 | 4 (in units of the group's scale times `width`, 0.2 × 0.5) |
+    | 2 | 0.3 | 0.5 | -0.2 | -2 |
+    """
     channels = to_channels(layer, profile.rotation)
     quantised, anchor_scales = quantise_anchors(channels[:, :, ::GROUP_TOKENS])
     expected = _expected(quantised, anchor_scales, profile)
@@ -69,7 +81,7 @@ def quantise_anchors(channels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 
 def dequantise(quantised: Quantised, profile: LayerProfile, width: float, heads: int) -> torch.Tensor:
-    """Return the layer (2 × tokens × heads × head_dim, 32 bits) that whole numbers stand for."""
+    """Return the layer (2 × tokens × heads × head_dim, 32 bits) of quantised numbers; the inverse of `quantise`."""
     numbers = quantised.numbers
     tokens = numbers.shape[2]
     anchors = numbers[:, :, ::GROUP_TOKENS].float()
@@ -94,23 +106,23 @@ def _from_channels(channels: torch.Tensor, rotation: torch.Tensor | None, heads:
 
 
 def _expected(anchors: torch.Tensor, scales: torch.Tensor, profile: LayerProfile) -> torch.Tensor:
-    """Return what other tokens of each group are expected to be (2 × channels × groups)."""
+    """Return the prediction for the other tokens of each group (2 × channels × groups)."""
     return (anchors * scales.float()[:, None] - profile.mean) * profile.weight + profile.mean
 
 
 def _spread(by_group: torch.Tensor, tokens: int) -> torch.Tensor:
-    """Repeat what holds for a group for each of its tokens."""
+    """Repeat each group's value for each token of the group."""
     return by_group[..., None].expand(*by_group.shape, GROUP_TOKENS).flatten(2)[:, :, :tokens]
 
 
 def _grouped(channels: torch.Tensor) -> torch.Tensor:
-    """Return (2 × channels × groups × ten), the last group filled up with zeros."""
+    """Return the channels by group (2 × channels × groups × 10); zeros fill the last group."""
     padded = torch.nn.functional.pad(channels, (0, -channels.shape[2] % GROUP_TOKENS))
     return padded.view(*channels.shape[:2], -1, GROUP_TOKENS)
 
 
 def _group_scales(differences: torch.Tensor, tokens: int) -> torch.Tensor:
-    """Return the root mean square of each group's differences (2 × groups), of the median token."""
+    """Return the root mean square difference of each group's median token (2 × groups); see `_OUTLIERS`."""
     by_token = differences.square().mean(1)[:, :, 1:]
     missing = -tokens % GROUP_TOKENS
     if missing:

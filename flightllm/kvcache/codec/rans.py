@@ -1,11 +1,17 @@
 """Interleaved range asymmetric numeral systems (rANS) with one table of frequencies per channel, compiled by numba.
 
-The numbers of some channels make one stream. Its lanes, states of 32 bits each, take turns: lane n codes the numbers
-n, n + lanes, … of every channel, and all read 16-bit words from one place. A stream begins with the lanes' states; the
-numbers of a channel follow one another, so a coder needs one table at a time.
+The numbers of some channels form one stream. Its lanes are states of 32 bits each, which take turns: lane n codes the
+numbers n, n + lanes, … of every channel. All lanes read 16-bit words from the same position. A stream begins with the
+lanes' states. The numbers of a channel follow each other, so a coder needs one table at a time.
 
-A table has 256 frequencies that add up to 4,096: of the numbers -127 to 127, and of the escape, after which a number
-stands as a word of its own. Numbers that a table gives no frequency are escaped too.
+A table has 256 frequencies that add up to 4,096: those of the numbers -127 to 127, and that of the escape. After an
+escape the number itself follows as a word. Numbers with the frequency 0 are escaped too. A table of three symbols with
+the frequencies 2, 1 and 1 (total 4) gives each symbol these slots:
+
+| symbol | frequency | start | slots | |---|---|---|---| | 0 | 2 | 0 | 0, 1 | | 1 | 1 | 2 | 2 | | 2 | 1 | 3 | 3 |
+
+The slot `state mod total` gives the next symbol. Decoding it sets the state to frequency × (state div total) + slot -
+start. Below `LOWEST` the state takes in another word.
 
 Source: Duda 2013 (arXiv 1311.2540); interleaving after Giesen 2014 (arXiv 1402.3392).
 """
@@ -26,20 +32,20 @@ except ImportError as exc:
 SYMBOLS: Final = 256
 ESCAPE: Final = 255
 LARGEST: Final = 127
-"""The largest number that has a symbol; symbol s stands for s - 127."""
+"""The largest number that has a symbol; the symbol s is the number s - 127."""
 SCALE_BITS: Final = 12
 TOTAL: Final = 1 << SCALE_BITS
 LOWEST: Final = 1 << 16
-"""States are at least this, and where a stream begins exactly this."""
+"""States are at least this number; the encoder starts with exactly this number, so the decoder ends with it."""
 
 _MOST_LANES = 32
 _LANE_NUMBERS = 512
 _SEARCHED = 32
-"""A channel of no more numbers is read by searching its table; of more, the table is first spread out."""
+"""Channels with at most this many numbers are decoded by searching the table; for more, `_spread` expands it."""
 
 
 def lanes_of(numbers: int) -> int:
-    """Return how many lanes code a stream of so many numbers: a lane costs two bytes, so each has enough to do."""
+    """Return the number of lanes for a stream of `numbers` numbers: a lane costs two bytes, so each must code many."""
     lanes = 1
     while lanes < _MOST_LANES and numbers // (2 * lanes) >= _LANE_NUMBERS:
         lanes *= 2
@@ -48,7 +54,7 @@ def lanes_of(numbers: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which a channel's tokens are coded: all anchors, which are so many, then the others."""
+    """The order in which a channel's tokens are coded: first the `anchors` anchors, then the others."""
 
     tokens: NDArray[np.intp]
     anchors: int
@@ -69,15 +75,15 @@ def decode_stream(words: NDArray[np.uint16], tables: NDArray[np.uint16], order: 
     """Fill `out` (channels × tokens) with the numbers of one stream; see `encode_stream`.
 
     Raises:
-        BitstreamError: the words are not what the encoder made with these tables.
+        BitstreamError: the encoder did not make these words with these tables.
     """
     lanes = lanes_of(out.size)
     if len(words) < 2 * lanes or not _decode(words, tables, order.tokens, order.anchors, lanes, out):
-        raise BitstreamError("a stream of this KV chunk does not end where its numbers do")
+        raise BitstreamError("a stream of this KV chunk is damaged: it does not end with its last number")
 
 
 def warm_up() -> None:
-    """Have the coder compiled, or read from where it is kept, before the first chunk waits for it."""
+    """Compile the coder, or load it from numba's cache, so that the first chunk does not wait for it."""
     numbers, order = np.zeros((1, 1), np.int16), Order(np.zeros(1, np.intp), 1)
     tables = np.zeros((2, 1, SYMBOLS), np.uint16)
     tables[:, :, [LARGEST, ESCAPE]] = TOTAL // 2
@@ -86,7 +92,7 @@ def warm_up() -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _encode(numbers, tables, order, first, lanes, buffer):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Write a stream to the end of `buffer`, the last number first; return where it begins."""
+    """Write a stream to the end of `buffer`, the last number first; return the stream's start."""
     channels, tokens = numbers.shape
     states = np.full(lanes, LOWEST, dtype=np.uint64)
     starts = np.empty(SYMBOLS, dtype=np.uint64)
@@ -124,7 +130,7 @@ def _encode(numbers, tables, order, first, lanes, buffer):  # type: ignore[no-un
 
 @numba.njit(nogil=True, cache=True)
 def _decode(words, tables, order, first, lanes, out):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Read a stream; return whether it ends as it must. Reads no word beyond the last, whatever the words are."""
+    """Read a stream; return whether its end is valid. Never reads beyond the last word, even of damaged streams."""
     states = np.empty(lanes, dtype=np.uint32)
     for lane in range(lanes):
         states[lane] = np.uint32(words[2 * lane]) | (np.uint32(words[2 * lane + 1]) << np.uint32(16))
@@ -144,7 +150,7 @@ def _decode(words, tables, order, first, lanes, out):  # type: ignore[no-untyped
 
 @numba.njit(nogil=True, cache=True)
 def _decode_channel(words, place, slots, starts, states, tokens, out):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Read the numbers of some tokens of a channel; return where the next ones begin."""
+    """Read the numbers of some tokens of a channel; return the position of the next word."""
     last, lanes, mask = len(words) - 1, len(states), np.uint32(TOTAL - 1)
     for base in range(0, len(tokens), lanes):
         for lane in range(min(lanes, len(tokens) - base)):
@@ -167,7 +173,7 @@ def _decode_channel(words, place, slots, starts, states, tokens, out):  # type: 
 
 @numba.njit(nogil=True, cache=True)
 def _found(starts, low):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Return a slot as `_spread` writes it, by search: where few numbers are to be read that takes less."""
+    """Return a slot in the form of `_spread`, by binary search, which is faster for few numbers."""
     symbol, above = 0, SYMBOLS
     while above - symbol > 1:
         middle = (symbol + above) >> 1

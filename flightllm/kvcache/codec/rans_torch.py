@@ -1,4 +1,4 @@
-"""The decoder of `rans` for accelerators: all streams of a chunk, and all lanes of each, step by step together."""
+"""The decoder of `rans` for accelerators: it decodes all lanes of all streams of a chunk in parallel."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,12 @@ from flightllm.kvcache.codec.rans import ESCAPE, LARGEST, LOWEST, SCALE_BITS, SY
 def decode_streams(
     words: Sequence[NDArray[np.uint16]], tables: torch.Tensor, order: Order, device: torch.device | str
 ) -> torch.Tensor:
-    """Return the numbers (streams × channels × tokens, 16 bits) of streams that have as many channels each.
+    """Return the numbers (streams × channels × tokens, 16 bits) of streams with equal numbers of channels.
 
     `tables` (streams × 2 × channels × 256) has each stream's frequencies, as `rans.decode_stream` takes them.
 
     Raises:
-        BitstreamError: the words of a stream are not what the encoder made with its tables.
+        BitstreamError: the encoder did not make a stream's words with its tables.
     """
     streams, _, channels, _ = tables.shape
     tokens = len(order.tokens)
@@ -37,7 +37,7 @@ def decode_streams(
 
 
 class _Reader:
-    """The states of all lanes (streams × lanes), and where each stream is read next."""
+    """The states of all lanes (streams × lanes), and each stream's read position."""
 
     def __init__(self, words: Sequence[NDArray[np.uint16]], lanes: int, device: torch.device | str) -> None:
         lengths = np.array([len(one) for one in words])
@@ -56,7 +56,7 @@ class _Reader:
     def take(self, starts: torch.Tensor, count: int) -> torch.Tensor:
         """Return the next number of each of the first `count` lanes (streams × count).
 
-        `starts` (streams × 257) says where each symbol's slots begin.
+        `starts` (streams × 257) has the first slot of each symbol.
         """
         states = self._states[:, :count]
         slots = states & (TOTAL - 1)
@@ -77,7 +77,7 @@ class _Reader:
         """Check that every stream ends where its words do.
 
         Raises:
-            BitstreamError: one does not.
+            BitstreamError: a stream has another end.
         """
         if not bool((self._places == self._ends).all() & (self._states == LOWEST).all()):
             raise BitstreamError("a stream of this KV chunk does not end where its numbers do")

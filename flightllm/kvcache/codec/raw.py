@@ -1,4 +1,4 @@
-"""Code a chunk as its numbers, unchanged."""
+"""Store a chunk's numbers unchanged."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ from flightllm.kvcache.codec.container import Header, misses, seal, unseal
 
 
 class RawCodec:
-    """Every bit as it is; the largest, and what others are measured against."""
+    """The lossless codec: all bits unchanged. It is the largest, and the reference for the others."""
 
     name = "raw"
     profile_digest = b""

@@ -1,1 +1,1 @@
-"""Keep an engine's KV cache in a store outside it, and load from there what another engine computed."""
+"""Save an engine's KV cache to a store outside the engine, and load caches that other engines computed."""

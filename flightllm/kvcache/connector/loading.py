@@ -1,4 +1,4 @@
-"""The worker's side of loading: chunks come from the store and go, layer by layer, into the paged memory."""
+"""The worker's side of loading: chunks from the store are written, layer by layer, into the paged memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flightllm.kvcache.stream.items import Recompute
 _log = structlog.get_logger(__name__)
 
 _THREADS = 4
-"""Requests whose chunks are loaded at the same time."""
+"""The number of requests whose chunks are loaded at the same time."""
 
 
 @dataclass(slots=True)
@@ -32,22 +32,20 @@ class _Job:
     load: Load
     started: float
     reached: int
-    """The tokens before this one are there."""
+    """The tokens before this position are loaded."""
     ended: bool = False
     abandoned: bool = False
     chosen: bool = False
-    """Whether it ended early because computing is sooner."""
+    """Whether the load ended early because computing is faster."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held to write, and to say that nothing is written any more."""
+    """Held to write into the memory, and to set `abandoned`."""
 
 
 class Loading:
-    """Loads in the background. A load that fails or takes too long is reported as such, and writes nothing after that.
+    """Loads chunks in the background. A load that fails or times out is reported, and writes nothing after that.
 
-    It is too long after `seconds`; within `slo` seconds the best quality is taken that comes in that time. Where
-    computing is sooner, a load ends early.
-
-    `start` and `finished` are called by one thread, the worker's.
+    A load times out after `seconds`. With `slo` it takes the best quality that arrives within that time. A load ends
+    early if computing is faster. Only the worker's thread must call `start` and `finished`.
     """
 
     def __init__(
@@ -58,18 +56,18 @@ class Loading:
         self._jobs: list[_Job] = []
         self._background = Background("kv-load", _THREADS)
         self.tokens = 0
-        """Tokens loaded so far."""
+        """The number of tokens loaded so far."""
         self.chosen: set[str] = set()
-        """Requests whose loads ended early, but not by any fault."""
+        """Requests whose loads ended early because computing is faster, not by a fault."""
 
     def start(self, load: Load) -> None:
-        """Begin a load."""
+        """Start a load."""
         job = _Job(load, time.monotonic(), load.start)
         self._jobs.append(job)
         self._background.submit(partial(self._run, job))
 
     def finished(self) -> tuple[set[str], set[int]]:
-        """Return the requests whose loads ended since the last call, and the blocks of theirs that were not filled."""
+        """Return the requests whose loads ended since the last call, and those of their blocks that were not filled."""
         now = time.monotonic()
         for job in self._jobs:
             if now - job.started >= self._seconds and not job.ended:
@@ -87,7 +85,7 @@ class Loading:
         return {job.load.request for job in ended}, missing
 
     def close(self) -> None:
-        """Write nothing any more."""
+        """Stop all writes."""
         self._background.close()
         for job in self._jobs:
             with job.lock:
@@ -103,7 +101,7 @@ class Loading:
         try:
             with torch.inference_mode(), _stream(self._memory.device):
                 self._fill(job)
-        except Exception as error:  # noqa: BLE001 - whatever it is, what is missing is computed
+        except Exception as error:  # noqa: BLE001 - after any error, missing tokens are computed
             if not job.abandoned:
                 _log.warning("kv_load_failed", request=job.load.request, reason=str(error) or type(error).__name__)
         finally:
@@ -111,9 +109,9 @@ class Loading:
                 job.ended = True
 
     def _fill(self, job: _Job) -> None:
-        """Load chunk by chunk, each decoded while the next one travels, until one is to be computed instead."""
+        """Load chunk by chunk until computing is faster; each chunk is decoded while the next one is transferred."""
         elapsed = time.monotonic() - job.started
-        if job.abandoned or elapsed >= self._seconds:  # it waited for its turn too long, which is no fault of the store
+        if job.abandoned or elapsed >= self._seconds:  # it waited too long in the queue; the store is not at fault
             return
         load = job.load
         with fetch(
@@ -128,7 +126,7 @@ class Loading:
                 self._put(job, item.chunk, item.layers)
 
     def _put(self, job: _Job, chunk: Chunk, layers: Iterator[torch.Tensor]) -> None:
-        """Write a chunk into the memory; a job that was given up ends before its next layer."""
+        """Write a chunk into the memory; an abandoned job ends before its next layer."""
         shape, count = self._memory.shape, 0
         start, stop = max(chunk.start, job.load.start), min(chunk.stop, job.load.stop)
         slots = self._memory.slots(job.load.blocks, self._block_tokens, start, stop)
@@ -149,7 +147,7 @@ class Loading:
 
 
 def _stream(device: torch.device) -> AbstractContextManager[Any]:
-    """Return a context in which the device does this thread's work beside the model's, not in between."""
+    """Return a context in which the device runs this thread's work in parallel to the model's."""
     if device.type != "cuda":
         return nullcontext()
     stream: AbstractContextManager[Any] = torch.cuda.stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
@@ -157,6 +155,6 @@ def _stream(device: torch.device) -> AbstractContextManager[Any]:
 
 
 def _settle(device: torch.device) -> None:
-    """Wait until what this thread had the device do is done: blocks are given away, or read, after that."""
+    """Wait until the device has done this thread's work: afterwards blocks can be freed or read."""
     if device.type == "cuda":
         torch.cuda.current_stream(device).synchronize()

@@ -1,4 +1,4 @@
-"""Ask the store what it holds, never in anybody's way."""
+"""Look up chunks in the store, in the background."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from flightllm.kvcache.store.base import ChunkStore
 _log = structlog.get_logger(__name__)
 
 _FRESH_SECONDS = 2.0
-"""How long an answer is taken as true: the rows of a query ask the same again and again."""
+"""How long an answer is reused: the rows of a query repeat the same lookup."""
 _AVOID_SECONDS = 60.0
-"""How long a chunk that could not be loaded is taken as not held."""
+"""How long a chunk that could not be loaded counts as not held."""
 _REMEMBERED = 4_096
 
 
@@ -29,9 +29,9 @@ class _Answer:
 
 
 class Lookups:
-    """What a store holds in any of some codecs, asked in the background.
+    """Background lookups of the chunks that a store holds in at least one of some codecs. Thread-safe.
 
-    A store that fails, or is slow, is left alone a while. Safe to use from several threads.
+    A store that fails or is slow is not asked for a while.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Lookups:
         self._clock = clock
         self._lock = threading.Lock()
         self._answers: OrderedDict[str, _Answer] = OrderedDict()
-        """By the last key, which stands for the others."""
+        """Answers by the last key of a lookup, which identifies the keys before it."""
         self._avoided: dict[str, float] = {}
         self._paused_until = 0.0
         self._background = Background("kv-lookup")
 
     def held(self, keys: tuple[str, ...]) -> frozenset[str] | None:
-        """Return which of a prompt's chunks are held, as far as is known; None means: ask again in a moment."""
+        """Return the known held chunks of a prompt; None if the answer is pending: ask again in a moment."""
         now = self._clock()
         with self._lock:
             answer = self._answers.get(keys[-1])
@@ -67,22 +67,22 @@ class Lookups:
             if answer is not None and answer.held is None:
                 return None
             if len(self._answers) >= _REMEMBERED and not self._forget(now):
-                return frozenset()  # computing is better than asking for ever
+                return frozenset()  # computing is better than waiting for ever
             answer = self._answers[keys[-1]] = _Answer(now)
             self._answers.move_to_end(keys[-1])
         self._background.submit(lambda: self._ask(keys, answer))
         return None
 
     def seen(self, keys: tuple[str, ...]) -> frozenset[str]:
-        """Return which chunks the store said that it holds when it was last asked for them; it is not asked now."""
+        """Return the held chunks by the last answer for these keys, without a new lookup."""
         with self._lock:
             answer = self._answers.get(keys[-1])
             return frozenset() if answer is None or answer.held is None else self._without_avoided(answer.held)
 
     def failed(self, keys: Iterable[str]) -> None:
-        """Take note that chunks could not be loaded: they are taken as not held a while, and the store is left alone.
+        """Record that chunks could not be loaded: for a while they count as not held, and the store is not asked.
 
-        What is held of them may be damaged, or gone, or the store may be.
+        The chunks can be damaged or evicted, or the store can be down.
         """
         with self._lock:
             until = self._clock() + _AVOID_SECONDS
@@ -90,11 +90,11 @@ class Lookups:
             self._fail("a load failed")
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Stop all lookups."""
         self._background.close()
 
     def _forget(self, now: float) -> bool:
-        """Make room by what is not fresh any more; tell whether there was any. The caller holds the lock."""
+        """Drop outdated answers; return whether there were outdated answers. The caller must hold the lock."""
         last, oldest = next(iter(self._answers.items()))
         stale = now - oldest.since >= (self._timeout if oldest.held is None else _FRESH_SECONDS)
         if stale:
@@ -103,12 +103,12 @@ class Lookups:
 
     def _ask(self, keys: tuple[str, ...], answer: _Answer) -> None:
         with self._lock:
-            if self._answers.get(keys[-1]) is not answer:  # nobody waits for it any more
+            if self._answers.get(keys[-1]) is not answer:  # no caller waits for this answer
                 return
         try:
             found = self._store.lookup(keys)
             held = frozenset(key for key, sizes in zip(keys, found, strict=True) if not self._codecs.isdisjoint(sizes))
-        except Exception as error:  # noqa: BLE001 - whatever it is, prompts are computed then
+        except Exception as error:  # noqa: BLE001 - after any error, prompts are computed
             with self._lock:
                 self._answers.pop(keys[-1], None)
                 self._fail(str(error))
@@ -117,7 +117,7 @@ class Lookups:
             answer.held, answer.since = held, self._clock()
 
     def _fail(self, reason: str) -> None:
-        """Leave the store alone for a while; the caller holds the lock."""
+        """Stop asking the store for a while. The caller must hold the lock."""
         now = self._clock()
         if now >= self._paused_until:
             _log.warning("kv_store_unavailable", reason=reason, seconds=self._pause)

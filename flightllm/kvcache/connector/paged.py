@@ -1,4 +1,4 @@
-"""Read and write an engine's paged KV memory by slot, whatever the order of numbers in its blocks is."""
+"""Read and write an engine's paged KV memory by slot, for any order of numbers in its blocks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from flightllm.errors import UnsupportedError
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _DIGIT = 128
-"""Every number type holds whole numbers up to here exactly."""
+"""Every number type represents whole numbers up to this one exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagedShape:
-    """What the engine says of its memory: `blocks`, and what one layer keeps for a token."""
+    """The engine's description of its memory: the number of `blocks`, and one layer's numbers per token."""
 
     blocks: int
     heads: int
@@ -25,36 +25,38 @@ class PagedShape:
 
     @property
     def token(self) -> int:
-        """Return how many numbers a layer has for a token, keys and values together."""
+        """Return a layer's numbers for a token, keys and values together."""
         return 2 * self.heads * self.head_dim
 
 
 class PagedMemory:
     """The paged tensors of all layers, in their order.
 
-    Token `t` of a request is in slot `block × block size + t mod block size`. Attention kernels order the numbers of a
-    block as they like: heads before tokens or after, keys and values apart or side by side, keys transposed for vector
-    registers. So writing is left to the kernel's own function, and where it puts what is found out once, by writing
-    numbers that count up.
+    Token `t` of a request is in slot `block × block size + t mod block size`. Each attention kernel has its own order
+    of numbers in a block: heads before or after tokens, keys and values apart or side by side, keys transposed for
+    vector registers. So the kernel's own function does the writing. To learn the order for reading, `_measure` writes
+    consecutive numbers once and looks where they are.
 
     Raises:
-        UnsupportedError: the memory is of a kind that cannot be read so; the message names it.
+    UnsupportedError: this kind of memory cannot be read this way; the message names the kind.
     """
 
     def __init__(self, caches: Mapping[str, torch.Tensor], attention: Mapping[str, Any], shape: PagedShape) -> None:
         if len({cache.data_ptr() for cache in caches.values()}) < len(caches):
-            raise UnsupportedError("layers of this model share their KV cache; the KV store keeps each layer's own")
+            raise UnsupportedError(
+                "layers of this model share their KV cache; the KV store needs a cache for each layer"
+            )
         self._layers = [_Layer(name, cache, attention[name], shape) for name, cache in caches.items()]
         self.shape = shape
 
     @property
     def layers(self) -> int:
-        """Return how many layers there are."""
+        """Return the number of layers."""
         return len(self._layers)
 
     @property
     def device(self) -> torch.device:
-        """Return where the memory is."""
+        """Return the device of the memory."""
         return self._layers[0].cache.device
 
     @property
@@ -63,17 +65,17 @@ class PagedMemory:
         return self._layers[0].cache.dtype
 
     def slots(self, blocks: Sequence[int], block_tokens: int, start: int, stop: int) -> torch.Tensor:
-        """Return the slots of a request's tokens `start` to `stop`, whose memory is `blocks`."""
+        """Return the slots of the tokens `start` to `stop` of a request with these `blocks`."""
         positions = torch.arange(start, stop)
         found = torch.tensor(blocks)[positions // block_tokens] * block_tokens + positions % block_tokens
         return found.to(self.device)
 
     def read(self, slots: torch.Tensor) -> torch.Tensor:
-        """Return what all layers hold at the slots, of shape (layers, 2, tokens, heads, head_dim)."""
+        """Return all layers' keys and values at the slots, of shape (layers, 2, tokens, heads, head_dim)."""
         return torch.stack([layer.read(slots) for layer in self._layers])
 
     def write(self, layer: int, slots: torch.Tensor, cache: torch.Tensor) -> None:
-        """Put a layer's keys and values, of shape (2, tokens, heads, head_dim), at the slots."""
+        """Write a layer's keys and values, of shape (2, tokens, heads, head_dim), to the slots."""
         self._layers[layer].write(slots, cache)
 
 
@@ -92,7 +94,7 @@ class _Layer:
             self._places = self._measure(f"{name} ({kind})")
         except (AttributeError, NotImplementedError) as error:
             raise UnsupportedError(
-                f"the attention of {name} ({kind}) writes its KV cache in a way that is not known"
+                f"the KV store does not know how the attention of {name} ({kind}) writes its KV cache"
             ) from error
 
     def read(self, slots: torch.Tensor) -> torch.Tensor:
@@ -109,7 +111,7 @@ class _Layer:
         self._attention.impl.do_kv_cache_update(self._attention, keys, values, memory, slots)
 
     def _measure(self, name: str) -> torch.Tensor:
-        """Return where in a block, read in its tensor's order, each number is: (2, tokens, heads, head_dim)."""
+        """Return the index of each number in a block, in the tensor's order: (2, tokens, heads, head_dim)."""
         size = list(self.cache.shape)
         size[self._axis] = 1
         block = torch.empty_strided(size, self.cache.stride(), dtype=self.cache.dtype, device=self.cache.device)
@@ -124,14 +126,16 @@ class _Layer:
             weight *= _DIGIT
         places = found.argsort()
         if not torch.equal(found[places], numbers.flatten()):
-            raise UnsupportedError(f"the attention of {name} changes the numbers that it keeps: they cannot be moved")
+            raise UnsupportedError(
+                f"the attention of {name} changes the numbers that it writes: no store can keep them"
+            )
         return places.view_as(numbers)
 
 
 def _block_axis(cache: torch.Tensor, shape: PagedShape, name: str) -> int:
-    """Return which axis counts blocks: the first, or the second after keys and values.
+    """Return the axis of blocks: the first, or the second after the axis of keys and values.
 
-    A kernel may cut the engine's blocks into several of its own, so there can be a multiple of them.
+    A kernel can split the engine's blocks into several of its own, so the axis can have a multiple of their number.
     """
     axis = 1 if cache.ndim == 5 and cache.shape[0] == 2 and cache.shape[1] % shape.blocks == 0 else 0
     blocks = cache.shape[axis]

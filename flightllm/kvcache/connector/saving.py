@@ -1,4 +1,4 @@
-"""The worker's side of saving: chunks are copied out after the step, then coded and put into the store meanwhile."""
+"""The worker's side of saving: chunks are copied out after the step; a background thread encodes and stores them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _log = structlog.get_logger(__name__)
 
 
 class Saving:
-    """Copies chunks for `saver`, where it takes any.
+    """Copies chunks for `saver`, while it accepts chunks.
 
-    `take` and `close` are called by one thread, the worker's.
+    Only the worker's thread must call `take` and `close`.
     """
 
     def __init__(self, saver: Saver, memory: PagedMemory, block_tokens: int) -> None:
         self._saver, self._memory, self._block_tokens = saver, memory, block_tokens
         self.dropped: set[str] = set()
-        """Keys of chunks that were not taken."""
+        """Keys of chunks that were not accepted."""
 
     @property
     def counts(self) -> SaveCounts:
-        """Return what became of the chunks until now."""
+        """Return the outcomes of saves so far."""
         return self._saver.counts
 
     def take(self, saves: Iterable[Save]) -> None:
         """Copy chunks out of the paged memory, ordered after the step's work and before the next one's.
 
-        Of a request, those after one that is not taken are not either: nobody would load them.
+        After a chunk that was not accepted, the later chunks of its request are skipped: they would never be loaded.
         """
         cut: set[str] = set()
         for save in saves:
@@ -45,27 +45,27 @@ class Saving:
             self.dropped.add(save.chunk.key)
 
     def close(self, seconds: float) -> SaveCounts:
-        """Wait until everything is saved, so long at most, and return what became of it."""
+        """Wait at most `seconds` until all chunks are saved, and return the outcomes."""
         return self._saver.close(seconds)
 
     def _save(self, save: Save) -> bool:
         try:
             copied = self._copied(save)
-        except RuntimeError as error:  # no memory for the copy: the step goes on
+        except RuntimeError as error:  # no memory for the copy: the step continues
             self.counts.failed += 1
             _log.warning("kv_save_failed", reason=str(error))
             return False
         return self._saver.save(save.chunk, copied)
 
     def _copied(self, save: Save) -> Copied:
-        """Return a function that waits for a copy in the host's memory, which is on its way there, and returns it."""
+        """Start a copy to the host's memory; return a function that waits for it and returns it."""
         slots = self._memory.slots(save.blocks, self._block_tokens, save.chunk.start, save.chunk.stop)
         with torch.inference_mode():
             return _to_host(self._memory.read(slots))
 
 
 def _to_host(cache: torch.Tensor) -> Copied:
-    """Return what waits for a copy in the host's memory and returns it."""
+    """Start a copy to the host's memory; return a function that waits for it and returns it."""
     if cache.device.type != "cuda":
         return lambda: cache
     host = torch.empty(cache.shape, dtype=cache.dtype, pin_memory=True)

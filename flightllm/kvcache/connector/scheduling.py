@@ -1,4 +1,4 @@
-"""The scheduler's side: what of a prompt is loaded from the store, and what is saved there, request by request."""
+"""The scheduler's side: decide for each request which chunks are loaded from the store and saved to it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from flightllm.kvcache.prefixes import Cutting, leading
 from flightllm.kvcache.recent import RecentKeys
 
 _PLANNED_SECONDS = 60.0
-"""How long a chunk that was sent to be saved is not sent again; after that the store is asked."""
+"""How long a chunk that was queued for saving is not queued again; later the store is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What counts of a request: its tokens, how many of the first others have too, and the salt of its tenant."""
+    """The relevant parts of a request: its tokens, how many first tokens other prompts share, and its tenant's salt."""
 
     request: str
     tokens: Sequence[int]
@@ -31,7 +31,7 @@ class Prompt:
 class _Wanted:
     chunks: tuple[Chunk, ...]
     have: int = 0
-    """Tokens whose blocks held what they should before the request got further ones."""
+    """The tokens whose blocks were already filled before the request got further blocks."""
     load: tuple[Chunk, ...] = ()
     start: int = 0
     stop: int = 0
@@ -42,7 +42,7 @@ class _Wanted:
 
     @property
     def tokens(self) -> int:
-        """How many could be loaded at most."""
+        """Return the most tokens that could be loaded."""
         return self.chunks[-1].stop if self.chunks else 0
 
 
@@ -53,10 +53,10 @@ class _Saving:
 
 
 class Scheduling:
-    """Decides for each request. Used by the scheduler's thread alone.
+    """The decisions for each request. Only the scheduler's thread must use it.
 
-    Requests that want the chunks another is loading wait for it where they find its blocks afterwards (`sharing`).
-    Where loads are `lossy`, what follows from loaded blocks is not saved: errors would add up.
+    With `sharing`, a request waits while another request loads the chunks that it wants, and then finds its blocks in
+    the prefix cache. With `lossy` loads, tokens computed from loaded blocks are not saved: errors would add up.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Scheduling:
         self._saved, self._sharing = saved, sharing
         self._block_tokens, self._lossy = block_tokens, lossy
         self._inexact: set[int] = set()
-        """Blocks that lossy loads filled, until they are given to a request anew."""
+        """Blocks that lossy loads filled, until another request gets them."""
         self._wanted: dict[str, _Wanted] = {}
         self._loading: dict[str, Load] = {}
         self._saving: dict[str, _Saving] = {}
@@ -83,9 +83,9 @@ class Scheduling:
         self._planned = RecentKeys(_PLANNED_SECONDS, clock=clock)
 
     def matched(self, prompt: Prompt, computed: int) -> int | None:
-        """Return how many tokens beyond those `computed` can be loaded; None: not known yet, ask again.
+        """Return the number of tokens after the `computed` ones that can be loaded; None if unknown: ask again.
 
-        The prompt's last token is always computed: the answer's first depends on it.
+        The prompt's last token is always computed, because the answer's first token depends on it.
         """
         wanted = self._wanted.get(prompt.request)
         if wanted is None:
@@ -111,8 +111,8 @@ class Scheduling:
         return stop - computed
 
     def allocated(self, prompt: Prompt, blocks: Sequence[int], loaded: int) -> None:
-        """Take note that a request has its blocks; `loaded` tokens are to come from the store."""
-        self._saving.pop(prompt.request, None)  # of before a preemption: what is loaded now may be lossy
+        """Record a request's blocks; `loaded` tokens will come from the store."""
+        self._saving.pop(prompt.request, None)  # from before a preemption: tokens loaded now can be lossy
         wanted = self._wanted.get(prompt.request)
         had = blocks[: self._blocks(wanted.have) if wanted else 0]
         self._inexact.difference_update(blocks[len(had) :])
@@ -133,10 +133,10 @@ class Scheduling:
     def step(
         self, started: Mapping[str, Sequence[int]], added: Mapping[str, Sequence[int]], ends: Mapping[str, int]
     ) -> tuple[list[Load], list[Save]]:
-        """Return what is to be loaded and saved in a step.
+        """Return the loads and saves of a step.
 
-        `started` has all blocks of requests that begin or resume in it, `added` further ones of others, and `ends`
-        how many tokens of each request are computed when it ends.
+        `started` has all blocks of the requests that begin or resume in the step. `added` has the new blocks of other
+        requests. `ends` has the number of computed tokens of each request at the end of the step.
         """
         for given in added.values():
             self._inexact.difference_update(given)
@@ -159,21 +159,21 @@ class Scheduling:
         return loads, saves
 
     def loaded(self, requests: Iterable[str], invalid: set[int], chosen: Collection[str] = ()) -> None:
-        """Take note that the loads of requests ended, and which blocks they did not fill.
+        """Record that loads of requests ended, and which blocks they did not fill.
 
-        That is no fault of the store's for those of `chosen`, which are sooner computed.
+        For the requests in `chosen` the store is not at fault: computing is faster.
         """
         for request in requests:
             load = self._loading.pop(request, None)
             if load is not None and not invalid.isdisjoint(load.blocks):
                 self._inexact -= invalid
-                if request in self._wanted:  # or else it is over already
+                if request in self._wanted:  # else the request has already ended
                     self._computed_instead.add(request)
                 if request not in chosen:
                     self._lookups.failed(chunk.key for chunk in load.chunks)
 
     def dropped(self, keys: Iterable[str]) -> None:
-        """Take note that chunks which were to be saved are not: they may be sent again."""
+        """Record that queued chunks were not saved, so that they can be queued again."""
         for key in keys:
             self._planned.discard(key)
 
@@ -184,7 +184,7 @@ class Scheduling:
         self._computed_instead.discard(request)
 
     def close(self) -> None:
-        """Ask the store nothing any more."""
+        """Stop asking the store."""
         self._lookups.close()
 
     def _blocks(self, tokens: int) -> int:
@@ -200,7 +200,7 @@ class Scheduling:
         return self._cutting.worth(chunks, self._recurring(prompt))
 
     def _known(self, key: str, wanted: _Wanted | None) -> bool:
-        """Tell whether a chunk is in the store as far as was seen, or on its way there."""
+        """Return whether a chunk is in the store by the last lookup, or queued for saving."""
         held = self._lookups.seen(wanted.keys) if wanted is not None else frozenset()
         return key in held or key in self._planned
 

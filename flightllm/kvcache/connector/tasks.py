@@ -1,4 +1,4 @@
-"""What the scheduler's side of the connector has the worker's side do in a step."""
+"""The tasks of a step, which the scheduler's side of the connector sends to the worker's side."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from flightllm.kvcache.chunks import Chunk
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Put the tokens `start` to `stop` of a request, which `chunks` hold, into its `blocks`."""
+    """Load the tokens `start` to `stop` of a request from `chunks` into its `blocks`."""
 
     request: str
     chunks: tuple[Chunk, ...]
@@ -18,7 +18,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Keep a chunk of a request, computed by the end of the step in its `blocks`."""
+    """Save a chunk of a request; its `blocks` are computed at the end of the step."""
 
     request: str
     chunk: Chunk

@@ -1,9 +1,11 @@
-"""vLLM's KV connector: starts of prompts come from the store instead of being computed, and go there once they are.
+"""vLLM's KV connector: it loads starts of prompts from a store instead of computing them, and saves computed starts.
 
-Loads run between the engine's steps, beside the others' forward passes: a request whose chunks are on their way waits
-in the scheduler, and nothing shows its blocks to other requests before they are filled. Loading within a step, layer by
-layer, was left: there a failure is found when other requests of the step have read, and cached, what follows from
-blocks that were never filled, and vLLM 0.32 recomputes those only for the requests that are still running.
+Loads run between the engine's steps, in parallel to the forward passes of other requests. A request whose chunks are
+being loaded waits in the scheduler, and other requests do not see its blocks before they are filled.
+
+The connector does not load within a step, layer by layer. There a failure shows too late: other requests of the step
+have already read the unfilled blocks and cached wrong tokens after them. vLLM 0.32 recomputes those only for requests
+that are still running.
 """
 
 from __future__ import annotations
@@ -48,14 +50,14 @@ if TYPE_CHECKING:
     import torch
 
 _NEVER_SOONER = 10.0
-"""Seconds that computing a token is taken to need where nothing is known of it: loading is sooner."""
+"""The assumed seconds to compute a token if no rate is configured, so that loading counts as faster."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass
 class StepTasks(KVConnectorMetadata):
-    """What the worker is to do in a step."""
+    """The worker's tasks in a step."""
 
     loads: Sequence[Load]
     saves: Sequence[Save]
@@ -63,13 +65,13 @@ class StepTasks(KVConnectorMetadata):
 
 @dataclass
 class WorkerReport(KVConnectorWorkerMetadata):
-    """What the scheduler is to know: loads that ended as the rest is sooner computed, and chunks that are not saved."""
+    """The worker's report: requests whose loads ended because computing is faster, and chunks that were not saved."""
 
     chosen: set[str]
     dropped: set[str]
 
     def aggregate(self, other: KVConnectorWorkerMetadata) -> KVConnectorWorkerMetadata:
-        """Return what two workers tell."""
+        """Return the union of two workers' reports."""
         if not isinstance(other, WorkerReport):
             return self
         return WorkerReport(self.chosen | other.chosen, self.dropped | other.dropped)
@@ -80,12 +82,12 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
     Raises:
         ConfigError: an option is wrong.
-        UnsupportedError: the model, or the way it is run, is none whose KV cache can be kept.
+        UnsupportedError: the KV cache of this model, or of this way to run it, cannot be stored.
     """
 
     def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
         super().__init__(vllm_config=vllm_config, role=role, kv_cache_config=kv_cache_config)
-        if not structlog.is_configured():  # in a process of vLLM's own
+        if not structlog.is_configured():  # in a separate process of vLLM
             configure_logging(LogConfig())
         self._options = read_kv_options(self._kv_transfer_config.kv_connector_extra_config)
         self._spec = _attention(vllm_config, kv_cache_config)
@@ -103,23 +105,23 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
     @property
     def requires_kv_delivery(self) -> bool:
-        """Say that nobody waits for what is saved."""
+        """Return False: no request waits for saves."""
         return False
 
     def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
-        """Return how many tokens can be loaded beyond those computed; they come between steps."""
+        """Return the number of tokens to load after the computed ones, and whether they load between steps."""
         if self._scheduling is None or not _is_plain(request) or request.skip_reading_prefix_cache:
             return 0, False
         matched = self._scheduling.matched(self._prompt(request), num_computed_tokens)
         return matched, bool(matched)
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
-        """Take note of a request's blocks."""
+        """Record a request's blocks."""
         if self._scheduling is not None and _is_plain(request):
             self._scheduling.allocated(self._prompt(request), blocks.get_block_ids()[0], num_external_tokens)
 
     def build_connector_meta(self, scheduler_output: Any) -> StepTasks:
-        """Return what the worker is to load and to save in this step."""
+        """Return the worker's loads and saves of this step."""
         if self._scheduling is None:
             return StepTasks((), ())
         computed = scheduler_output.num_scheduled_tokens
@@ -138,7 +140,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         return StepTasks(*self._scheduling.step(started, added, ends))
 
     def update_connector_output(self, connector_output: Any) -> None:
-        """Take note of which loads ended, and how, and of what is not saved."""
+        """Record the ended loads with their outcomes, and the chunks that were not saved."""
         if self._scheduling is not None:
             invalid, told = set(connector_output.invalid_block_ids or ()), connector_output.kv_connector_worker_meta
             report = told if isinstance(told, WorkerReport) else WorkerReport(set(), set())
@@ -146,20 +148,22 @@ class FlightLLMConnector(KVConnectorBase_V1):
             self._scheduling.dropped(report.dropped)
 
     def request_finished(self, request: Any, block_ids: Sequence[int]) -> tuple[bool, dict[str, Any] | None]:
-        """Forget a request; its blocks are free at once."""
+        """Forget a request; its blocks can be freed at once."""
         del block_ids
         if self._scheduling is not None:
             self._scheduling.finished(request.request_id)
         return False, None
 
     def register_kv_caches(self, kv_caches: Mapping[str, torch.Tensor]) -> None:
-        """Take the worker's paged memory."""
+        """Set the worker's paged memory."""
         [group] = self._kv_cache_config.kv_cache_groups
         attention = self._vllm_config.compilation_config.static_forward_context
         spec, blocks = self._spec, self._kv_cache_config.num_blocks
         layers = {name: kv_caches[name] for name in group.layer_names}
         if set(kv_caches) != set(layers):
-            raise UnsupportedError("layers of this model share their KV cache; the KV store keeps each layer's own")
+            raise UnsupportedError(
+                "layers of this model share their KV cache; the KV store needs a cache for each layer"
+            )
         memory = PagedMemory(layers, attention, PagedShape(blocks, spec.num_kv_heads, spec.head_size))
         options, codecs = self._options, self._codecs
         policy = Adaptive(Ladder(tuple(codecs), options.codec))
@@ -171,20 +175,20 @@ class FlightLLMConnector(KVConnectorBase_V1):
         self._saving = Saving(saver, memory, spec.block_size)
 
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
-        """Begin this step's loads."""
+        """Start this step's loads."""
         del forward_context, kwargs
         if self._loading is not None:
             for load in self._get_connector_metadata().loads:
                 self._loading.start(load)
 
     def wait_for_layer_load(self, layer_name: str) -> None:
-        """Do nothing: a step has only requests whose loads ended."""
+        """Do nothing: a step has only requests whose loads have ended."""
 
     def save_kv_layer(self, layer_name: str, kv_layer: torch.Tensor, attn_metadata: Any, **kwargs: Any) -> None:
         """Do nothing: all layers are copied out after the step."""
 
     def wait_for_save(self) -> None:
-        """Copy out what was computed by now and is to be saved."""
+        """Copy out the computed chunks that must be saved."""
         if self._saving is not None:
             self._saving.take(self._get_connector_metadata().saves)
 
@@ -203,7 +207,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         return missing
 
     def build_connector_worker_meta(self) -> WorkerReport | None:
-        """Return which of those loads ended because computing is sooner, and which chunks are not saved."""
+        """Return the loads that ended because computing is faster, and the chunks that were not saved."""
         if self._loading is None or self._saving is None or not (self._loading.chosen or self._saving.dropped):
             return None
         report = WorkerReport(self._loading.chosen, self._saving.dropped)
@@ -211,7 +215,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         return report
 
     def shutdown(self) -> None:
-        """Wait a moment for what is being saved."""
+        """Wait a moment for running saves."""
         if self._scheduling is not None:
             self._scheduling.close()
         if self._loading is not None:
@@ -236,7 +240,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         )
 
     def _prefill(self) -> Prefill:
-        """Return what computing takes: a layer has about twelve times the square of its width in parameters."""
+        """Return the estimate of computing times; a layer has about 12 × width² parameters."""
         rate, model = self._options.prefill_tokens_per_second, self._vllm_config.model_config
         [group] = self._kv_cache_config.kv_cache_groups
         layers, width = len(group.layer_names), model.get_hidden_size()
@@ -245,12 +249,12 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
     def _prompt(self, request: Any) -> Prompt:
         hint = (request.sampling_params.extra_args or {}).get(HINT, 0)
-        recurring = max(0, hint) if isinstance(hint, int) else 0  # clients may send anything
+        recurring = max(0, hint) if isinstance(hint, int) else 0  # clients can send anything
         return Prompt(request.request_id, request.prompt_token_ids, recurring, request.cache_salt or "")
 
 
 def _is_plain(request: Any) -> bool:
-    """Tell whether a request's KV cache follows from its tokens alone, and it generates."""
+    """Return whether only a request's tokens determine its KV cache, and the request generates text."""
     return (
         request.sampling_params is not None
         and bool(request.prompt_token_ids)
@@ -261,38 +265,46 @@ def _is_plain(request: Any) -> bool:
 
 
 def _attention(vllm_config: Any, kv_cache_config: Any) -> Any:
-    """Return how the model's only kind of layer keeps keys and values.
+    """Return the KV cache specification of the model's layers, which must all be alike.
 
     Raises:
-        ConfigError: a failed load would fail its request.
-        UnsupportedError: there are other kinds, or the model runs on several GPUs at once.
+        ConfigError: with this configuration a failed load would fail its request.
+        UnsupportedError: the layers differ, or the model runs on several GPUs at once.
     """
     if vllm_config.kv_transfer_config.kv_load_failure_policy != "recompute":
         raise ConfigError("KV store: set kv_load_failure_policy to 'recompute' in vLLM's kv_transfer_config")
     if vllm_config.parallel_config.world_size > 1:
-        raise UnsupportedError("the KV store serves engines on one GPU; run one engine for each, not one on several")
+        raise UnsupportedError("the KV store supports only engines on one GPU: run one engine for each GPU")
     if vllm_config.speculative_config is not None:
-        raise UnsupportedError("the KV store does not serve engines with speculative decoding")
+        raise UnsupportedError(
+            "the KV store does not support speculative decoding: turn off speculative decoding or the KV store"
+        )
     groups = kv_cache_config.kv_cache_groups
     if len(groups) != 1:
-        raise UnsupportedError(f"the KV store serves models whose layers are alike; this one has {len(groups)} kinds")
+        raise UnsupportedError(
+            f"the KV store supports only models with one kind of layer; this model has {len(groups)} kinds"
+        )
     spec = groups[0].kv_cache_spec
     if type(spec) is not FullAttentionSpec or spec.sliding_window is not None or spec.attention_chunk_size is not None:
         raise UnsupportedError(
-            f"the KV store serves models with full attention in every layer; this one has {type(spec).__name__}"
+            f"the KV store supports only models with full attention in all layers; this one has {type(spec).__name__}"
         )
     if getattr(spec, "non_causal", False):
-        raise UnsupportedError("the KV store serves models in which a token's keys and values follow from those before")
+        raise UnsupportedError(
+            "the KV store supports only models in which a token's keys and values depend only on earlier tokens"
+        )
     if spec.head_size_v != spec.head_size:
-        raise UnsupportedError("the KV store serves models whose keys and values are equally long")
+        raise UnsupportedError("the KV store supports only models whose keys and values have the same length")
     return spec
 
 
 def _revision(vllm_config: Any) -> str:
-    """Return what tells the model from others: its files where it has a folder here, or else its name and version."""
+    """Return the identity of the model: its files if it has a local folder, else its name and version."""
     model = vllm_config.model_config
     folder, commit = Path(model.model), getattr(model.hf_config, "_commit_hash", None)
     name = model_digest(folder) if folder.exists() else f"{model.model} {commit or model.revision}"
-    if "longrope" in str(getattr(model.hf_text_config, "rope_parameters", "")):  # rotates by the longest prompt allowed
+    if "longrope" in str(
+        getattr(model.hf_text_config, "rope_parameters", "")
+    ):  # its rotation depends on the longest allowed prompt
         name = f"{name} {model.max_model_len}"
     return f"{name} {model.quantization or ''} {model.hf_overrides or ''}".strip()

@@ -1,4 +1,4 @@
-"""Which blocks of a KV cache go first: policies, by name."""
+"""Eviction policies for the blocks of a KV cache, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flightllm.kvcache.eviction.two_queues import TwoQueues
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 OFF: Final = "none"
-"""In place of a policy's name: the engine's own order stays."""
+"""The name for no policy: the engine keeps its own order."""
 POLICIES: Final[dict[str, Callable[[int], Policy[Any]]]] = {
     "lru": lambda _: Lru(),
     "fifo": Fifo,
@@ -27,21 +27,21 @@ POLICIES: Final[dict[str, Callable[[int], Policy[Any]]]] = {
 
 
 def check_policy(name: str) -> None:
-    """Check that an engine's option names a policy, or none.
+    """Check that an engine's option is the name of a policy or `OFF`.
 
     Raises:
-        ValueError: it does not.
+        ValueError: the name is unknown.
     """
     if name not in (*POLICIES, OFF):
         raise ValueError(f"kv_eviction: expected one of {', '.join([*POLICIES, OFF])}, got {name!r}")
 
 
 def create_policy(name: str, blocks: int) -> Policy[Hashable]:
-    """Return a new policy by its name, for a cache of so many blocks.
+    """Return a new policy by its name, for a cache of `blocks` blocks.
 
     Raises:
-        ConfigError: there is no such policy.
+        ConfigError: the name is unknown.
     """
     if name not in POLICIES:
-        raise ConfigError(f"there is no eviction policy {name!r}; there are {', '.join(POLICIES)}, and {OFF}")
+        raise ConfigError(f"unknown eviction policy {name!r}; valid names: {', '.join(POLICIES)}, and {OFF}")
     return POLICIES[name](blocks)

@@ -1,4 +1,4 @@
-"""What every eviction policy offers: it is told what prompts use, and says which block goes next."""
+"""The interface of eviction policies: they learn which blocks prompts use, and choose the next block to evict."""
 
 from __future__ import annotations
 
@@ -7,67 +7,66 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
-"""Stands for what a block holds: equal keys have equal tokens in the block and before it."""
+"""Identifies a block's content: blocks with equal keys have equal tokens in the block and before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use(Generic[Key]):
-    """A prompt and its blocks, which are `keys`, in order, its answer's too; `kind` is its class, as its call site.
+    """A prompt's use of blocks: `keys` are its blocks in order, with those of its answer; `kind` is its call site.
 
-    A query's prompts come in an order that its planner knows. Prompts that are still to come have the first `ahead` of
-    these blocks too, and none has those behind; None: nobody knows.
+    The planner knows the order of a query's prompts. Later prompts of the query share the first `ahead` of these
+    blocks, and do not use the blocks after them. None means unknown.
     """
 
     keys: Sequence[Key]
     kind: Hashable = ""
     ahead: int | None = None
     query: Hashable = None
-    """The query, whose prompts are numbered by `number`."""
+    """The query; `number` counts its prompts."""
     number: int = 0
     priority: int = 0
-    """Of prompts that wait those with a lower one begin first, of these the one that came first."""
+    """Waiting prompts start in the order of this number, the lowest first; equal ones in the order of arrival."""
 
 
 class Policy(Protocol[Key]):
-    """Says which block goes first of those that nobody uses. For one thread.
+    """A policy that chooses which unused block to evict first. For one thread.
 
-    Which blocks may go its caller says, by `free` and `hold` alone. `queue`, `cancel` and `use` tell what is known of
-    prompts, of any blocks, and change no more than which of them goes first. Times are those of one clock, in seconds,
-    that never goes back.
+    The caller sets the evictable blocks, only by `free` and `hold`. `queue`, `cancel` and `use` report prompts, with
+    any blocks; they change only the order of eviction. Times are in seconds of one monotonic clock.
     """
 
     def queue(self, use: Use[Key], now: float) -> None:
-        """Take note of a prompt that waits, and needs its blocks until `cancel` is told of it. Does nothing here."""
+        """Record a waiting prompt, which needs its blocks until `cancel` is called with it. Does nothing here."""
         del use, now
 
     def cancel(self, use: Use[Key], now: float) -> None:
-        """Take note that a prompt waits no longer: it runs, or will not, or has ended. Does nothing here.
+        """Record that a prompt no longer waits: it runs, was cancelled, or has ended. Does nothing here.
 
-        `use` is the very object that `queue` was given; of another one nothing is known, and nothing changes.
+        `use` must be the same object that `queue` got; another object changes nothing.
         """
         del use, now
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Take note that a prompt used its blocks, found or computed: once, before those it held come free.
+        """Record that a prompt used its blocks, cached or computed: once, before they are freed.
 
-        That may be when it begins, or when it ends, so that the blocks of its answer are among them.
+        The caller can do this when the prompt begins, or when it ends; then the blocks of its answer are included.
         """
 
     def free(self, key: Key, now: float) -> None:
-        """Count a block among those that may go, as nobody uses it any more; a prompt's last one first."""
+        """Make a block evictable because no prompt uses it; the caller frees a prompt's last block first."""
 
     def hold(self, key: Key) -> None:
-        """Count a block among those that may go no longer, if it is one: it is used again, or what it held is gone."""
+        """Make a block not evictable (if it was): a prompt uses it again, or its content is dropped."""
 
     def evict(self, now: float) -> Key:
-        """Return the block that goes next, which does not count among those that may go any longer.
+        """Return the next block to evict; it is no longer evictable after that.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no block is evictable.
         """
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether a block may go."""
+        """Return whether a block is evictable."""
 
     def __len__(self) -> int:
-        """Return how many may go."""
+        """Return the number of evictable blocks."""

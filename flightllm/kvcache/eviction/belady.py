@@ -1,4 +1,4 @@
-"""`belady`: the block goes whose next use is the farthest away; for simulations, which know the future."""
+"""`belady`: evicts the block whose next use is farthest away; for simulations, which know the future."""
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _NEVER: Final = 1 << 62
 
 
 class Belady(Ranked[Key]):
-    """The optimum (Belady 1966), for prompts that come in the order of `future`."""
+    """The optimal policy (Belady 1966), for prompts that come in the order of `future`."""
 
     def __init__(self, future: Sequence[Sequence[Key]]) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Belady(Ranked[Key]):
                 self._next[key].append((number, place))
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Go on to the next prompt; see `Policy.use`."""
+        """Advance to the next prompt; see `Policy.use`."""
         del now
         for key in use.keys:
             self._next[key].popleft()

@@ -1,4 +1,4 @@
-"""`fifo`: the block that was computed first goes first, however often it was used since."""
+"""`fifo`: evicts the block that was computed first, regardless of later uses."""
 
 from typing import Final
 
@@ -6,11 +6,14 @@ from flightllm.kvcache.eviction.base import Key, Use
 from flightllm.kvcache.eviction.ranked import Ranked
 
 _REMEMBERED: Final = 2
-"""Times as many blocks as the cache has are remembered; what is lost otherwise than by `evict` is so forgotten."""
+"""The number of remembered blocks, as a multiple of the cache's blocks.
+
+This also forgets blocks that are lost without a call of `evict`.
+"""
 
 
 class Fifo(Ranked[Key]):
-    """Blocks by when they were computed; of one prompt the last one goes first."""
+    """Blocks by the time of their computation; the last block of a prompt is evicted before the others."""
 
     def __init__(self, blocks: int) -> None:
         super().__init__()
@@ -19,7 +22,7 @@ class Fifo(Ranked[Key]):
         self._prompts = 0
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Take note of blocks that are computed; see `Policy.use`."""
+        """Record computed blocks; see `Policy.use`."""
         del now
         self._prompts += 1
         for place, key in enumerate(use.keys):
@@ -28,7 +31,7 @@ class Fifo(Ranked[Key]):
             del self._computed[next(iter(self._computed))]
 
     def free(self, key: Key, now: float) -> None:
-        """Rank a block by when it was computed; see `Policy.free`."""
+        """Rank a block by the time of its computation; see `Policy.free`."""
         del now
         self.put(key, self._computed.get(key, (self._prompts, 0)))
 

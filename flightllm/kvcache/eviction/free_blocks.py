@@ -1,4 +1,4 @@
-"""The blocks of a KV cache that nobody uses, in the order in which a policy gives them out: vLLM's free block queue."""
+"""The unused blocks of a KV cache, in a policy's order of eviction: a replacement of vLLM's free block queue."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from flightllm.kvcache.eviction.guarded import Guarded
 
 
 class Block(Protocol):
-    """What the queue looks at of a block."""
+    """The attributes of a block that the queue reads."""
 
     @property
     def block_id(self) -> int:
-        """Return its number."""
+        """Return the block's number."""
 
     @property
     def block_hash(self) -> Hashable | None:
-        """Return what it holds; None: nothing that anybody could find."""
+        """Return the block's content; None if the prefix cache cannot find the block."""
 
 
 AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 
 class FreeBlocks(Generic[AnyBlock]):
-    """Has the methods of vLLM's `FreeKVCacheBlockQueue`. Used by the scheduler's thread alone.
+    """A queue with the methods of vLLM's `FreeKVCacheBlockQueue`. Only the scheduler's thread must use it.
 
-    First go blocks without content that could be found, and those whose content another free block has too; then those
-    with content, by the policy (see `Guarded`); at the very last what was appended without content, as it is still
-    being read.
+    The order of eviction is: blocks without findable content, and blocks whose content another free block has too; then
+    blocks with content, by the policy (see `Guarded`); last, blocks that were appended without content, because they
+    are still being read.
     """
 
     def __init__(
@@ -42,53 +42,53 @@ class FreeBlocks(Generic[AnyBlock]):
         self._clock = clock
         self._spare: OrderedDict[int, AnyBlock] = OrderedDict((block.block_id, block) for block in blocks)
         self._kept: dict[Hashable, AnyBlock] = {}
-        """By content; the policy knows of these alone."""
+        """Blocks by content; the policy knows only these blocks."""
         self._contents: dict[int, Hashable] = {}
-        """By which content each of them is kept."""
+        """The content of each kept block, by the block's number."""
         self._read: OrderedDict[int, AnyBlock] = OrderedDict()
         self.evicted = 0
-        """How many blocks went by the policy."""
+        """The number of blocks that the policy evicted."""
         self.evicting_seconds = 0.0
 
     @property
     def num_free_blocks(self) -> int:
-        """Return how many blocks are free."""
+        """Return the number of free blocks."""
         return len(self._spare) + len(self._kept) + len(self._read)
 
     def queue(self, use: Use[Hashable]) -> None:
-        """Tell the policy of a prompt that waits."""
+        """Report a waiting prompt to the policy."""
         self._policy.queue(use, self._clock())
 
     def cancel(self, use: Use[Hashable]) -> None:
-        """Tell the policy that a prompt does not wait any more."""
+        """Report to the policy that a prompt no longer waits."""
         self._policy.cancel(use, self._clock())
 
     def use(self, use: Use[Hashable]) -> None:
-        """Tell the policy what a prompt used, before its blocks come free."""
+        """Report to the policy which blocks a prompt used, before they are freed."""
         self._policy.use(use, self._clock())
 
     def fail(self, error: Exception) -> None:
-        """Go on by LRU, as there is no telling the policy any more; see `Guarded.fail`."""
+        """Continue with LRU, because reports to the policy failed; see `Guarded.fail`."""
         self._policy.fail(error)
 
     def popleft(self) -> AnyBlock:
-        """Take out the block to go first.
+        """Remove and return the next block to evict.
 
         Raises:
-            ValueError: there is none.
+            ValueError: no block is free.
         """
         if not self.num_free_blocks:
             raise ValueError("No free blocks available")
         return self.popleft_n(1)[0]
 
     def popleft_n(self, n: int) -> list[AnyBlock]:
-        """Take out the blocks to go first.
+        """Remove and return the next `n` blocks to evict.
 
         Raises:
-            ValueError: there are not as many.
+            ValueError: fewer than `n` blocks are free.
         """
         if n > self.num_free_blocks:
-            raise ValueError(f"{n} blocks were asked for, and {self.num_free_blocks} are free")
+            raise ValueError(f"{n} blocks were requested, but only {self.num_free_blocks} are free")
         taken = [self._spare.popitem(last=False)[1] for _ in range(min(n, len(self._spare)))]
         evicted = min(n - len(taken), len(self._kept))
         if evicted:
@@ -100,10 +100,10 @@ class FreeBlocks(Generic[AnyBlock]):
         return taken
 
     def remove(self, block: AnyBlock) -> None:
-        """Take a block out, which is used again.
+        """Remove a block that is used again.
 
         Raises:
-            RuntimeError: it is not free.
+            RuntimeError: the block is not free.
         """
         number = block.block_id
         if number in self._contents:
@@ -114,11 +114,11 @@ class FreeBlocks(Generic[AnyBlock]):
             raise RuntimeError(f"remove() called on a block that is not free: {block!r}")
 
     def append(self, block: AnyBlock) -> None:
-        """Put a block in; see `append_n`."""
+        """Add a block; see `append_n`."""
         self.append_n([block])
 
     def append_n(self, blocks: Sequence[AnyBlock]) -> None:
-        """Put blocks in that are free now, the one to go first first."""
+        """Add freed blocks, in their order of eviction."""
         now = self._clock()
         for block in blocks:
             content = block.block_hash
@@ -134,27 +134,27 @@ class FreeBlocks(Generic[AnyBlock]):
             self._policy.free(content, now)
 
     def prepend_n(self, blocks: Sequence[AnyBlock]) -> None:
-        """Put blocks in that are to go before all others, in this order."""
+        """Add blocks that must be evicted before all others, in this order."""
         for block in reversed(blocks):
             self._spare[block.block_id] = block
             self._spare.move_to_end(block.block_id, last=False)
 
     def forget(self) -> None:
-        """Have blocks go first that hold nothing any more, as after the whole cache was emptied."""
+        """Move blocks that lost their content to the front, as after a reset of the whole cache."""
         for content, block in [(content, block) for content, block in self._kept.items() if block.block_hash is None]:
             del self._kept[content], self._contents[block.block_id]
             self._policy.hold(content)
             self._spare[block.block_id] = block
 
     def get_all_free_blocks(self) -> list[AnyBlock]:
-        """Return all free blocks; those with content in the order in which they came free.
+        """Return all free blocks; blocks with content are in the order in which they were freed.
 
-        Only by LRU they go in that order too: which one is next a policy knows when it is asked.
+        Only LRU evicts in that order; other policies choose the next block when they are asked.
         """
         return list(self.iter_blocks_after(None))
 
     def iter_blocks_after(self, cursor: AnyBlock | None) -> Iterator[AnyBlock]:
-        """Return free blocks in that order from behind a block, or from the first one where that is not free."""
+        """Return free blocks in that order, after `cursor`, or from the first block if `cursor` is not free."""
         kept = (self._kept[content] for content in self._policy)
         blocks = chain(self._spare.values(), kept, self._read.values())
         if cursor is None or not self._is_free(cursor):

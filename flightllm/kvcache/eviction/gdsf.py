@@ -1,6 +1,6 @@
 """`gdsf`: greedy dual, by frequency (Cherkasova 1998; here all blocks have one size and cost).
 
-A block's rank is how often it was used, and what ranks the blocks that went had: what is used no more ages so.
+A block's rank is its number of uses plus the rank of the last evicted block at that time. So unused blocks age.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from flightllm.kvcache.eviction.ranked import Ranked
 
 
 class Gdsf(Ranked[Key]):
-    """Frequencies are remembered of as many blocks as there are."""
+    """The GDSF policy; it remembers the frequencies of as many blocks as the cache has."""
 
     def __init__(self, blocks: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Gdsf(Ranked[Key]):
         self.put(key, self._age + self._uses.get(key, 1))
 
     def evict(self, now: float) -> Key:
-        """Return the block of the lowest rank, which all others age by; see `Policy.evict`."""
+        """Return the block of the lowest rank; later blocks are ranked above this rank. See `Policy.evict`."""
         del now
         self._age, key = self.lowest()
         return key

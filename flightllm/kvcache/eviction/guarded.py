@@ -1,4 +1,4 @@
-"""A policy within an engine, which goes on whatever the policy does."""
+"""A policy inside an engine, which must keep running if the policy fails."""
 
 from __future__ import annotations
 
@@ -15,53 +15,56 @@ _Told = ParamSpec("_Told")
 
 
 class Guarded(Policy[Key]):
-    """Another policy; from when it raises, or names a block that may not go, LRU in its place, which is logged."""
+    """A wrapper of a policy: LRU replaces the policy, with a log event, once it raises or evicts a wrong block.
+
+    A wrong block is one that is not evictable.
+    """
 
     def __init__(self, policy: Policy[Key]) -> None:
         self._policy = policy
         self._free: dict[Key, None] = {}
-        """Those that may go, in the order in which they came free."""
+        """The evictable blocks, in the order in which they were freed."""
 
     def queue(self, use: Use[Key], now: float) -> None:
-        """Take note of a prompt that waits; see `Policy.queue`."""
+        """Record a waiting prompt; see `Policy.queue`."""
         self._tell(self._policy.queue, use, now)
 
     def cancel(self, use: Use[Key], now: float) -> None:
-        """Take note that a prompt waits no more; see `Policy.cancel`."""
+        """Record that a prompt no longer waits; see `Policy.cancel`."""
         self._tell(self._policy.cancel, use, now)
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Take note of what a prompt used; see `Policy.use`."""
+        """Record the blocks that a prompt used; see `Policy.use`."""
         self._tell(self._policy.use, use, now)
 
     def free(self, key: Key, now: float) -> None:
-        """Count a block among those that may go; see `Policy.free`."""
+        """Make a block evictable; see `Policy.free`."""
         if key in self._free:
             self.hold(key)
         self._free[key] = None
         self._tell(self._policy.free, key, now)
 
     def hold(self, key: Key) -> None:
-        """Count it among them no longer; see `Policy.hold`."""
+        """Make a block not evictable; see `Policy.hold`."""
         if key in self._free:
             del self._free[key]
             self._tell(self._policy.hold, key)
 
     def evict(self, now: float) -> Key:
-        """Return the block to go next; see `Policy.evict`."""
+        """Return the next block to evict; see `Policy.evict`."""
         if not self._free:
-            raise KeyError("no block may go")
+            raise KeyError("no block is evictable")
         try:
             key = self._policy.evict(now)
             del self._free[key]
-        except Exception as error:  # noqa: BLE001 - whatever a policy does, the engine goes on
+        except Exception as error:  # noqa: BLE001 - no failure of a policy must stop the engine
             self.fail(error)
             key = self._policy.evict(now)
             del self._free[key]
         return key
 
     def fail(self, error: Exception) -> None:
-        """Go on by LRU."""
+        """Continue with LRU."""
         _log.error("kv_eviction_failed", policy=type(self._policy).__name__, reason=repr(error), instead="lru")
         self._policy = Lru()
         for key in self._free:
@@ -80,5 +83,5 @@ class Guarded(Policy[Key]):
         return len(self._free)
 
     def __iter__(self) -> Iterator[Key]:
-        """Iterate over those that may go, in the order in which they came free."""
+        """Iterate over the evictable blocks, in the order in which they were freed."""
         return iter(self._free)

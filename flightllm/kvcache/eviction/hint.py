@@ -1,4 +1,4 @@
-"""What a request tells the engine of the prompts that follow it, so that its eviction knows what is used again."""
+"""The hint of a request about later prompts, from which eviction learns which blocks will be used again."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any, Final
 EVICTION: Final = "flightllm_kv_eviction"
 """The key of vLLM's `additional_config` for the name of a policy."""
 REUSE_HINT: Final = "flightllm_kv_reuse"
-"""The key of `SamplingParams.extra_args` for a `ReuseHint`, as JSON text: HTTP requests take no mapping there."""
+"""The key of `SamplingParams.extra_args` for a `ReuseHint`, as JSON text: HTTP requests do not accept a mapping
+there."""
 _MOST_CHARACTERS: Final = 512
-"""A text that is longer is not ours."""
+"""The longest hint; a longer text is not ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReuseHint:
-    """Where a prompt comes from, and how much of it later ones have too.
+    """The origin of a prompt, and the part of it that later prompts share.
 
-    `site` is the call site. The prompts of a query's pass are numbered by `number`, in the order in which they are
-    sent; those that are still to come have the first `ahead` tokens too, and none has what is behind; None: unknown,
-    which it is read as where no query is named.
+    `site` is the call site. `number` counts the prompts of a query's pass, in the order in which they are sent. Later
+    prompts share the first `ahead` tokens and no tokens after them. None means unknown; without a query, `ahead` is
+    read as None.
     """
 
     site: str = ""
@@ -30,19 +31,19 @@ class ReuseHint:
     ahead: int | None = None
 
     def extra_args(self) -> dict[str, Any]:
-        """Return the arguments that go with a request; see `read_hint`."""
+        """Return the extra arguments of a request that carry the hint; see `read_hint`."""
         hint = {"site": self.site, "query": self.query, "number": self.number}
         return {REUSE_HINT: json.dumps(hint if self.ahead is None else {**hint, "ahead": self.ahead})}
 
 
 def read_hint(extra_args: Mapping[str, Any] | None) -> ReuseHint:
-    """Return the hint among a request's arguments, which any client may have sent; nothing is known without one."""
+    """Return the hint from a request's arguments, or an empty hint. Any client can send any text, so it is checked."""
     text = extra_args.get(REUSE_HINT) if isinstance(extra_args, Mapping) else None
     if not isinstance(text, str) or len(text) > _MOST_CHARACTERS:
         return ReuseHint()
     try:
         given = json.loads(text)
-    except (ValueError, RecursionError):  # the latter of brackets alone
+    except (ValueError, RecursionError):  # RecursionError: deeply nested brackets
         return ReuseHint()
     if not isinstance(given, Mapping):
         return ReuseHint()

@@ -1,4 +1,4 @@
-"""`lru`: the block that was used least recently goes first, a prompt's end before its beginning, as in vLLM."""
+"""`lru`: evicts the least recently used block, a prompt's last blocks before its first ones, as in vLLM."""
 
 from collections import OrderedDict
 
@@ -6,7 +6,7 @@ from flightllm.kvcache.eviction.base import Key, Policy, Use
 
 
 class Lru(Policy[Key]):
-    """Blocks in the order in which they came free."""
+    """Blocks in the order in which they were freed."""
 
     def __init__(self) -> None:
         self._free: OrderedDict[Key, None] = OrderedDict()
@@ -15,17 +15,17 @@ class Lru(Policy[Key]):
         """Learn nothing."""
 
     def free(self, key: Key, now: float) -> None:
-        """Put a block behind all others; see `Policy.free`."""
+        """Append a block after all others; see `Policy.free`."""
         del now
         self._free[key] = None
         self._free.move_to_end(key)
 
     def hold(self, key: Key) -> None:
-        """Take a block out; see `Policy.hold`."""
+        """Remove a block; see `Policy.hold`."""
         self._free.pop(key, None)
 
     def evict(self, now: float) -> Key:
-        """Return the first; see `Policy.evict`."""
+        """Return the first block; see `Policy.evict`."""
         del now
         return self._free.popitem(last=False)[0]
 

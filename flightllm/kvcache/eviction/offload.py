@@ -3,7 +3,7 @@
     "kv_connector": "OffloadingConnector", "kv_connector_extra_config": {
         "cache_policy": "PlannedCachePolicy", "cache_policy_module_path": "flightllm.kvcache.eviction.offload"}
 
-Written for vLLM 0.32 and 0.33. A hint comes with a request's `kv_transfer_params`, as it does in its `extra_args`.
+Written for vLLM 0.32 and 0.33. A request carries its hint in `kv_transfer_params`, as it does in `extra_args`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flightllm.kvcache.eviction.hint import read_hint
 
 
 class _PolicyCache(CachePolicy):
-    """Chunks by key; those that nobody reads or writes go by the policy."""
+    """Chunks by key; the policy orders the eviction of chunks that are neither read nor written."""
 
     name = ""
     clock: Callable[[], float] = staticmethod(time.monotonic)
@@ -35,27 +35,27 @@ class _PolicyCache(CachePolicy):
         return Guarded(create_policy(self.name, self.cache_capacity))
 
     def get(self, key: Any) -> ChunkStatus | None:
-        """Return a chunk, if it is there."""
+        """Return a chunk, or None if it is not cached."""
         return self._chunks.get(key)
 
     def insert(self, key: Any, chunk: ChunkStatus, *further: object) -> None:
-        """Put a chunk in; from vLLM 0.33 on the request comes with it."""
+        """Add a chunk; vLLM 0.33 and later also pass the request."""
         del further
         self._chunks[key] = chunk
         if chunk.ref_cnt == 0:
             self.mark_evictable(key)
 
     def remove(self, key: Any) -> None:
-        """Take a chunk out whose storing failed."""
+        """Remove a chunk whose storing failed."""
         del self._chunks[key]
         self.mark_non_evictable(key)
 
     def touch(self, keys: Iterable[Any], req_context: Any) -> None:
-        """Take note that a request uses chunks."""
+        """Record that a request uses chunks."""
         self._use([list(keys)], req_context)
 
     def on_store_miss(self, keys: Iterable[Any], req_context: Any) -> None:
-        """Learn nothing: they are told of once the request ends."""
+        """Do nothing: the chunks are reported when the request ends."""
 
     def on_request_finished(
         self,
@@ -64,20 +64,20 @@ class _PolicyCache(CachePolicy):
         reused_keys: set[Any],
         req_context: Any,
     ) -> None:
-        """Take note of all that a request used."""
+        """Record all chunks that a request used."""
         del insertion_only_keys, reused_keys
         self._use(key_groups, req_context)
 
     def mark_evictable(self, key: Any) -> None:
-        """Count a chunk among those that may go."""
+        """Make a chunk evictable."""
         self._idle.free(key, self.clock())
 
     def mark_non_evictable(self, key: Any) -> None:
-        """Count a chunk no longer among those that may go."""
+        """Make a chunk not evictable."""
         self._idle.hold(key)
 
     def evict(self, n: int, protected: set[Any]) -> list[tuple[Any, ChunkStatus]] | None:
-        """Take out chunks to make room, none of those protected; None, and all stay, where there are not as many."""
+        """Remove `n` chunks that are not protected; return None and remove nothing if there are fewer."""
         if n > len(self._idle) - sum(key in self._idle for key in protected):
             return None
         passed, gone = list[Hashable](), list[tuple[Any, ChunkStatus]]()
@@ -87,7 +87,7 @@ class _PolicyCache(CachePolicy):
                 passed.append(key)
             else:
                 gone.append((key, self._chunks.pop(key)))
-        for key in passed:  # as young as others that come idle now: whose request makes room is using them
+        for key in passed:  # the request that makes room uses these chunks, so they count as just freed
             self.mark_evictable(key)
         return gone
 
@@ -97,7 +97,7 @@ class _PolicyCache(CachePolicy):
         self._idle = self._start()
 
     def _use(self, groups: Sequence[Sequence[Any]], context: Any) -> None:
-        """Tell of a request, and rank those of its chunks anew that may go: they are told of after they came idle."""
+        """Report a request, and rank its evictable chunks again: vLLM reports them after it made them evictable."""
         hint = read_hint(context.kv_transfer_params)
         keys = [key for group in groups for key in group]
         ends = {key: context.get_offload_key_position(key) for key in keys}
@@ -120,6 +120,6 @@ class WorkloadAwareCachePolicy(_PolicyCache):
 
 
 class PlannedCachePolicy(_PolicyCache):
-    """See `flightllm.kvcache.eviction.planned`; of what waits vLLM tells this cache nothing."""
+    """See `flightllm.kvcache.eviction.planned`; vLLM does not report waiting requests to this cache."""
 
     name = "planned"

@@ -1,9 +1,14 @@
-"""`planned`: what waiting prompts need stays, and what later ones of a query have; the rest goes by `workload_aware`.
+"""`planned`: keeps the blocks of waiting prompts and of later prompts of a query; else it is `workload_aware`.
 
-A server of queries knows what comes: the prompts that wait in the engine, and, by the planner's order, how much of each
-prompt's start later ones of the same query have. Blocks go in this order: those of which nothing is planned, by their
-class; those that later prompts of a query have; those that waiting prompts need, of which the one goes that is needed
-last. What a query is done with is a class of its own, taken never to come back until it did.
+A server of queries knows which prompts will come: those that wait in the engine, and, from the planner's order, how
+much of each prompt's start later prompts of the same query share. Blocks are evicted in this order:
+
+1. blocks without a plan, in the order of `workload_aware`;
+2. blocks that later prompts of a query share;
+3. blocks that waiting prompts need, the one that is needed last first.
+
+Blocks that their query no longer needs are a class of their own in `workload_aware`. It assumes that they are never
+used again until one of them is.
 """
 
 from __future__ import annotations
@@ -21,15 +26,17 @@ from flightllm.kvcache.eviction.ranked import Ranked
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 _PATIENCE_SECONDS: Final = 30.0
-"""A query of which no prompt came for so long is over, or stands still: nothing is kept for it any more. Of one whose
-prompts waited nothing is kept once none does."""
+"""A query without a new prompt for this time has ended or is stalled: no blocks are kept for it.
+
+A query whose prompts waited keeps no blocks once its last waiting prompt has started.
+"""
 _REMEMBERED: Final = 2
-"""Of so many times as many blocks as the cache has it is remembered at most what their query said of them."""
+"""The most blocks whose plans are remembered, as a multiple of the cache's blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the last prompt of a query that had a block, in the query's order, said of it."""
+    """The plan of a block, from the last prompt of a query (in the query's order) that had the block."""
 
     query: Hashable
     number: int
@@ -38,24 +45,24 @@ class _Plan:
 
 @dataclass(slots=True)
 class _Need:
-    """A block's place in prompts, and which waiting ones need it: their priorities and turns, the first one first."""
+    """A block's position in prompts, and the priorities and turns of the waiting prompts that need it, in order."""
 
     place: int
     turns: list[tuple[int, int]] = field(default_factory=list)
 
 
 class _Needed(Ranked[Key]):
-    """What waiting prompts need; what is needed last goes first, of one prompt its end."""
+    """The blocks that waiting prompts need; the block needed last is evicted first, within a prompt its end."""
 
     def __init__(self) -> None:
         super().__init__()
         self.needs: dict[Key, _Need] = {}
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Learn nothing."""
+        """Do nothing."""
 
     def free(self, key: Key, now: float) -> None:
-        """Rank a block by when it is needed next; see `Policy.free`."""
+        """Rank a block by its next need; see `Policy.free`."""
         del now
         need = self.needs[key]
         priority, turn = need.turns[0]
@@ -63,7 +70,7 @@ class _Needed(Ranked[Key]):
 
 
 class _Awaited(Lru[Key]):
-    """What later prompts of a query have."""
+    """The blocks that later prompts of a query share, by LRU."""
 
     def __init__(self, query: Hashable) -> None:
         super().__init__()
@@ -71,27 +78,27 @@ class _Awaited(Lru[Key]):
 
 
 class Planned(Policy[Key]):
-    """Told what waits by `queue`, and of what comes after that by `Use.ahead`."""
+    """The `planned` policy; `queue` reports waiting prompts, and `Use.ahead` the later prompts of a query."""
 
     def __init__(self, blocks: int) -> None:
         self._most = _REMEMBERED * blocks
         self._others: WorkloadAware[Key] = WorkloadAware(blocks)
         self._awaited: OrderedDict[Hashable, _Awaited[Key]] = OrderedDict()
-        """By query, those that have any."""
+        """Blocks by query, for queries that have awaited blocks."""
         self._needed: _Needed[Key] = _Needed()
         self._band: dict[Key, Policy[Key]] = {}
-        """Where each block is that may go."""
+        """The band of each evictable block."""
         self._waiting: dict[int, tuple[tuple[int, int], Use[Key]]] = {}
-        """Priorities and turns of prompts that wait, by their identity, which is theirs as long as they are kept."""
+        """Priorities and turns of waiting prompts by `id`, which stays unique because the prompts are kept here."""
         self._count = count()
         self._plans: OrderedDict[Key, _Plan] = OrderedDict()
         self._heard: OrderedDict[Hashable, float] = OrderedDict()
-        """When a prompt of a query came last, in that order."""
+        """The time of each query's last prompt, the oldest first."""
         self._left: dict[Hashable, int] = {}
-        """How many prompts of a query wait, of those queries of which any did."""
+        """The number of waiting prompts by query, for queries with prompts that waited."""
 
     def queue(self, use: Use[Key], now: float) -> None:
-        """Keep what a waiting prompt needs; see `Policy.queue`."""
+        """Keep the blocks of a waiting prompt; see `Policy.queue`."""
         if id(use) in self._waiting:
             return
         if use.query in self._heard:
@@ -108,7 +115,7 @@ class Planned(Policy[Key]):
                 self.free(key, now)
 
     def cancel(self, use: Use[Key], now: float) -> None:
-        """Keep it no longer; see `Policy.cancel`."""
+        """Stop keeping the blocks of a prompt that no longer waits; see `Policy.cancel`."""
         if id(use) not in self._waiting:
             return
         turn, _ = self._waiting.pop(id(use))
@@ -125,7 +132,7 @@ class Planned(Policy[Key]):
                 self.free(key, now)
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Learn from a prompt, and take note of its query's plan; see `Policy.use`."""
+        """Learn from a prompt, and record its query's plan; see `Policy.use`."""
         if use.ahead is not None:
             self._hear(use.query, now)
             for place, key in enumerate(use.keys):
@@ -153,14 +160,14 @@ class Planned(Policy[Key]):
         band.free(key, now)
 
     def hold(self, key: Key) -> None:
-        """Take a block out; see `Policy.hold`."""
+        """Remove a block; see `Policy.hold`."""
         band = self._band.pop(key, None)
         if band is not None:
             band.hold(key)
             self._look_whether_empty(band)
 
     def evict(self, now: float) -> Key:
-        """Return the block to go next; see `Policy.evict`."""
+        """Return the next block to evict; see `Policy.evict`."""
         self._give_up(now)
         awaited = next(iter(self._awaited.values()), self._needed)
         band = self._others if len(self._others) else awaited
@@ -171,7 +178,7 @@ class Planned(Policy[Key]):
         return key
 
     def end(self, query: Hashable) -> None:
-        """Take note that no prompts of a query come any more: its blocks are now kept as others are."""
+        """Record the end of a query: its blocks move to the blocks without a plan."""
         since = self._heard.pop(query, 0.0)
         if not self._left.get(query):
             self._left.pop(query, None)
@@ -195,7 +202,7 @@ class Planned(Policy[Key]):
             self.end(next(iter(self._heard)))
 
     def _replaces(self, plan: _Plan, known: _Plan) -> bool:
-        """Tell whether a plan is the one to go by: not an earlier prompt's, nor another query's that needs less."""
+        """Return whether `plan` replaces `known`: not if it is of an earlier prompt, or of a query that needs less."""
         if plan.query == known.query:
             return plan.number >= known.number
         return plan.awaited or not known.awaited or known.query not in self._heard

@@ -1,4 +1,4 @@
-"""Blocks by rank, the lowest first; what policies that rank each block by itself have in common."""
+"""Blocks by rank, the lowest first: the common base of policies that rank each block separately."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from flightllm.kvcache.eviction.base import Key, Policy
 
 _SLACK = 64
-"""Ranks that do not hold any more are dropped once they are more than the others, and so many."""
+"""Outdated heap entries are removed once they outnumber the valid ones and are more than this."""
 
 
 class Ranked(Policy[Key]):
-    """A heap of blocks; one that is held, or ranked anew, leaves its old place in it behind for a while."""
+    """A heap of blocks; a block that is held or ranked again leaves an outdated entry in the heap for a while."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Any, int, Key]] = []
@@ -21,7 +21,7 @@ class Ranked(Policy[Key]):
         self._count = count()
 
     def put(self, key: Key, rank: Any) -> None:
-        """Count a block among those that may go; of equal ranks the one that came first goes first."""
+        """Make a block evictable with this rank; among equal ranks the block that was put first is evicted first."""
         number = self._valid[key] = next(self._count)
         heapq.heappush(self._heap, (rank, number, key))
         if len(self._heap) > 2 * len(self._valid) + _SLACK:
@@ -29,20 +29,20 @@ class Ranked(Policy[Key]):
             heapq.heapify(self._heap)
 
     def lowest(self) -> tuple[Any, Key]:
-        """Take out the block of the lowest rank; return both.
+        """Remove the block of the lowest rank; return its rank and key.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no block is evictable.
         """
         while self._heap:
             rank, number, key = heapq.heappop(self._heap)
             if self._valid.get(key) == number:
                 del self._valid[key]
                 return rank, key
-        raise KeyError("no block may go")
+        raise KeyError("no block is evictable")
 
     def hold(self, key: Key) -> None:
-        """Take a block out; see `Policy.hold`."""
+        """Remove a block; see `Policy.hold`."""
         self._valid.pop(key, None)
 
     def evict(self, now: float) -> Key:

@@ -1,4 +1,4 @@
-"""`2q`: new blocks are on probation; those used again are kept by LRU (Johnson and Shasha 1994, the full version)."""
+"""`2q`: new blocks are on probation; blocks that return are kept by LRU (Johnson and Shasha 1994, full version)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Final
 from flightllm.kvcache.eviction.base import Key, Policy, Use
 
 _NEW: Final = 0.25
-"""The part of the cache that is new blocks' own."""
+"""The fraction of the cache that is reserved for new blocks."""
 _REMEMBERED: Final = 0.5
-"""Of so many blocks, as a part of the cache, it is remembered that they went from probation."""
+"""The number of blocks evicted from probation that are remembered, as a fraction of the cache."""
 
 
 class TwoQueues(Policy[Key]):
-    """What is used again while it is new is one burst, and stays new; what comes back after it went is kept."""
+    """The 2Q policy.
+
+    Uses of a new block count as one burst, so the block stays new. A block that returns after its eviction is kept.
+    """
 
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
@@ -23,10 +26,13 @@ class TwoQueues(Policy[Key]):
         self._kept: OrderedDict[Key, None] = OrderedDict()
         self._gone: OrderedDict[Key, None] = OrderedDict()
         self._worthy: OrderedDict[Key, None] = OrderedDict()
-        """Blocks that are kept once they are free, as many as there are: some are lost otherwise than by `evict`."""
+        """Blocks that go to `_kept` when they are freed; at most as many as the cache has.
+
+        The bound forgets blocks that are lost without a call of `evict`.
+        """
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Promote blocks that went from probation not long ago; see `Policy.use`."""
+        """Promote blocks that were recently evicted from probation; see `Policy.use`."""
         del now
         for key in use.keys:
             if key in self._gone:
@@ -36,19 +42,19 @@ class TwoQueues(Policy[Key]):
             self._worthy.popitem(last=False)
 
     def free(self, key: Key, now: float) -> None:
-        """Put a block into one of the queues; see `Policy.free`."""
+        """Add a block to one of the queues; see `Policy.free`."""
         del now
         self.hold(key)
         queue = self._kept if key in self._worthy else self._new
         queue[key] = None
 
     def hold(self, key: Key) -> None:
-        """Take a block out; see `Policy.hold`."""
+        """Remove a block; see `Policy.hold`."""
         self._new.pop(key, None)
         self._kept.pop(key, None)
 
     def evict(self, now: float) -> Key:
-        """Return the oldest on probation where these are too many, else the least recently used; see `Policy.evict`."""
+        """Return the oldest block on probation if there are too many, else the LRU block; see `Policy.evict`."""
         del now
         if self._new and (len(self._new) > self._most_new or not self._kept):
             key, _ = self._new.popitem(last=False)

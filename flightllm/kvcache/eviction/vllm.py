@@ -1,9 +1,9 @@
-"""A plug-in of vLLM's (entry point `vllm.general_plugins`): the blocks of its KV cache go in the order of a policy.
+"""A vLLM plug-in (entry point `vllm.general_plugins`) that evicts blocks of the KV cache in the order of a policy.
 
-Chosen by `additional_config={"flightllm_kv_eviction": "planned"}`; without that nothing is changed. vLLM has no option
-for this, so the scheduler that is asked for it gets another free block queue, and tells it of the requests that come
-and end. In a version of vLLM that is not known, or is put together otherwise, its own order stays, which is logged;
-vLLM starts and goes on whatever fails here.
+`additional_config={"flightllm_kv_eviction": "planned"}` chooses the policy; without it the plug-in changes nothing.
+vLLM has no option for eviction policies. So the plug-in gives the scheduler another free block queue, and reports
+starting and ending requests to it. In an unknown or changed version of vLLM, vLLM's own order stays, and a log event
+reports this. No failure here stops vLLM.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from flightllm.log import configure_logging
 KNOWN_VERSIONS: Final = ("0.32.", "0.33.")
 
 _MARK: Final = "flightllm_kv_eviction"
-"""The attribute of a scheduler class that looks for the option already."""
+"""The attribute that marks a scheduler class as already extended."""
 _FORESEEING: Final = "SimpleCPUOffloadConnector"
 _Groups = list[tuple[int, int]]
-"""Groups of a KV cache: the number of each, and how many tokens its blocks have."""
+"""Groups of a KV cache: each group's number and the tokens of its blocks."""
 
 _log = structlog.get_logger(__name__)
 
 
 def register() -> None:
-    """Have schedulers look for the option; called by vLLM in each of its processes, maybe more than once.
+    """Make schedulers look for the option; vLLM calls this in each of its processes, possibly several times.
 
-    A process that belongs to a server's engine also ends with the server.
+    A process of a server's engine also ends with the server.
     """
     end_with_parent()
     try:
@@ -45,7 +45,7 @@ def register() -> None:
 
         if not hasattr(Scheduler, _MARK):
             _extend(Scheduler)
-    except Exception as error:  # noqa: BLE001 - vLLM starts without this too, above all where nobody asked for it
+    except Exception as error:  # noqa: BLE001 - vLLM must start without this too, above all if the option is not set
         _off(repr(error))
 
 
@@ -65,10 +65,10 @@ def _extend(scheduler_class: Any) -> None:
 
 
 def order(scheduler: Any, name: str) -> None:
-    """Give a scheduler that has just been made the policy of this name.
+    """Give a new scheduler the policy of this name.
 
     Raises:
-        ConfigError: there is no such policy.
+        ConfigError: the name is unknown.
     """
     try:
         reason = _unfit(scheduler)
@@ -91,16 +91,18 @@ def _off(reason: str) -> None:
 
 
 def _configure_log() -> None:
-    if not structlog.is_configured():  # in a process of vLLM's own
+    if not structlog.is_configured():  # in a separate process of vLLM
         configure_logging(LogConfig())
 
 
 def _unfit(scheduler: Any) -> str:
-    """Return why a scheduler cannot be given a policy; nothing where it can."""
+    """Return the reason why a scheduler cannot use a policy; empty if it can."""
     import vllm
 
     if not vllm.__version__.startswith(KNOWN_VERSIONS):
-        return f"vLLM {vllm.__version__} is not known; {' and '.join(f'{one}x' for one in KNOWN_VERSIONS)} are"
+        return (
+            f"vLLM {vllm.__version__} is unknown; known versions: {' and '.join(f'{one}x' for one in KNOWN_VERSIONS)}"
+        )
     try:
         from vllm.v1.core.kv_cache_utils import make_block_hash_with_group_id, resolve_block_hashes
         from vllm.v1.kv_cache_interface import FullAttentionSpec
@@ -109,28 +111,28 @@ def _unfit(scheduler: Any) -> str:
         managers = scheduler.kv_cache_manager.coordinator.single_type_managers
         needed = (
             scheduler.add_request,
-            scheduler._free_request_blocks,  # noqa: SLF001 - no public way tells that a request's blocks come free
+            scheduler._free_request_blocks,  # noqa: SLF001 - no public hook reports that a request's blocks are freed
             scheduler.requests,
             scheduler.hash_block_size,
             queue.get_all_free_blocks,
             *((one.kv_cache_group_id, one.block_size, one.block_pool, one.kv_cache_spec) for one in managers),
         )
     except (ImportError, AttributeError) as error:
-        return f"vLLM is put together otherwise: {error}"
+        return f"vLLM has another internal structure: {error}"
     del make_block_hash_with_group_id, resolve_block_hashes, FullAttentionSpec, needed
     further = sorted(name for name in {*dir(type(queue))} - {*dir(FreeBlocks)} if not name.startswith("_"))
     if further:
-        return f"vLLM's free block queue does more: {', '.join(further)}"
+        return f"vLLM's free block queue has unknown methods: {', '.join(further)}"
     if not scheduler.cache_config.enable_prefix_caching:
         return "its prefix cache is off"
     transfer = scheduler.vllm_config.kv_transfer_config
     if transfer is not None and _foresees(transfer.kv_connector, transfer.kv_connector_extra_config):
-        return f"{_FORESEEING} with lazy_offload goes by the order in which vLLM itself evicts"
+        return f"{_FORESEEING} with lazy_offload relies on vLLM's own order of eviction"
     return ""
 
 
 def _foresees(connector: object, options: Mapping[str, Any]) -> bool:
-    """Tell whether a connector, or one within it, looks up which blocks go next."""
+    """Return whether a connector, or a connector inside it, looks up the next blocks to evict."""
     if connector == _FORESEEING:
         return bool(options.get("lazy_offload"))
     within = options.get("connectors") or ()
@@ -138,11 +140,12 @@ def _foresees(connector: object, options: Mapping[str, Any]) -> bool:
 
 
 class Requests:
-    """Tells the free block queue of a scheduler which requests wait, and what they used when they end.
+    """Reports a scheduler's waiting requests, and the blocks that ending requests used, to its free block queue.
 
-    A request waits until it ends, as it may be computed again. Only what it keeps until then is said to be needed: full
-    attention's blocks. Those of sliding windows, and others, come free behind it while it runs; of these the policy
-    learns at its end alone. Where anything fails here LRU goes on, and nothing more is told.
+    A request counts as waiting until it ends, because it can be computed again after a preemption. Only blocks that it
+    keeps until then, those of full attention, are reported as needed. Blocks of sliding windows, and others, are freed
+    while it runs; the policy learns about them at its end. After any failure here LRU takes over, and nothing more is
+    reported.
     """
 
     def __init__(self, scheduler: Any, name: str) -> None:
@@ -177,7 +180,7 @@ class Requests:
         self._tell(self._begin, request)
 
     def release(self, request: Any) -> None:
-        """Free the blocks of a request that has ended, or is to be computed again later."""
+        """Free the blocks of a request that has ended, or that was preempted and will be computed again."""
         self._tell(self._end, request)
         self._release(request)
 
@@ -192,14 +195,14 @@ class Requests:
             return
         try:
             told(request)
-        except Exception as error:  # noqa: BLE001 - this runs in the scheduler's thread, which goes on
+        except Exception as error:  # noqa: BLE001 - this runs in the scheduler's thread, which must not stop
             self._failed = True
             self._waiting.clear()
             self._free.fail(error)
 
     def _begin(self, request: Any) -> None:
         if self._scheduler.requests.get(request.request_id) is not request:
-            return  # it brings another one, which streams its input, more of that, or the end
+            return  # it adds input to a request that streams its input, or ends that input
         use = self._use(request, self._lasting)
         self._waiting[request.request_id] = use
         self._free.queue(use)
@@ -215,7 +218,7 @@ class Requests:
             self._free.use(self._use(request, self._groups, waited.keys))
 
     def _use(self, request: Any, groups: _Groups, known: Sequence[Hashable] = ()) -> Use[Hashable]:
-        """Return what a request uses of some groups, of whose contents the first are known where it is a single one."""
+        """Return a request's use of some groups; `known` are the first contents, for a single group."""
         parameters = request.sampling_params
         hint = read_hint(parameters.extra_args if parameters is not None else None)
         keys = self._contents(request, groups, known)
@@ -225,7 +228,7 @@ class Requests:
         return Use(keys, hint.site, ahead, hint.query, hint.number, request.priority)
 
     def _contents(self, request: Any, groups: _Groups, known: Sequence[Hashable]) -> Sequence[Hashable]:
-        """Return the contents of a request's full blocks, in order; its answer's are added to those of its prompt."""
+        """Return the contents of a request's full blocks, in order: those of its prompt, then those of its answer."""
         hash_tokens = self._scheduler.hash_block_size
         if len(groups) == 1:
             [(group, tokens)] = groups

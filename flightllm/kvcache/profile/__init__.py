@@ -1,1 +1,1 @@
-"""What is learned of a model's KV caches once, and kept beside it: rotations, means, weights, distributions."""
+"""The profile of a model's KV caches, learned once and kept beside it: rotations, means, weights, distributions."""

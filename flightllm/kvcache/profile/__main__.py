@@ -1,4 +1,4 @@
-"""`python -m flightllm.kvcache.profile`: learn a model's profile, and report what it comes to."""
+"""`python -m flightllm.kvcache.profile`: learn a model's profile, and report its sizes and errors."""
 
 import json
 from collections.abc import Sequence
@@ -18,28 +18,31 @@ from flightllm.kvcache.profile.texts import contexts, read_texts, sample_texts
 from flightllm.model.files import model_folder
 
 _HELD_OUT = 4
-"""Every fourth context is kept for the report."""
+"""One of this many contexts is kept for the report."""
 
 
 @click.command()
 @click.argument("model")
 @click.option(
-    "--texts", type=click.Path(path_type=Path), multiple=True, help="Texts like those it will read. Repeatable."
+    "--texts",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Texts like those that the model will read. Repeatable.",
 )
 @click.option(
     "--context", type=click.IntRange(10), default=CHUNK_TOKENS, show_default=True, help="Tokens of a context."
 )
 @click.option("--contexts", "count", type=click.IntRange(_HELD_OUT), default=40, show_default=True, help="At most.")
-@click.option("--device", default="auto", show_default=True, help="Where the model runs: auto, cpu, cuda.")
-@click.option("--output", type=click.Path(path_type=Path), help="Where to write; by default beside the model.")
+@click.option("--device", default="auto", show_default=True, help="The device of the model: auto, cpu, cuda.")
+@click.option("--output", type=click.Path(path_type=Path), help="The file to write; by default beside the model.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def main(
     model: str, texts: tuple[Path, ...], context: int, count: int, device: str, output: Path | None, *, as_json: bool
 ) -> None:
-    """Learn what the KV caches of MODEL have in common, so that coding them need not tell it each time.
+    """Learn the statistics that all KV caches of MODEL share, so that coded chunks can leave them out.
 
-    MODEL is `demo`, a folder or a hub name. Texts are files of text or Parquet; by default the sample tables. Three of
-    four contexts are learned from; on the others the report tells each level's size and error.
+    MODEL is `demo`, a folder or a hub name. Texts are text or Parquet files; by default the sample tables. The profile
+    is learned from three of four contexts. The report measures each level's size and error on the others.
 
     \b
     python -m flightllm.kvcache.profile demo
@@ -70,10 +73,10 @@ def _profile(
     prompts = list(contexts(tokenized, tokens, count))
     if len(prompts) < _HELD_OUT:
         raise ConfigError(
-            f"the texts are too short: {len(prompts)} contexts of {tokens} tokens where {_HELD_OUT} are the least;"
-            " give more by --texts, or a smaller --context"
+            f"the texts are too short: they give {len(prompts)} contexts of {tokens} tokens, at least {_HELD_OUT} are"
+            " needed; give more --texts, or a smaller --context"
         )
-    console.print(f"{len(prompts)} contexts of {tokens:,} tokens are computed; less by --contexts and --context")
+    console.print(f"computing {len(prompts)} contexts of {tokens:,} tokens; --contexts and --context reduce them")
     computing = PrefixModel(folder, device, "auto")
     chunks = [
         computing.kv_cache(prompt).cpu() for prompt in track(prompts, "KV caches", console=console, transient=True)

@@ -1,4 +1,4 @@
-"""Learn a profile from KV caches of a model, in two passes: how channels vary, then how often each symbol comes."""
+"""Learn a profile from KV caches of a model in two passes: the channels' moments, then the symbols' counts."""
 
 from collections.abc import Callable, Iterable
 
@@ -18,13 +18,14 @@ Chunks = Callable[[], Iterable[torch.Tensor]]
 
 
 def learn(chunks: Chunks, bins: Bins | None = None, *, rotate: bool = True, weight: float | None = None) -> Profile:
-    """Return the profile of the model whose KV caches `chunks()` gives, the same ones each time it is called.
+    """Return the profile of the model whose KV caches `chunks()` returns; each call must return the same ones.
 
-    Without `rotate` channels stay as the model has them; `weight` is one weight for all instead of the best for each
-    (1 for differences to the whole anchor, as in the paper; 0 for none). Both are there to measure what they bring.
+    Without `rotate` the channels stay as they are in the model. `weight` is one weight for all channels instead of the
+    best weight for each: 1 takes differences to the whole anchor, as in the paper; 0 takes no differences. Both options
+    exist to measure their effect.
 
     Raises:
-        InvalidInputError: there are no KV caches, or they are not all of one model.
+    InvalidInputError: there are no KV caches, or they are of several models.
     """
     moments = _Moments()
     for chunk in chunks():
@@ -52,7 +53,7 @@ def learn(chunks: Chunks, bins: Bins | None = None, *, rotate: bool = True, weig
 
 
 class _Moments:
-    """First and second moments of each head's numbers, and of other tokens with their anchors."""
+    """First and second moments of each head's numbers, and of anchors with the other tokens of their groups."""
 
     def __init__(self) -> None:
         self._shape: KvShape | None = None
@@ -62,11 +63,13 @@ class _Moments:
     @property
     def shape(self) -> KvShape:
         if self._shape is None or not self._others:
-            raise InvalidInputError(f"a profile needs KV caches to learn from, of {GROUP_TOKENS} tokens at least")
+            raise InvalidInputError(
+                f"there is no KV cache to learn from: give chunks of at least {GROUP_TOKENS} tokens"
+            )
         return self._shape
 
     def add(self, chunk: torch.Tensor) -> None:
-        """Take in a chunk (layers × 2 × tokens × heads × head_dim)."""
+        """Add a chunk (layers × 2 × tokens × heads × head_dim)."""
         shape = shape_of(chunk)
         if self._shape is None:
             self._shape = shape
@@ -78,7 +81,7 @@ class _Moments:
             self._shape.heads,
             self._shape.head_dim,
         ):
-            raise InvalidInputError("a profile is learned from KV caches of one model; these are of several")
+            raise InvalidInputError("the KV caches are of several models: give those of one model")
         for index, layer in enumerate(chunk):
             by_head = layer.detach().cpu().double().transpose(1, 2)  # 2 × heads × tokens × head_dim
             self._sum[index] += by_head.sum(2)
@@ -98,7 +101,7 @@ class _Moments:
         return axes.float().contiguous()
 
     def expectation(self, rotation: torch.Tensor | None, weight: float | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and weight (layers × 2 × channels × 1): the line through anchors and others of least squares."""
+        """Return mean and weight (layers × 2 × channels × 1): the least-squares line from anchors to other tokens."""
         mean = self._sum / self._tokens
         anchors, across = self._anchors, self._across
         if rotation is not None:
@@ -116,14 +119,14 @@ class _Moments:
 
 
 class _Counts:
-    """How often each channel has had each symbol, as an anchor and at each level as another token's."""
+    """The counts of each channel's symbols: as anchors, and at each level as other tokens."""
 
     def __init__(self, shape: KvShape) -> None:
         self.anchors = np.zeros((shape.layers, 2, shape.channels, SYMBOLS), np.int64)
         self.differences = np.zeros((len(LEVELS), *self.anchors.shape), np.int64)
 
     def add(self, chunk: torch.Tensor, profiles: list[LayerProfile], bins: Bins) -> None:
-        """Take in a chunk."""
+        """Add a chunk."""
         for index, profile in enumerate(profiles):
             layer = chunk[index].detach().cpu().float()
             others = torch.arange(layer.shape[1]) % GROUP_TOKENS > 0
@@ -131,12 +134,12 @@ class _Counts:
                 width = bins.widths(len(profiles), level)[index]
                 numbers = quantise(layer, profile, width).numbers
                 self.differences[level, index] += histogram(numbers[:, :, others])
-            # Any token could be an anchor, and anchors alone are few to learn from.
+            # All tokens are counted as anchors: the real anchors would be too few to learn from.
             self.anchors[index] += histogram(quantise_anchors(to_channels(layer, profile.rotation))[0])
 
 
 def histogram(numbers: torch.Tensor) -> NDArray[np.int64]:
-    """Return how often each symbol comes in each channel (2 × channels × 256)."""
+    """Return the count of each symbol in each channel (2 × channels × 256)."""
     keys, channels, _ = numbers.shape
     symbols = torch.where(numbers.abs() > LARGEST, ESCAPE, numbers + LARGEST).long().flatten(0, 1)
     places = symbols + torch.arange(keys * channels)[:, None] * SYMBOLS

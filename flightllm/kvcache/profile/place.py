@@ -1,4 +1,4 @@
-"""Where a model's profile is kept: beside the model."""
+"""The path of a model's profile: beside the model."""
 
 from pathlib import Path
 from typing import Final
@@ -7,5 +7,5 @@ PROFILE_NAME: Final = "kv_profile.npz"
 
 
 def profile_path(folder: Path) -> Path:
-    """Return where the profile of the model in a folder is, or would be."""
+    """Return the path of the profile for the model in `folder`; the file does not need to exist."""
     return folder / PROFILE_NAME

@@ -1,4 +1,4 @@
-"""What a profile comes to on KV caches it has not seen: size, the entropy below it, and what is lost."""
+"""The quality of a profile on KV caches that it was not learned from: size, entropy bound and error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ from flightllm.kvcache.profile.learn import histogram
 
 @dataclass(frozen=True, slots=True)
 class LevelReport:
-    """One level, over all chunks: bits an element, beside int8 and the entropy, and what is lost in each layer.
+    """One level over all chunks: bits per element (also of int8 and of the entropy), and the error of each layer.
 
-    `entropy_bits` is the entropy of the numbers given their layer, channel and kind, with the scales: what no coder
-    that knows no more can go below. `errors` are root mean squares relative to the layer's own, keys' and values'.
+    `entropy_bits` is the entropy of the numbers given their layer, channel and kind, plus the scales. No coder with the
+    same knowledge can need fewer bits. `errors` holds a pair for each layer: the root mean square errors of keys and
+    values, relative to the root mean square of the keys and values themselves.
     """
 
     level: int
@@ -31,12 +32,12 @@ class LevelReport:
 
     @property
     def by_int8(self) -> float:
-        """Return how many times smaller than int8 it is."""
+        """Return the size of int8 divided by the level's size."""
         return self.int8_bits / self.bits
 
 
 def report(profile: Profile, chunks: Sequence[torch.Tensor]) -> list[LevelReport]:
-    """Return what each level comes to on chunks of the model."""
+    """Return the report of each level on chunks of the model."""
     elements = sum(chunk.numel() for chunk in chunks)
     int8 = sum(8 * len(Int8Codec().encode(chunk)) for chunk in chunks) / elements
     found = []
@@ -49,7 +50,7 @@ def report(profile: Profile, chunks: Sequence[torch.Tensor]) -> list[LevelReport
 
 
 def entropy_bits(profile: Profile, level: int, chunks: Sequence[torch.Tensor]) -> float:
-    """Return the bits of the chunks' scales, and of their numbers by the entropy of each channel's own histograms."""
+    """Return the bits of the chunks' scales, and of their numbers at the entropy of each channel's histograms."""
     symbols = SymbolCounts(profile)
     widths = profile.bins.widths(profile.layers, level)
     for chunk in chunks:
@@ -59,21 +60,21 @@ def entropy_bits(profile: Profile, level: int, chunks: Sequence[torch.Tensor]) -
 
 
 class SymbolCounts:
-    """How often each channel of a model has had each symbol, anchors and others apart; and how many scales."""
+    """The counts of each channel's symbols, separately for anchors and others, and the number of scales."""
 
     def __init__(self, profile: Profile) -> None:
         self._counts = np.zeros((2, profile.layers, 2, profile.mean.shape[2], SYMBOLS), np.int64)
         self._scales = 0
 
     def add(self, index: int, quantised: Quantised) -> None:
-        """Take in a layer."""
+        """Add a layer."""
         others = torch.arange(quantised.numbers.shape[2]) % GROUP_TOKENS > 0
         self._counts[0, index] += histogram(quantised.numbers[:, :, ~others])
         self._counts[1, index] += histogram(quantised.numbers[:, :, others])
         self._scales += quantised.anchor_scales.numel() + quantised.group_scales.numel()
 
     def bits(self, *, by_channel: bool = True) -> float:
-        """Return the bits of the scales, and of the numbers by the entropy of each channel, or of all together."""
+        """Return the bits of the scales, and of the numbers at the entropy of each channel (or of all together)."""
         counts = self._counts.reshape(-1, SYMBOLS) if by_channel else self._counts.sum((1, 2, 3))
         totals = counts.sum(1, keepdims=True)
         shares = np.divide(counts, totals, out=np.ones(counts.shape), where=counts > 0)

@@ -6,14 +6,24 @@ from numpy.typing import NDArray
 from flightllm.kvcache.codec.rans import ESCAPE, SYMBOLS, TOTAL
 
 _UNSEEN = 0.5
-"""What a symbol counts that lies among seen ones, or beside the outermost, without having been seen itself."""
+"""The count of an unseen symbol between seen symbols, or next to the outermost seen symbol."""
 
 
 def frequencies(counts: NDArray[np.integer]) -> NDArray[np.uint16]:
     """Return frequencies that add up to 4,096 (… × 256) for counts of the same shape; the escape's is never 0.
 
-    A symbol further out than any that was seen has none: coding it as an escape costs little, a share of the table
-    for each of them would cost all the others.
+    | symbol | count | frequency |
+    |---|---|---|
+    | 125 | 0 | 51 (beside a seen symbol) |
+    | 126 | 30 | 2,993 |
+    | 127 | 0 | 51 (between seen symbols) |
+    | 128 | 9 | 899 |
+    | 129 | 0 | 51 (beside a seen symbol) |
+    | 255, the escape | 0 | 51 |
+    | all others | 0 | 0 |
+
+    Symbols further out get the frequency 0 and are coded as escapes, which costs little. A share of the table for each
+    of them would make all other symbols longer.
     """
     flat = counts.reshape(-1, SYMBOLS)
     seen = flat > 0

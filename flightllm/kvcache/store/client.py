@@ -1,4 +1,4 @@
-"""A store of KV chunks somewhere else, reached over Arrow Flight."""
+"""A client of a KV store, over Arrow Flight."""
 
 import base64
 import re
@@ -25,25 +25,28 @@ from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names
 from flightllm.kvcache.store.status import Held, StoreStatus
 
 _STATUS = re.compile(r"Flight returned [\w ]+ error, with message: ")
-"""What Arrow puts before a message."""
+"""The prefix that Arrow puts before a message."""
 _CONNECTING = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
 )
-"""A server that is not there is tried again within a second, by default it could be two minutes; one that takes the
-connection and says nothing is given up after two seconds. gRPC calls that limit the smallest pause."""
+"""gRPC's reconnection times: try an absent server again within a second (default: up to two minutes).
+
+A server that accepts the connection and stays silent is dropped after two seconds; gRPC calls that limit the smallest
+pause.
+"""
 
 
 class FlightStore:
-    """A `ChunkStore` at `uri`, as `flightllm kvstore serve` and `[kvstore] listen` offer it. Safe for several threads.
+    """A `ChunkStore` at `uri`, served by `flightllm kvstore serve` or `[kvstore] listen`. Thread-safe.
 
-    Who asks is said by `token`, or by `login`, a user's name and password; `tls_ca` is a file of certificates to trust
-    in place of the system's, for `grpc+tls://`. Every call ends after `timeout` seconds, with all that it transfers.
-    A server that is not there is noticed at once, and used again when it is back.
+    `token`, or `login` (a user's name and password), authenticates the client. `tls_ca` is a file of certificates to
+    trust in place of the system's, for `grpc+tls://`. Every call, with its transfer, ends after `timeout` seconds. An
+    absent server is noticed at once, and used again when it is back.
 
     Raises:
-        InvalidInputError: `uri` is not of the form grpc://HOST:PORT.
+        InvalidInputError: `uri` does not have the form grpc://HOST:PORT.
         ConfigError: `tls_ca` cannot be read.
     """
 
@@ -57,7 +60,7 @@ class FlightStore:
         timeout: float = 30.0,
     ) -> None:
         if not timeout > 0:
-            raise InvalidInputError(f"a timeout of {timeout:g} seconds leaves no time: give one above 0")
+            raise InvalidInputError(f"a timeout of {timeout:g} seconds is too short: give a timeout above 0")
         self._uri = checked_uri(uri)
         self._timeout = timeout
         self._open = True
@@ -80,7 +83,7 @@ class FlightStore:
         self.close()
 
     def lookup(self, keys: Sequence[str]) -> list[Mapping[str, int]]:
-        """Return what is held of each chunk; see `ChunkStore.lookup`."""
+        """Return the sizes of each chunk's bitstreams; see `ChunkStore.lookup`."""
         check_keys(keys)
         held = self._ask("lookup", keys=list(keys)).get("held")
         if not isinstance(held, list) or len(held) != len(keys) or not all(isinstance(one, dict) for one in held):
@@ -100,7 +103,7 @@ class FlightStore:
                 reader.cancel()
 
     def put(self, key: str, codec: str, data: bytes) -> None:
-        """Keep a bitstream; see `ChunkStore.put`. Once this returns, the store has all of it."""
+        """Keep a bitstream; see `ChunkStore.put`. When this returns, the store has all bytes."""
         check_names(key, codec)
         whole = memoryview(data).cast("B")
         about = flight.FlightDescriptor.for_command(packed(key=key, codec=codec, bytes=len(whole)))
@@ -111,16 +114,16 @@ class FlightStore:
                     writer.write_batch(batch_of(whole[start : start + PART_BYTES]))
 
     def delete(self, keys: Sequence[str]) -> int:
-        """Forget all that is held of some chunks; return how many bitstreams that were."""
+        """Delete all bitstreams of some chunks; return the number of deleted bitstreams."""
         check_keys(keys)
         return int(self._ask("delete", keys=list(keys)).get("deleted", 0))
 
     def clear(self) -> int:
-        """Forget all that is held; return how many bitstreams that were."""
+        """Delete all bitstreams; return their number."""
         return int(self._ask("delete", all=True).get("deleted", 0))
 
     def status(self) -> StoreStatus:
-        """Return what is held, and what became of requests since the store was opened."""
+        """Return the store's contents and request counts since it was opened."""
         told = dict(self._ask("status"))
         try:
             codecs = {codec: Held(**held) for codec, held in told.pop("codecs").items()}
@@ -138,21 +141,21 @@ class FlightStore:
             raise self._no_store() from error
 
     def _no_store(self) -> StoreUnavailableError:
-        return StoreUnavailableError(f"what answers at {self._uri} is no KV store of this version")
+        return StoreUnavailableError(f"the server at {self._uri} is not a KV store of this version")
 
     @contextmanager
     def _our_errors(self, invalid: type[FlightLLMError] = StoreUnavailableError) -> Iterator[None]:
-        """Turn a Flight status into an error of ours; `invalid` is the one for what the store does not take."""
+        """Turn a Flight status into an error of ours; `invalid` is the class for requests that the store rejects."""
         if not self._open:
             raise StoreUnavailableError(f"the connection to the KV store at {self._uri} was closed")
         try:
             yield
         except KeyboardInterrupt as error:
-            # pyarrow takes a status CANCELLED from the server for Ctrl-C.
+            # pyarrow turns the server's status CANCELLED into KeyboardInterrupt.
             if not isinstance(error.__context__, flight.FlightCancelledError):
                 raise
             raise StoreUnavailableError(f"the KV store at {self._uri} is shutting down") from error
-        except InvalidInputError as error:  # of a bitstream that is none
+        except InvalidInputError as error:  # the data is not a bitstream
             raise self._no_store() from error
         except pa.ArrowKeyError as error:
             raise NotFoundError(plain(str(error))) from error
@@ -161,21 +164,21 @@ class FlightStore:
             raise kind(self._said(error)) from error
 
     def _said(self, error: Exception) -> str:
-        """Return what a status means."""
+        """Return the message for a status."""
         text = str(error)
         if isinstance(error, flight.FlightUnauthenticatedError):
-            return f"the KV store at {self._uri} asks who you are, or does not know this token or user"
+            return f"the KV store at {self._uri} asks who you are: give a valid token, or a user and password"
         if isinstance(error, flight.FlightTimedOutError):
             return f"the KV store at {self._uri} did not answer within {self._timeout:g} seconds"
         if isinstance(error, flight.FlightUnavailableError) and "handshake failed" in text.lower():
-            return f"the KV store at {self._uri} speaks no TLS that is trusted here: see tls_ca, or write grpc://"
+            return f"the KV store at {self._uri} has no trusted TLS certificate: set tls_ca, or write grpc://"
         if isinstance(error, flight.FlightUnavailableError) and "failed to connect" in text:
             return f"no KV store answers at {self._uri}"
         return f"the KV store at {self._uri}: {_STATUS.sub('', plain(text))}"
 
 
 def _headers(token: str | None, login: tuple[str, str] | None) -> list[tuple[bytes, bytes]]:
-    """Return what says with every call who asks, so that it holds after the server's restart too."""
+    """Return the credentials that every call carries, so that they work after a restart of the server too."""
     if login is not None:
         return [(b"authorization", b"Basic " + base64.b64encode(":".join(login).encode()))]
     return [] if token is None else [(b"authorization", f"Bearer {token}".encode())]

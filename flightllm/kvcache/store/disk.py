@@ -1,4 +1,4 @@
-"""KV chunks on the disk of this machine, as many as fit into a given size."""
+"""KV chunks on the disk of this machine, up to a given size."""
 
 import os
 import sqlite3
@@ -25,31 +25,31 @@ _log = structlog.get_logger(__name__)
 
 
 class DiskStore:
-    """Bitstreams as files in `folder`, at most `max_bytes` of them. Safe for several threads; one process at a time.
+    """Bitstreams as files in `folder`, at most `max_bytes` together. Thread-safe; one process at a time.
 
-    A bitstream is written to a file of its own, and held from the commit of its row in the index on: after `kill -9` at
-    any moment all that was put is there, whole, and what was half-written is removed when the store is opened.
-    Nothing waits for the disk, so a power cut may lose or damage what was put last. Each part is compared with its
-    checksum before it is handed out, so what is damaged is lost, and never taken for a chunk.
-    `max_bytes` bounds what is held; files being written, or evicted while they are read, come on top.
+    A bitstream is written to a file of its own. The commit of its row in the index makes it part of the store. So after
+    `kill -9` at any moment all bitstreams that were put are complete; half-written files are removed when the store is
+    opened. No write waits for the disk, so a power cut can lose or damage the last bitstreams. Each part is checked
+    against its checksum before it is returned, so a damaged bitstream is dropped and never used as a chunk. `max_bytes`
+    bounds the held bitstreams; files being written, and evicted files that are still read, come on top.
     """
 
     def __init__(self, folder: Path, max_bytes: int, policy: Policy = least_recently_used) -> None:
-        """Open the store, making its folder where there is none.
+        """Open the store; create its folder if it does not exist.
 
         Raises:
-            ConfigError: another process uses the folder, or it cannot be used.
+            ConfigError: another process uses the folder, or the folder is not usable.
             StoreUnavailableError: the index cannot be read.
         """
         if max_bytes < 1:
-            raise InvalidInputError(f"a store of {max_bytes} bytes holds nothing: give max_bytes of at least 1")
+            raise InvalidInputError(f"a store of {max_bytes} bytes can hold nothing: set max_bytes to at least 1")
         self.max_bytes = max_bytes
         self._policy = policy
         self._files = folder / "chunks"
         self._mutex = threading.Lock()
-        """Guards what follows."""
+        """Guards the fields below."""
         self._hits = self._misses = self._evicted = self._damaged = 0
-        with suppress(OSError):  # the lock says what is wrong
+        with suppress(OSError):  # the lock raises the better error
             make_private(folder)
         self._lock = FolderLock(folder, "KV caches", "folder under [kvstore]")
         try:
@@ -67,7 +67,7 @@ class DiskStore:
             raise
 
     def close(self) -> None:
-        """Close the files and let others use the folder; what is being read can be read to its end. Idempotent."""
+        """Close the files and release the folder; running reads can go on to their ends. Idempotent."""
         with self._mutex, _usable():
             self._index.close()
         self._lock.close()
@@ -83,10 +83,10 @@ class DiskStore:
     # --- reading
 
     def lookup(self, keys: Sequence[str]) -> list[Mapping[str, int]]:
-        """Return the bytes of what is held of each chunk; see `ChunkStore.lookup`. That is no use of it.
+        """Return the sizes of each chunk's bitstreams; see `ChunkStore.lookup`. A lookup does not count as a use.
 
         Raises:
-            InvalidInputError: one is no key.
+            InvalidInputError: a key is invalid.
         """
         check_keys(keys)
         with self._mutex, _usable():
@@ -97,11 +97,11 @@ class DiskStore:
     def get(self, key: str, codec: str) -> Iterator[memoryview]:
         """Yield a bitstream in parts of at most 1 MiB, each checked; see `ChunkStore.get`.
 
-        One that is evicted or replaced meanwhile is yielded to its end, as it was.
+        A bitstream that is evicted or replaced meanwhile is still yielded to its end, unchanged.
 
         Raises:
-            InvalidInputError: no bitstream can be called so.
-            NotFoundError: it is not held; or a part is damaged, in which case it is dropped.
+            InvalidInputError: the key or codec name is invalid.
+            NotFoundError: the bitstream is not held, or a part is damaged; a damaged bitstream is dropped.
         """
         check_names(key, codec)
         entry, descriptor = self._open(key, codec)
@@ -116,7 +116,7 @@ class DiskStore:
                 yield memoryview(part)
 
     def status(self) -> StoreStatus:
-        """Return what is held, and what became of requests since the store was opened."""
+        """Return the store's contents and request counts since it was opened."""
         with self._mutex, _usable():
             return StoreStatus(
                 self._index.chunks(),
@@ -135,23 +135,23 @@ class DiskStore:
         """Keep a bitstream; see `ChunkStore.put`.
 
         Raises:
-            InvalidInputError: no bitstream can be called so.
+            InvalidInputError: the key or codec name is invalid.
         """
         whole = memoryview(data).cast("B")
         self.put_parts(key, codec, len(whole), (whole,))
 
     def put_parts(self, key: str, codec: str, size: int, parts: Iterable[memoryview]) -> None:
-        """Keep a bitstream of `size` bytes that comes in parts; where they are more or fewer, none of it.
+        """Keep a bitstream of `size` bytes that arrives in parts; keep nothing if the parts have another size.
 
         Raises:
-            InvalidInputError: no bitstream can be called so, or the parts are not of that size together.
-            LimitExceededError: it is larger than the store; no part was taken.
+            InvalidInputError: the key or codec name is invalid, or the parts do not have `size` bytes together.
+            LimitExceededError: the bitstream is larger than the store; no part was read.
             StoreUnavailableError: the disk is full, or the store was closed.
         """
         check_names(key, codec)
         if size > self.max_bytes:
             raise LimitExceededError(
-                f"a KV chunk of {size:,} bytes; the store holds {self.max_bytes:,}: raise max_bytes under [kvstore]"
+                f"the KV chunk has {size:,} bytes, the store holds {self.max_bytes:,}: raise max_bytes under [kvstore]"
             )
         name = f"{key[:2]}/{key}.{codec}.{uuid4().hex}"
         path = self._files / name
@@ -167,19 +167,19 @@ class DiskStore:
         self._unlink(gone)
 
     def delete(self, keys: Sequence[str]) -> int:
-        """Forget all that is held of some chunks; return how many bitstreams that were.
+        """Delete all bitstreams of some chunks; return the number of deleted bitstreams.
 
         Raises:
-            InvalidInputError: one is no key.
+            InvalidInputError: a key is invalid.
         """
         check_keys(keys)
         return self._forget(lambda: self._index.of_keys(keys))
 
     def clear(self) -> int:
-        """Forget all that is held; return how many bitstreams that were."""
+        """Delete all bitstreams; return their number."""
         return self._forget(lambda: list(self._index.by_last_use()))
 
-    # --- how it is done
+    # --- internals
 
     def _open(self, key: str, codec: str) -> tuple[Entry, int]:
         """Return a bitstream's entry and its open file."""
@@ -200,18 +200,18 @@ class DiskStore:
         raise self._drop_damaged(entry)
 
     def _drop_damaged(self, entry: Entry) -> NotFoundError:
-        """Forget a bitstream whose file is not what was put, and return the error that says so."""
+        """Delete a bitstream whose file is damaged, and return the error for it."""
         _log.warning("KV chunk damaged, dropped", key=entry.key, codec=entry.codec)
         with self._mutex, _usable():
             self._misses += 1
-            if self._index.find(entry.key, entry.codec) == entry:  # else another one took its place meanwhile
+            if self._index.find(entry.key, entry.codec) == entry:  # else a newer bitstream has replaced it
                 self._damaged += 1
                 self._index.change([entry])
         self._unlink([entry])
-        return NotFoundError(f"the KV chunk {entry.key} as {entry.codec} was damaged on disk, and is dropped")
+        return NotFoundError(f"the KV chunk {entry.key} as {entry.codec} was damaged on disk and has been dropped")
 
     def _keep(self, entry: Entry) -> list[Entry]:
-        """Commit a bitstream, and return what went for it. The caller holds the mutex."""
+        """Commit a bitstream, and return the entries that it replaced or evicted. The caller must hold the mutex."""
         replaced = self._index.find(entry.key, entry.codec)
         gone = [] if replaced is None else [replaced]
         evicted = self._victims(entry.size - sum(one.size for one in gone), gone)
@@ -220,7 +220,7 @@ class DiskStore:
         return [*gone, *evicted]
 
     def _victims(self, size: int, spared: Sequence[Entry] = ()) -> list[Entry]:
-        """Return what must go before `size` bytes more can be held."""
+        """Return the entries to evict before `size` more bytes can be held."""
         over, victims = self._index.bytes + size - self.max_bytes, list[Entry]()
         if over <= 0:
             return []
@@ -233,7 +233,7 @@ class DiskStore:
         return victims
 
     def _make_room(self) -> None:
-        """Evict what is too much where the store was larger when it was open last."""
+        """Evict the excess if the store's limit was larger when it was last open."""
         evicted = self._victims(0)
         if evicted:
             self._index.change(evicted)
@@ -247,7 +247,7 @@ class DiskStore:
         return len(gone)
 
     def _unlink(self, gone: Iterable[Entry]) -> None:
-        """Remove files that no row names any more; one that cannot be now is when the store is opened next."""
+        """Remove files that no row names; a file that cannot be removed now is removed at the next opening."""
         for entry in gone:
             try:
                 (self._files / entry.file).unlink(missing_ok=True)
@@ -255,7 +255,7 @@ class DiskStore:
                 _log.warning("file of a KV chunk cannot be removed", file=entry.file, error=error.strerror)
 
     def _remove_leftovers(self) -> None:
-        """Remove files that no row names, and rows whose file is not there or not whole."""
+        """Remove files that no row names, and rows whose file is missing or incomplete."""
         entries = {entry.file: entry for entry in self._index.by_last_use()}
         found = {path.relative_to(self._files).as_posix(): path for path in self._files.glob("*/*")}
         for name, path in found.items():
@@ -270,10 +270,10 @@ class DiskStore:
 
 @contextmanager
 def _usable() -> Iterator[None]:
-    """Turn errors of the disk and the index into ours."""
+    """Turn errors of the disk and the index into errors of ours."""
     try:
         yield
     except sqlite3.Error as error:
         raise StoreUnavailableError(f"the index of the KV store cannot be used: {error}") from error
-    except OSError as error:  # the rest of it names a path
+    except OSError as error:  # the rest of the error names a path
         raise StoreUnavailableError(f"the folder of the KV store cannot be used: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Which bitstreams go first where a store has no more room."""
+"""The order in which a full store evicts bitstreams."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -6,9 +6,9 @@ from typing import TypeAlias
 from flightllm.kvcache.store.index import Entry, Index
 
 Policy: TypeAlias = Callable[[Index], Iterator[Entry]]
-"""Yields what a store holds, in the order in which it may go; asked for no more than is needed."""
+"""Yields a store's entries in the order of eviction; the store pulls no more than it must evict."""
 
 
 def least_recently_used(index: Index) -> Iterator[Entry]:
-    """Yield first what was put or got the longest ago."""
+    """Yield the entries by their last put or get, the oldest first."""
     return index.by_last_use()

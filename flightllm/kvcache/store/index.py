@@ -1,4 +1,4 @@
-"""What a store of KV chunks holds, in SQLite: a bitstream counts once its row is committed, and no longer than that."""
+"""The index of a KV store in SQLite: a bitstream belongs to the store exactly while its row is committed."""
 
 import json
 import sqlite3
@@ -17,14 +17,16 @@ CREATE INDEX IF NOT EXISTS by_last_use ON chunks (used);
 """
 _COLUMNS = "key, codec, file, size, checksums"
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
-"""What SQLite says of a file that is no database, or not ours: SQLITE_ERROR is a table of another shape. The lower
-byte of a code; the rest says why."""
+"""SQLite's codes for a file that is not a database, or not ours; SQLITE_ERROR is a table of another shape.
+
+These are the lower bytes of the codes; the upper bytes hold details.
+"""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One bitstream: whose it is, the file that has it, its bytes, and the checksums of its parts one after another."""
+    """One bitstream: its chunk's key, codec, file and size in bytes, and the concatenated checksums of its parts."""
 
     key: str
     codec: str
@@ -34,10 +36,10 @@ class Entry:
 
 
 class Index:
-    """The file of the index. One thread at a time; all methods raise `sqlite3.Error` where it cannot be used.
+    """The file of the index, for one thread at a time. All methods raise `sqlite3.Error` if it is not usable.
 
-    It is not brought to disk with every change: killing the process loses nothing, a power cut the last changes at
-    most. A damaged file is removed and an empty one begun: all that was held can be computed again.
+    Changes are not synced to disk one by one: killing the process loses nothing, a power cut loses at most the last
+    changes. A damaged file is replaced by an empty one, because all bitstreams can be computed again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +48,7 @@ class Index:
         except sqlite3.DatabaseError as error:
             if (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF) not in _DAMAGED:
                 raise
-            _log.warning("the index of KV chunks is damaged, an empty one is begun", error=str(error))
+            _log.warning("the index of KV chunks is damaged, starting with an empty one", error=str(error))
             for end in ("", "-wal", "-shm"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
             self._database = _opened(path)
@@ -57,19 +59,19 @@ class Index:
         self._database.close()
 
     def find(self, key: str, codec: str) -> Entry | None:
-        """Return a bitstream's entry, None where it is not held."""
+        """Return a bitstream's entry, or None if it is not held."""
         query = f"SELECT {_COLUMNS} FROM chunks WHERE key = ? AND codec = ?"
         row = self._database.execute(query, (key, codec)).fetchone()
         return None if row is None else Entry(*row)
 
     def touch(self, entry: Entry) -> None:
-        """Note that a bitstream is used now; where the disk is full, the order stays as it was."""
+        """Record a use of a bitstream now; on a full disk the order stays unchanged."""
         self._clock += 1
         with suppress(sqlite3.Error):
             self._database.execute("UPDATE chunks SET used = ? WHERE file = ?", (self._clock, entry.file))
 
     def change(self, gone: Sequence[Entry], new: Entry | None = None) -> None:
-        """Remove some bitstreams and add one, all together or not at all."""
+        """Remove some bitstreams and add one, in one transaction."""
         self._clock += 1
         database, held = self._database, self.bytes
         database.execute("BEGIN IMMEDIATE")
@@ -81,13 +83,13 @@ class Index:
                 held += new.size
             database.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # SQLite itself undoes some failures
+            with suppress(sqlite3.Error):  # SQLite rolls back some failures itself
                 database.execute("ROLLBACK")
             raise
         self.bytes = held
 
     def sizes(self, keys: Sequence[str]) -> list[dict[str, int]]:
-        """Return, for each chunk, the bytes of what is held of it by codec name, by one query."""
+        """Return for each chunk the sizes in bytes of its bitstreams by codec name, with one query."""
         query = "SELECT key, codec, size FROM chunks WHERE key IN (SELECT value FROM json_each(?)) ORDER BY codec"
         found: dict[str, dict[str, int]] = {}
         for key, codec, size in self._database.execute(query, (json.dumps(list(keys)),)):
@@ -95,22 +97,22 @@ class Index:
         return [dict(found.get(key, {})) for key in keys]
 
     def of_keys(self, keys: Sequence[str]) -> list[Entry]:
-        """Return all that is held of some chunks."""
+        """Return all entries of some chunks."""
         query = f"SELECT {_COLUMNS} FROM chunks WHERE key IN (SELECT value FROM json_each(?))"
         return [Entry(*row) for row in self._database.execute(query, (json.dumps(list(keys)),))]
 
     def by_last_use(self) -> Iterator[Entry]:
-        """Yield all that is held, what was used the longest ago first."""
+        """Yield all entries, the least recently used first."""
         with closing(self._database.execute(f"SELECT {_COLUMNS} FROM chunks ORDER BY used")) as rows:
             for row in rows:
                 yield Entry(*row)
 
     def chunks(self) -> int:
-        """Return of how many chunks something is held."""
+        """Return the number of chunks with at least one bitstream."""
         return int(self._one("SELECT count(DISTINCT key) FROM chunks")[0])
 
     def by_codec(self) -> dict[str, tuple[int, int]]:
-        """Return how many bitstreams there are of each codec, and their bytes."""
+        """Return the number of bitstreams of each codec, and their bytes."""
         query = "SELECT codec, count(*), sum(size) FROM chunks GROUP BY codec ORDER BY codec"
         return {codec: (count, size) for codec, count, size in self._database.execute(query)}
 
@@ -134,7 +136,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _check(database: sqlite3.Connection) -> None:
-    """Raise `sqlite3.DatabaseError` where a page is damaged."""
+    """Raise `sqlite3.DatabaseError` if a page is damaged."""
     found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(found)

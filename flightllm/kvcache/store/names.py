@@ -1,4 +1,4 @@
-"""What bitstreams are called in a store, key of the chunk and name of the codec: paths are made of them."""
+"""The names of bitstreams in a store: the chunk's key and the codec's name. File paths contain them."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Final
 from flightllm.errors import InvalidInputError
 
 PART_BYTES: Final = 1 << 20
-"""Most bytes of a bitstream that are read, sent and checked at once."""
+"""The most bytes of a bitstream that are read, sent and checked at once."""
 
 _KEY = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _CODEC = re.compile(r"[a-z0-9-]{1,16}", re.ASCII)
@@ -15,22 +15,22 @@ _SHOWN = 60
 
 
 def check_keys(keys: Iterable[object]) -> None:
-    """Raise `InvalidInputError` where one is no key of a chunk; see `flightllm.kvcache.chunks`."""
+    """Raise `InvalidInputError` if a value is not the key of a chunk; see `flightllm.kvcache.chunks`."""
     for key in keys:
         if not isinstance(key, str) or not _KEY.fullmatch(key):
-            raise InvalidInputError(
-                f"{_shown(key)} is no key of a KV chunk: 40 hexadecimal digits in lower case, as `prefix_chunks` makes"
-            )
+            raise InvalidInputError(f"{_shown(key)} is not a key of a KV chunk: send 40 lower-case hexadecimal digits")
 
 
 def check_codec(codec: object) -> None:
-    """Raise `InvalidInputError` where it is no name of a codec."""
+    """Raise `InvalidInputError` if `codec` is not a valid name of a codec."""
     if not isinstance(codec, str) or not _CODEC.fullmatch(codec):
-        raise InvalidInputError(f"{_shown(codec)} is no codec's name: 1 to 16 of the characters a-z, 0-9 and -")
+        raise InvalidInputError(
+            f"{_shown(codec)} is not a name of a codec: send 1 to 16 of the characters a-z, 0-9 and -"
+        )
 
 
 def check_names(key: object, codec: object) -> None:
-    """Raise `InvalidInputError` where these name no bitstream."""
+    """Raise `InvalidInputError` if the key or the codec name is invalid."""
     check_keys([key])
     check_codec(codec)
 

@@ -1,4 +1,4 @@
-"""The file of one bitstream, and the checksums of its parts: each is checked alone, so that none waits for the last."""
+"""The file of one bitstream, and the checksums of its parts; each part can be checked before the next is read."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -12,14 +12,14 @@ CHECK_BYTES: Final = 16
 
 
 class _Checksums:
-    """The checksums of a bitstream's parts of 1 MiB, the last one shorter, of pieces of any size."""
+    """Computes the checksums of a bitstream's parts of 1 MiB (the last can be shorter) from pieces of any size."""
 
     def __init__(self) -> None:
         self.whole = b""
         self._part, self._filled = blake2b(digest_size=CHECK_BYTES), 0
 
     def add(self, piece: memoryview) -> None:
-        """Go on with these bytes."""
+        """Add the next bytes."""
         while piece:
             taken, piece = piece[: PART_BYTES - self._filled], piece[PART_BYTES - self._filled :]
             self._part.update(taken)
@@ -28,7 +28,7 @@ class _Checksums:
                 self.end()
 
     def end(self) -> None:
-        """End the part that was begun."""
+        """End the current part."""
         if self._filled:
             self.whole += self._part.digest()
             self._part, self._filled = blake2b(digest_size=CHECK_BYTES), 0
@@ -38,7 +38,7 @@ def write(path: Path, size: int, parts: Iterable[memoryview]) -> bytes:
     """Write a bitstream, and return its checksums.
 
     Raises:
-        InvalidInputError: it does not have `size` bytes.
+        InvalidInputError: the bitstream does not have `size` bytes.
     """
     path.parent.mkdir(exist_ok=True)
     written, checksums = 0, _Checksums()
@@ -50,7 +50,9 @@ def write(path: Path, size: int, parts: Iterable[memoryview]) -> bytes:
             file.write(part)
             checksums.add(part)
     if written != size:
-        raise InvalidInputError(f"a KV chunk of {size:,} bytes came as {written:,}: nothing of it is kept")
+        raise InvalidInputError(
+            f"a KV chunk was announced with {size:,} bytes and came with {written:,}: it is not kept"
+        )
     checksums.end()
     return checksums.whole
 

@@ -1,4 +1,4 @@
-"""What a store of KV chunks tells about itself."""
+"""The status of a KV store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How many bitstreams there are of a codec, and their bytes."""
+    """The number of a codec's bitstreams, and their bytes."""
 
     bitstreams: int
     bytes: int
@@ -14,16 +14,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """What a store holds, and what became of requests since it was opened."""
+    """A store's contents, and its request counts since it was opened."""
 
     chunks: int
-    """Of which anything is held; of one there may be several bitstreams."""
+    """Chunks with at least one bitstream; a chunk can have several."""
     bytes: int
     max_bytes: int
     codecs: Mapping[str, Held]
     hits: int
-    """Bitstreams that were found to be read."""
+    """Reads of held bitstreams."""
     misses: int
-    """Lookups that found none of the chunks asked for, and bitstreams that were not there to be read."""
+    """Lookups that found no requested chunk, and reads of bitstreams that were not held."""
     evicted: int
     damaged: int

@@ -1,1 +1,1 @@
-"""Bringing KV chunks from a store to an engine: what to fetch, at which size, and what to compute instead."""
+"""Streaming KV chunks from a store to an engine: which codec to fetch of each chunk, and when to compute instead."""

@@ -1,4 +1,4 @@
-"""`adaptive`: the best quality that is there in time, as the link is now (CacheGen, section 5.3)."""
+"""`adaptive`: the best quality that arrives in time over the current link (CacheGen, section 5.3)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,31 +6,37 @@ from typing import Final
 from flightllm.kvcache.stream.base import TEXT, Ladder, Situation
 
 _GAIN: Final = 1.1
-"""A transfer goes on unless something else is sooner by more than this factor: estimates are no better."""
+"""A transfer continues unless another choice is faster by more than this factor; estimates have this error."""
 _HOPE: Final = 8.0
-"""The same where nothing is in time any more: links recover, and only by going on, or by the smallest that is held, can
-the SLO still be met. On 200 random traces fewer prompts were late with 8 than with 2 or 4, and no more than with more;
-it bounds what a dead link costs."""
+"""The same factor once no choice meets the SLO.
+
+Links recover, and then only a continued transfer, or the smallest held codec, can still meet the SLO. On 200 random
+traces, 8 gave fewer late prompts than 2 or 4, and as few as larger factors. The factor bounds the cost of a dead link.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """With an SLO: text, which loses nothing, where it fits; else the best codec that does; else the soonest codec.
+    """The adaptive policy of CacheGen, with two additions (`fallback` and `headroom`).
 
-    Without one: what ends soonest of the default codec, better ones (on a fast link these are sooner, being less work
-    to decode) and text, as for short prompts and on slow links. As published: `Adaptive(ladder, fallback=False,
-    headroom=1.0)`.
+    With an SLO it chooses text (computing, which is exact) if that is in time. Else it chooses the best codec that is
+    in time, or the fastest codec if no codec is. Without an SLO it chooses the fastest of the default codec, better
+    codecs, and text. Better codecs are faster on a fast link, because they are less work to decode; text is faster for
+    short prompts and on slow links. The published policy is `Adaptive(ladder, fallback=False, headroom=1.0)`.
     """
 
     ladder: Ladder
     fallback: bool = True
-    """Whether a transfer under way is given up where the link has become too slow for it."""
+    """Whether a running transfer is cancelled if the link has become too slow for it."""
     headroom: float = 2.0
-    """A codec fits where even so much slower a link would bring it in time. What is saved is not lost: it may do for
-    later chunks as text. On random traces fewer prompts are late with 2 than with 1, of the same quality and sooner."""
+    """A codec counts as in time if it would be in time on a link slower by this factor.
+
+    The spare time is not lost: later chunks can use it for text. On random traces fewer prompts are late with 2 than
+    with 1, at the same quality, and they end sooner.
+    """
 
     def choose(self, now: Situation) -> str:
-        """Return what to fetch of the next chunk; see `Policy.choose`."""
+        """Return the codec to fetch of the next chunk; see `Policy.choose`."""
         held = self.ladder.nearest(self.ladder.default, now.left[0].sizes)
         text = now.text_seconds()
         if held is None or (now.slo is not None and now.fits(text)):
@@ -49,10 +55,10 @@ class Adaptive:
         return TEXT
 
     def keeps(self, now: Situation, codec: str, rest: int) -> bool:
-        """Tell whether to go on with a transfer; see `Policy.keeps`.
+        """Return whether to continue a transfer; see `Policy.keeps`.
 
-        It is given up where all would come too late with it, even were every later chunk the smallest, and sooner
-        without it. Without an SLO too late is later than text.
+        A transfer is cancelled if two conditions hold. With it the prompt would be late, even if all later chunks took
+        the smallest codec; and without it the prompt would be ready sooner. Without an SLO, late means later than text.
         """
         if not self.fallback or now.rate is None:
             return True

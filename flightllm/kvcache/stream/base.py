@@ -1,4 +1,4 @@
-"""What every policy of streaming offers, and what it decides by: what is held, what it costs, what time is left."""
+"""The interface of streaming policies and their inputs: the held chunks, the costs and the time left."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,29 +8,29 @@ from typing import Final, Protocol
 from flightllm.kvcache.chunks import Chunk
 
 TEXT: Final = "text"
-"""The choice to compute all that is left of a prompt instead of fetching it."""
+"""The choice to compute the rest of a prompt instead of fetching it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The codecs to choose from, best quality first, each smaller than those before, and the one for when in doubt."""
+    """The codecs to choose from, best quality first (so each is smaller than those before), and the default codec."""
 
     codecs: tuple[str, ...]
     default: str
 
     def __post_init__(self) -> None:
-        """Check that the names make sense together."""
+        """Check that the names are consistent."""
         if len(set(self.codecs)) < len(self.codecs) or TEXT in self.codecs:
-            raise ValueError(f"codecs: expected different names, none of them {TEXT!r}; got {', '.join(self.codecs)}")
+            raise ValueError(f"codecs: expected different names other than {TEXT!r}; got {', '.join(self.codecs)}")
         if self.default not in self.codecs:
             raise ValueError(f"default: expected one of {', '.join(self.codecs)}; got {self.default!r}")
 
     def as_good(self, codecs: Sequence[str]) -> list[str]:
-        """Return those of some codecs whose quality is the default's, or better."""
+        """Return the codecs of `codecs` whose quality is at least the default's."""
         return [codec for codec in codecs if codec in self.codecs[: self.codecs.index(self.default) + 1]]
 
     def nearest(self, codec: str, sizes: Mapping[str, int]) -> str | None:
-        """Return the codec to take where one is wanted: itself, else the next smaller that is held, else a better."""
+        """Return the held codec nearest to `codec`: itself, else the next smaller one, else a better one."""
         place = self.codecs.index(codec)
         near = (*self.codecs[place:], *reversed(self.codecs[:place]))
         return next((name for name in near if name in sizes), None)
@@ -38,65 +38,65 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class HeldChunk:
-    """A chunk, and the bytes of what a store holds of it by codec; nothing held is an empty mapping."""
+    """A chunk, and the sizes in bytes of its held bitstreams by codec; empty if the store holds no bitstream."""
 
     chunk: Chunk
     sizes: Mapping[str, int]
 
     def without(self, codec: str) -> "HeldChunk":
-        """Return the chunk with one codec less to choose from."""
+        """Return the chunk without one of its codecs."""
         return HeldChunk(self.chunk, {name: size for name, size in self.sizes.items() if name != codec})
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What an engine needs to have a chunk, in seconds."""
+    """The seconds that an engine needs to get a chunk."""
 
     prefill: Callable[[int, int], float]
-    """To compute a prompt's tokens from one position to another, once those before are there."""
+    """Seconds to compute a prompt's tokens from one position to another, with the tokens before them available."""
     decode: Callable[[str, int], float] = field(default=lambda _codec, _tokens: 0.0)
-    """To decode and load so many tokens of a codec."""
+    """Seconds to decode and load a number of tokens of a codec."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is known when the next chunk is to be chosen. Times are in seconds, throughput is in bytes a second."""
+    """The inputs for the choice of the next chunk. Times are in seconds, throughput is in bytes a second."""
 
     left: Sequence[HeldChunk]
-    """The chunks that are not there yet, in order, the next one first; at least one."""
+    """The chunks that are still missing, in order; at least one."""
     costs: Costs
     throughput: float | None = None
-    """Of the whole link, as last measured; None where nothing is known of it."""
+    """The last measurement of the whole link; None if unknown."""
     transfers: int = 1
-    """Those that share the link, this one included."""
+    """The number of transfers that share the link, including this one."""
     round_trip: float = 0.0
     elapsed: float = 0.0
     slo: float | None = None
-    """The time within which all is to be there, counted as `elapsed` is; None for as soon as can be."""
+    """The time limit for the whole fetch, with the same start as `elapsed`; None for as soon as possible."""
     busy: float = 0.0
-    """Until what has arrived is decoded."""
+    """The time until the arrived chunks are decoded."""
     have: int = 0
-    """The tokens before this one are there, even where the next chunk begins with some of them."""
+    """The tokens before this position are available, even if the next chunk begins with some of them."""
 
     @property
     def start(self) -> int:
-        """Return where what is left begins."""
+        """Return the position of the first missing token."""
         return max(self.have, self.left[0].chunk.start)
 
     @property
     def rate(self) -> float | None:
-        """Return the bytes a second that this transfer may expect."""
+        """Return the bytes a second that this transfer can expect."""
         return None if self.throughput is None else self.throughput / max(1, self.transfers)
 
     def text_seconds(self) -> float:
-        """Return the seconds until all that is left is computed."""
+        """Return the seconds until all missing tokens are computed."""
         return self.busy + self.costs.prefill(self.start, self.left[-1].chunk.stop)
 
     def fetch_seconds(self, codec: str, ladder: Ladder, begun: tuple[str, int] | None = None) -> float:
-        """Return the seconds until all that is left is fetched and decoded, or computed from where nothing is held.
+        """Return the seconds until all missing chunks are fetched and decoded, or computed from the first one not held.
 
-        The next chunk travels while one is decoded, and no further ones. `begun` is the codec of the next chunk where
-        it is on its way already, and the bytes of it that are still to come. An unknown rate counts as without limit.
+        While a chunk is decoded, only the next chunk is transferred. If the transfer of the next chunk has already
+        started, `begun` is its codec and the number of bytes still to come. An unknown rate counts as unlimited.
         """
         taken, done = 0.0, self.busy
         for position, held in enumerate(self.left):
@@ -112,7 +112,7 @@ class Situation:
         return done
 
     def fits(self, seconds: float) -> bool:
-        """Tell whether what takes so long from now is done in time; without an SLO nothing is late."""
+        """Return whether work of `seconds` from now ends within the SLO; without an SLO it always does."""
         return self.slo is None or self.elapsed + seconds <= self.slo
 
     def _travel(self, size: int) -> float:
@@ -123,10 +123,10 @@ class Situation:
 
 
 class Policy(Protocol):
-    """Chooses what is fetched of each chunk. Without state; safe to call from several threads at once."""
+    """A policy that chooses the codec of each chunk. Stateless, so thread-safe."""
 
     def choose(self, now: Situation) -> str:
-        """Return the codec to fetch the next chunk of, one that is held, or `TEXT` to compute all that is left."""
+        """Return the held codec to fetch of the next chunk, or `TEXT` to compute all missing tokens."""
 
     def keeps(self, now: Situation, codec: str, rest: int) -> bool:
-        """Tell whether to go on with a transfer under way of the next chunk, of which `rest` bytes are to come."""
+        """Return whether to continue the running transfer of the next chunk, with `rest` bytes still to come."""

@@ -1,4 +1,4 @@
-"""Stream a prompt's KV chunks to an engine: each is decoded while the next one travels."""
+"""Stream a prompt's KV chunks to an engine: while one is decoded, the next one travels."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import structlog
 from flightllm.errors import BitstreamError, FlightLLMError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.codec.base import Codec
-from flightllm.kvcache.stream.ahead import Ahead, Arrived
 from flightllm.kvcache.stream.base import Policy
+from flightllm.kvcache.stream.chunk_transfer import Arrived, FetchRequest
 from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
+from flightllm.kvcache.stream.prefetch import Prefetcher
 from flightllm.kvcache.stream.prefill import Prefill
 
 if TYPE_CHECKING:
@@ -28,61 +29,59 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an engine's KV chunks come from, and how they are chosen; one for all its requests."""
+    """Where an engine's KV chunks come from, and how they are chosen. All requests of an engine share one source."""
 
     link: Link
     codecs: Mapping[str, Codec]
-    """By name, those that can be decoded here; what is held in others is not asked for."""
+    """The codecs that can be decoded here, by name. Chunks in other codecs are not fetched."""
     policy: Policy
     prefill: Prefill
     device: str = "cpu"
-    """Where layers are decoded to."""
+    """The device that layers are decoded to."""
 
 
 class Fetch:
-    """An iterator of chunks in order; then, unless all came, of one `Recompute` for the rest.
+    """An iterator over the chunks in order, and over one `Recompute` for the rest if not all of them came.
 
-    Never raises for what a store does or holds. Close it where it is not iterated to its end. One thread at a time.
+    A failure of the store raises nothing. Close a fetch that is not iterated to its end. Not thread-safe.
     """
 
     def __init__(
         self, chunks: Sequence[Chunk], source: Source, have: int, slo: float | None, elapsed: float, limit: float | None
     ) -> None:
-        self._chunks = chunks
         self._source = source
+        self._request = FetchRequest(chunks, have, time.monotonic() - elapsed, slo, limit)
         self._have, self._stop = have, chunks[-1].stop if chunks else have
-        self._slo, self._limit = slo, limit
-        self._started = time.monotonic() - elapsed
         self._counts: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._waited = self._decoding = 0.0
         self._damaged_bytes = 0
-        self._ahead: Ahead | None = None
+        self._prefetcher: Prefetcher | None = None
         self._end: Recompute | None = None
         self._items = self._fetched()
 
     @property
     def figures(self) -> FetchFigures:
-        """Return what was done until now."""
-        end, ahead = self._end, self._ahead
+        """Return what the fetch has done so far."""
+        end, prefetcher = self._end, self._prefetcher
         return FetchFigures(
             chunks=dict(self._counts),
             bytes=dict(self._bytes),
-            wasted_bytes=self._damaged_bytes + (ahead.wasted_bytes if ahead else 0),
-            given_up=ahead.given_up if ahead else 0,
+            wasted_bytes=self._damaged_bytes + (prefetcher.wasted_bytes if prefetcher else 0),
+            given_up=prefetcher.given_up if prefetcher else 0,
             text_tokens=end.stop - end.start if end else 0,
             reason=end.reason if end else None,
-            lookup_seconds=ahead.lookup_seconds if ahead else 0.0,
+            lookup_seconds=prefetcher.lookup_seconds if prefetcher else 0.0,
             waited_seconds=self._waited,
             decode_seconds=self._decoding,
         )
 
     def close(self) -> None:
-        """End what is under way, unless others wait for it too. Idempotent."""
+        """End the transfers under way, unless other requests wait for them too. Idempotent."""
         self._items.close()
 
     def __iter__(self) -> Self:
-        """Return itself."""
+        """Return the fetch."""
         return self
 
     def __next__(self) -> Loaded | Recompute:
@@ -90,42 +89,44 @@ class Fetch:
         return next(self._items)
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the fetch."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what is under way."""
+        """Close the fetch."""
         self.close()
 
     def _fetched(self) -> Generator[Loaded | Recompute, None, None]:
         if self._stop <= self._have:
             return
-        self._ahead = ahead = Ahead(self._chunks, self._source, self._have, self._slo, self._started, self._limit)
+        self._prefetcher = prefetcher = Prefetcher(self._request, self._source)
         reached = self._have
         try:
             while reached < self._stop:
                 started = time.monotonic()
-                item = ahead.take()
+                item = prefetcher.take()
                 self._waited += time.monotonic() - started
                 loaded = item if isinstance(item, Recompute) else self._decoded(item)
                 if isinstance(loaded, Recompute):
                     self._end = loaded
-                    ahead.close()
+                    prefetcher.close()
                     yield loaded
                     return
                 yield loaded
                 reached = loaded.chunk.stop
         finally:
-            ahead.close()
+            prefetcher.close()
 
     def _decoded(self, arrived: Arrived) -> Loaded | Recompute:
-        """Return a chunk whose bitstream was found to be sound; else that it is to be computed, with all after it."""
+        """Return a chunk; if its bitstream is damaged, return that the chunk and all after it must be computed."""
         chunk, codec, size = arrived.chunk, arrived.codec, len(arrived.data)
         layers = self._timed(arrived)
         try:
             first = next(layers, None)
             if first is None or first.shape[1] != chunk.tokens:
-                raise BitstreamError(f"a KV chunk of {chunk.tokens} tokens came with another number of them")
+                raise BitstreamError(
+                    f"a KV chunk of {chunk.tokens} tokens came with {0 if first is None else first.shape[1]} tokens"
+                )
         except FlightLLMError as error:
             rest = Recompute(max(self._have, chunk.start), self._stop, "damaged")
             _log.warning("kv chunks are computed instead", reason="damaged", codec=codec, error=str(error))
@@ -136,7 +137,7 @@ class Fetch:
         return Loaded(chunk, codec, chain((first,), layers))
 
     def _timed(self, arrived: Arrived) -> Generator[torch.Tensor, None, None]:
-        """Decode layer by layer, and learn how long that takes."""
+        """Decode layer by layer, and measure how long decoding takes."""
         seconds, tokens = 0.0, arrived.chunk.tokens
         layers = self._source.codecs[arrived.codec].layers(arrived.data, self._source.device)
         while True:
@@ -160,10 +161,12 @@ def fetch(
     elapsed: float = 0.0,
     limit_seconds: float | None = None,
 ) -> Fetch:
-    """Stream chunks of a prompt that has its first `have` tokens, as `source` chooses.
+    """Stream the chunks of a prompt, of which the engine has the first `have` tokens.
 
-    `chunks` are all that may be of use, by where they end; those come that are held and follow one another. With
-    `slo_seconds` all is to be there within that time, of which `elapsed` have passed already. Chunks that have not
-    come after `limit_seconds`, counted in the same way, are to be computed: a store that hangs is waited for no longer.
+    `chunks` are all chunks that can be useful, in order. The fetch brings those that the store holds one after the
+    other, as the policy of `source` chooses.
+
+    With `slo_seconds`, all chunks should be there within that time, of which `elapsed` seconds have passed. Chunks that
+    have not come after `limit_seconds`, counted likewise, must be computed: the fetch waits no longer for the store.
     """
     return Fetch(chunks, source, have, slo_seconds, elapsed, limit_seconds)

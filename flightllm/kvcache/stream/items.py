@@ -1,4 +1,4 @@
-"""What a fetch of KV chunks gives: chunks, what is to be computed instead, and figures of both."""
+"""The items of a fetch of KV chunks: loaded chunks, tokens to compute instead, and figures of both."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Reason = Literal["chosen", "missing", "store", "damaged"]
 
 @dataclass(frozen=True, slots=True)
 class Recompute:
-    """Compute the tokens `start` to `stop` of the prompt: the last item of a fetch that does not bring all of them."""
+    """An order to compute the tokens `start` to `stop`: the last item of a fetch that did not load all tokens."""
 
     start: int
     stop: int
     reason: Reason
-    """`chosen` by the policy, as it is sooner, or exact and in time; `missing` from the store; the `store` cannot be
-    reached; or what came is `damaged`."""
+    """`chosen`: the policy prefers computing (faster, or exact and in time); `missing`: not in the store; `store`: the
+    store cannot be reached; `damaged`: the bitstream is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +32,26 @@ class Loaded:
     chunk: Chunk
     codec: str
     layers: Iterator[torch.Tensor]
-    """Decoded as they are taken: for each layer keys and values, of shape (2, tokens, heads, head_dim)."""
+    """For each layer its keys and values, of shape (2, tokens, heads, head_dim); decoded lazily."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchFigures:
-    """What a fetch did until now."""
+    """The counts and times of a fetch so far."""
 
     chunks: Mapping[str, int] = field(default_factory=dict)
-    """Chunks that were loaded, by codec."""
+    """The number of loaded chunks, by codec."""
     bytes: Mapping[str, int] = field(default_factory=dict)
-    """What came of these, by codec."""
+    """The bytes of loaded chunks, by codec."""
     wasted_bytes: int = 0
-    """What came of transfers that were given up, or was damaged."""
+    """The bytes of cancelled transfers and of damaged bitstreams."""
     given_up: int = 0
-    """Transfers ended because something else was sooner."""
+    """The number of transfers cancelled because another choice was faster."""
     text_tokens: int = 0
-    """Those to be computed instead."""
+    """The number of tokens to compute instead."""
     reason: Reason | None = None
-    """Why that is so."""
+    """The reason for computing them."""
     lookup_seconds: float = 0.0
     waited_seconds: float = 0.0
-    """For the network, with nothing to decode; the lookup is among it."""
+    """The time that the fetch waited for the network with nothing to decode; includes the lookup."""
     decode_seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""A store as an engine sees it: what was measured on the way there, and what is on its way now."""
+"""An engine's link to a store: its measurements and its running transfers."""
 
 import threading
 import time
@@ -12,9 +12,9 @@ from flightllm.kvcache.stream.transfer import Transfer
 
 
 class Link:
-    """The way to one store, shared by all requests of an engine. Safe to use from several threads.
+    """The link to one store, shared by all requests of an engine. Thread-safe.
 
-    Those who want the same bitstream at the same time share one transfer. A store that failed is left alone for
+    Requests that want the same bitstream at the same time share one transfer. A store that failed is not asked for
     `rest_seconds`: each request would wait for it in vain.
     """
 
@@ -28,25 +28,25 @@ class Link:
 
     @property
     def up(self) -> bool:
-        """Tell whether there is any use in asking the store."""
+        """Return whether the store can be asked now."""
         return time.monotonic() >= self._resting_until
 
     def failed(self) -> None:
-        """Leave the store alone for a while."""
+        """Stop asking the store for a while."""
         self._resting_until = time.monotonic() + self._rest_seconds
 
     def lookup(self, keys: Sequence[str]) -> list[Mapping[str, int]]:
-        """Ask what is held; see `ChunkStore.lookup`."""
+        """Return the held bitstreams; see `ChunkStore.lookup`."""
         started = time.monotonic()
         found = self._store.lookup(keys)
         now = time.monotonic()
         self.meter.asked(now - started, now)
         if len(found) != len(keys):
-            raise StoreUnavailableError(f"the KV store was asked for {len(keys)} chunks and told of {len(found)}")
+            raise StoreUnavailableError(f"the KV store was asked for {len(keys)} chunks and answered for {len(found)}")
         return found
 
     def transfer(self, key: str, codec: str, size: int) -> Transfer:
-        """Return the transfer of a bitstream, begun now or by somebody else; to be left where it is given up."""
+        """Return the transfer of a bitstream, new or already running; a caller that cancels must call its `leave`."""
         with self._lock:
             under_way = self._transfers.get((key, codec))
             if under_way is not None and under_way.join():

@@ -1,4 +1,4 @@
-"""What was measured between an engine and a store: bytes a second, a round trip, and how long decoding takes."""
+"""Measurements between an engine and a store: bytes a second, round trips and decoding times."""
 
 import threading
 from collections import deque
@@ -7,60 +7,60 @@ from math import inf
 from typing import Final
 
 _WINDOW_SECONDS: Final = 0.2
-"""The time under way that the throughput is taken over: it evens out bursts, and soon follows a link that changes."""
+"""The transfer time over which the throughput is measured: it smooths bursts, and follows changes soon."""
 _LEAST_SECONDS: Final = 1e-3
-"""Less time under way than this says nothing of a link."""
+"""The least transfer time that gives a throughput."""
 _STALE_SECONDS: Final = 30.0
-"""After so long without a measurement nothing is known: whoever was put off by a slow link tries it again."""
+"""The age at which measurements are dropped, so that requests try a link again that once was slow."""
 _PART_BYTES: Final = 2**20
-"""The most that comes at once: where nothing came yet, no more than this can be on its way."""
+"""The most bytes of one part: before the first part, at most this much can be on its way."""
 _TRIPS: Final = 8
-"""The latest so many round trips are kept, and the least of them counts: a first one sets up a connection as well."""
+"""The number of round trips that are kept; the shortest counts, because the first one also sets up a connection."""
 _NEW: Final = 0.5
 """Weight of the latest measurement in the average of decoding."""
 
 
 @dataclass(slots=True)
 class _Flow:
-    """A transfer under way: when something last came, or it began; how many parts came; and the first one's bytes."""
+    """A running transfer: the time of its last part (or its start), its number of parts, and its first part's bytes."""
 
     last: float
     parts: int = 0
     first_bytes: int = 0
     waited: float = 0.0
-    """For the first part."""
+    """The seconds from the start to the first part."""
 
 
 class Meter:
-    """Measures a link by the parts that come over it, from all transfers together. Safe to use from several threads.
+    """Measures a link by the parts of all transfers together. Thread-safe.
 
-    What comes before a transfer's first part is counted as a round trip, not as a slow link, if more parts follow.
-    Times are those of one clock, in seconds, given by the caller.
+    The time before a transfer's first part counts as a round trip, not as a slow link, if more parts follow. Callers
+    pass times in seconds, all of one clock.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._samples: deque[tuple[int, float]] = deque()
-        """Bytes, and the time they took: a part of the clock's where several transfers shared the link."""
+        """Samples of bytes and of their seconds; a transfer's share of the seconds if several shared the link."""
         self._bytes = 0
         self._seconds = 0.0
         self._sampled = 0.0
-        """When the last sample was taken."""
+        """The time of the last sample."""
         self._flows: dict[int, _Flow] = {}
         self._count = 0
         self._trips: deque[tuple[float, float]] = deque(maxlen=_TRIPS)
-        """Seconds, and when they were measured."""
+        """Round trips in seconds, and their times of measurement."""
         self._decoding: dict[str, tuple[float, float]] = {}
-        """Seconds a token, and when that was measured."""
+        """Decoding seconds per token by codec, and their times of measurement."""
 
     @property
     def transfers(self) -> int:
-        """Return how many are under way."""
+        """Return the number of running transfers."""
         with self._lock:
             return len(self._flows)
 
     def begin(self, now: float) -> int:
-        """Count a transfer as under way from its request on; return its number, for `part` and `end`."""
+        """Start measuring a transfer when it is requested; return its number, for `part` and `end`."""
         with self._lock:
             if self._samples and not self._flows and now - self._sampled > _STALE_SECONDS:
                 self._samples.clear()
@@ -70,7 +70,7 @@ class Meter:
             return self._count
 
     def part(self, transfer: int, size: int, now: float) -> None:
-        """Count bytes that have come."""
+        """Record bytes that have arrived."""
         with self._lock:
             flow = self._flows[transfer]
             if flow.parts:
@@ -84,7 +84,7 @@ class Meter:
             flow.last = now
 
     def end(self, transfer: int, now: float) -> None:
-        """Count a transfer as ended; the time in which nothing came counts too."""
+        """Record the end of a transfer; the time since the last part counts too."""
         with self._lock:
             flow, stalled = self._flows[transfer], self._stalled(self._flows[transfer], now)
             if flow.parts == 1:
@@ -95,9 +95,9 @@ class Meter:
             del self._flows[transfer]
 
     def throughput(self, now: float) -> float | None:
-        """Return the bytes a second of the whole link, or None where nothing is known of it lately.
+        """Return the bytes a second of the whole link, or None if there is no recent measurement.
 
-        While nothing comes at all it sinks: it is what would have come by now.
+        While no part arrives, the value sinks with the time that passes.
         """
         with self._lock:
             flows = len(self._flows)
@@ -110,24 +110,24 @@ class Meter:
             return self._bytes / seconds if seconds >= _LEAST_SECONDS else None
 
     def asked(self, seconds: float, now: float) -> None:
-        """Learn how long a question without bytes took."""
+        """Record the time of a request without a bitstream."""
         with self._lock:
             self._trips.append((seconds, now))
 
     def round_trip(self, now: float) -> float:
-        """Return the seconds until the first of an answer comes, 0 where none came lately."""
+        """Return the seconds until an answer begins; 0 without recent measurements."""
         with self._lock:
             return min((seconds for seconds, when in self._trips if now - when <= _STALE_SECONDS), default=0.0)
 
     def decoded(self, codec: str, tokens: int, seconds: float, now: float) -> None:
-        """Learn how long decoding took."""
+        """Record the time of decoding."""
         with self._lock:
             known = self._known(codec, now)
             found = seconds / tokens
             self._decoding[codec] = (found if known is None else known + _NEW * (found - known), now)
 
     def decode_seconds(self, codec: str, tokens: int, now: float) -> float:
-        """Return how long decoding will take, 0 where it was not measured lately."""
+        """Return the expected seconds of decoding; 0 without recent measurements."""
         with self._lock:
             return (self._known(codec, now) or 0.0) * tokens
 
@@ -147,7 +147,7 @@ class Meter:
             self._seconds -= share
 
     def _stalled(self, flow: _Flow, now: float) -> float:
-        """Return how much longer than usual nothing has come; the caller holds the lock."""
+        """Return how much longer than usual no part has arrived. The caller must hold the lock."""
         gap = self._seconds / len(self._samples) * len(self._flows) if self._samples else 0.0
         usual = min(gap, _WINDOW_SECONDS)
         if not flow.parts:

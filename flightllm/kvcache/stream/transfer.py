@@ -1,4 +1,4 @@
-"""One bitstream on its way from a store, for all who wait for it."""
+"""The transfer of one bitstream from a store, shared by all requests that wait for it."""
 
 import threading
 import time
@@ -11,15 +11,12 @@ from flightllm.kvcache.stream.meter import Meter
 
 
 class Transfer:
-    """Takes the parts of a bitstream in a thread of its own, until they end or nobody waits for them any more.
-
-    Safe to use from several threads.
-    """
+    """A thread that receives the parts of a bitstream, until the end or until no request waits for it. Thread-safe."""
 
     def __init__(
         self, get: Callable[[], Iterator[memoryview]], size: int, meter: Meter, ended: Callable[["Transfer"], None]
     ) -> None:
-        """Begin. The bitstream has `size` bytes; `ended` is called once no more come."""
+        """Start the transfer. The bitstream has `size` bytes; `ended` is called at the end of the transfer."""
         self._get = get
         self._size = size
         self._meter = meter
@@ -34,40 +31,42 @@ class Transfer:
 
     @property
     def received(self) -> int:
-        """Return how many bytes have come."""
+        """Return the number of received bytes."""
         return len(self._data)
 
     def join(self) -> bool:
-        """Wait for it too; False where it was given up already."""
+        """Add a waiting request; return False if the transfer was already cancelled."""
         with self._lock:
             if self._waiting:
                 self._waiting += 1
             return self._waiting > 0
 
     def leave(self) -> None:
-        """Wait for it no longer; the last one who does so ends it."""
+        """Remove a waiting request; the last one to leave cancels the transfer."""
         with self._lock:
             self._waiting -= 1
             left = not self._waiting
         if left and self._parts is not None:
-            with suppress(ValueError):  # a generator at work cannot be closed; it is closed after its next part
+            with suppress(ValueError):  # a running generator cannot be closed; it is closed after its next part
                 _close(self._parts)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a while, and tell whether it has ended."""
+        """Wait at most `seconds`; return whether the transfer has ended."""
         return self._done.wait(seconds)
 
     def result(self) -> memoryview:
-        """Return the bitstream of a transfer that has ended, which others may be reading too.
+        """Return the bitstream of an ended transfer; several requests can read it.
 
         Raises:
-            BitstreamError: it is longer or shorter than it was said to be.
-            Exception: whatever the store raised.
+            BitstreamError: the bitstream is longer or shorter than `size`.
+            Exception: the error that the store raised.
         """
         if self._error is not None:
             raise self._error
         if len(self._data) != self._size:
-            raise BitstreamError(f"a KV chunk of {self._size} bytes came as {len(self._data)} or more")
+            raise BitstreamError(
+                f"a KV chunk was announced with {self._size} bytes and came with {len(self._data)} or more"
+            )
         return memoryview(self._data).toreadonly()
 
     def _run(self) -> None:
@@ -79,18 +78,18 @@ class Transfer:
                 if not self._waiting or len(self._data) + len(part) > self._size:
                     break
                 self._data += part
-        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised again in the requests that wait
             self._error = error
         finally:
             self._meter.end(number, time.monotonic())
             self._ended(self)
             self._done.set()
-            with suppress(Exception):  # whatever a store says at a transfer's end, its bytes are there
+            with suppress(Exception):  # all bytes are received, so an error at the end does not matter
                 _close(self._parts)
 
 
 def _close(parts: Any) -> None:
-    """End an iterator's transfer, if it is of a kind that can be."""
+    """Close an iterator, if it can be closed, which ends its transfer."""
     close = getattr(parts, "close", None)
     if close is not None:
         close()

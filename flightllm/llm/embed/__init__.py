@@ -1,4 +1,4 @@
-"""Text embeddings behind one small protocol; `create_embedder` makes the configured one."""
+"""Text embeddings behind one small protocol; `create_embedder` creates the configured embedder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Embedder", "create_embedder"]
 
 
 def create_embedder(config: EmbeddingConfig) -> Embedder:
-    """Create the embedder that `config.kind` names, by the module of that name here; the caller closes it.
+    """Create the embedder of the module that `config.kind` names; the caller must close it.
 
     Raises:
-        ConfigError: unknown or wrong option, or no such model.
-        MissingExtraError: its optional dependencies are not installed.
-        EngineUnavailableError: its engine did not start.
+        ConfigError: an option is unknown or wrong, or there is no such model.
+        MissingExtraError: the embedder's optional dependencies are not installed.
+        EngineUnavailableError: the embedder's engine did not start.
     """
     module = import_module(f"flightllm.llm.embed.{config.kind}")
     return cast("Embedder", module.create(config))

@@ -1,4 +1,4 @@
-"""What every embedder offers: texts in, one vector each out."""
+"""The protocol of embedders: texts in, one vector for each text out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Vectors: TypeAlias = NDArray[np.float32]
 """Rows × dimensions."""
 Role = Literal["document", "query"]
-"""What a text is in a search; some models are told."""
+"""The role of a text in a search; some models embed queries and documents differently."""
 
 
 class Embedder(Protocol):
@@ -18,7 +18,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the kind and model for messages and SHOW, e.g. `local (minilm)`."""
+        """Return the kind and model for messages and SHOW, such as `local (minilm)`."""
 
     @property
     def revision(self) -> str:
@@ -26,13 +26,13 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """Return the length of its vectors."""
+        """Return the length of the vectors."""
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
-        """Return a vector per text; what is longer than the model reads is cut.
+        """Return a vector per text (rows × dimensions); texts beyond the model's maximum length are cut.
 
         Raises:
-            EngineError: the model refuses, or is gone.
+            EngineError: the model rejects the texts, or is gone.
         """
 
     def count_tokens(self, text: str) -> int:
@@ -44,11 +44,11 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """Options of engines that do not know what their models are to be told: what goes before texts of each role."""
+    """The prefixes for texts of each role, as options of engines that do not know the prefixes of their models."""
 
     query_prefix: str = ""
     document_prefix: str = ""
 
     def prefix(self, role: Role) -> str:
-        """Return what goes before a text."""
+        """Return the prefix of a text with this role."""
         return self.query_prefix if role == "query" else self.document_prefix

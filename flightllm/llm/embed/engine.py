@@ -1,4 +1,4 @@
-"""An embedder as an engine: a request's one field is the text, the answer its vector, as text that can be kept."""
+"""Use an embedder as an engine: a request's one field is the text, the answer is the vector, encoded as text."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from flightllm.model.engine import Completion, PrefixCache, Request
 
 _PAUSE_SECONDS = 0.001
 _BATCH = 128
-"""Texts between two looks at whether the query was cancelled."""
+"""The most texts between two checks for a cancelled query."""
 
 BatchAnswer = Callable[[list[Request]], list[Completion]]
 T = TypeVar("T")
 
 
 class EmbeddingEngine:
-    """Answers each request with the vector of its text; the instruction says its role."""
+    """An engine that answers each request with the vector of its text; the request's instruction is the text's role."""
 
     def __init__(self, embedder: Embedder, window: int) -> None:
         self._embedder = embedder
@@ -59,7 +59,7 @@ class EmbeddingEngine:
         return answers
 
     def _embedded(self, batch: list[Request], role: Role) -> list[Completion]:
-        """Embed texts together; where that comes to nothing, one by one."""
+        """Embed texts together; if the embedder rejects them, embed them one by one."""
         try:
             vectors = self._embedder.embed([text_of(request) for request in batch], role)
         except AnswerError as error:
@@ -71,17 +71,19 @@ class EmbeddingEngine:
     def _completion(self, request: Request, vector: NDArray[np.float32]) -> Completion:
         tokens = self.count_tokens(text_of(request))
         if not np.isfinite(vector).all():
-            return Completion(request.id, None, f"{self.name} gave a vector with numbers that are not finite", tokens)
+            return Completion(
+                request.id, None, f"{self.name} returned a vector with numbers that are not finite", tokens
+            )
         return Completion(request.id, vector_text(vector), None, tokens)
 
 
 def in_batches(
     requests: Iterator[Request | None], cancelled: Callable[[], bool], size: int, answer: BatchAnswer
 ) -> Iterator[Completion]:
-    """Pull requests, up to `size` at a time, and yield the completions that `answer` has for them.
+    """Pull requests, up to `size` at a time, and yield the completions that `answer` returns.
 
     Raises:
-        CancelledError: `cancelled()` turned true.
+        CancelledError: `cancelled()` returned True.
     """
     more = More.READY
     while more is not More.ENDED:
@@ -100,14 +102,14 @@ def text_of(request: Request) -> str:
 
 
 def vector_text(vector: NDArray[np.float32]) -> str:
-    """Return a vector as text: its bytes, little-endian, in base 64."""
+    """Return a vector as text: its bytes, little-endian, in base64."""
     return b64encode(vector.astype("<f4").tobytes()).decode("ascii")
 
 
 def vector_of(text: str) -> NDArray[np.float32]:
-    """Return the vector that `vector_text` wrote.
+    """Return the vector that `vector_text` encoded.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not an encoded vector.
     """
     return np.frombuffer(b64decode(text, validate=True), "<f4")

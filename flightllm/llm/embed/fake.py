@@ -1,4 +1,4 @@
-"""Deterministic vectors without a model: texts with common words are near one another. For tests and benchmarks."""
+"""Deterministic vectors without a model, for tests and benchmarks: texts with common words have similar vectors."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class FakeOptions:
-    """The length of the vectors."""
+    """The options of the fake embedder; `dimensions` is the length of the vectors."""
 
     dimensions: int = 64
 
     def __post_init__(self) -> None:
         if self.dimensions < 1:
-            raise ValueError("dimensions: must be at least 1")
+            raise ValueError(f"dimensions: expected at least 1, got {self.dimensions}")
 
 
 class FakeEmbedder:
-    """The mean of a random vector per word, of length one."""
+    """An embedder that sums a random vector per word, and normalizes the sum to length 1."""
 
     def __init__(self, model: str, options: FakeOptions) -> None:
         self._model = model
@@ -49,7 +49,7 @@ class FakeEmbedder:
         return f"fake-1 {self._model} {self.dimensions}"
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
-        """Return a vector per text; a text without words gets that of the empty word."""
+        """Return a vector per text; a text without words gets the vector of the empty word."""
         del role
         vectors = np.stack(
             [np.sum([_of_word(self._model, word, self.dimensions) for word in _words(text)], axis=0) for text in texts]
@@ -66,7 +66,7 @@ class FakeEmbedder:
 
 
 def create(config: EmbeddingConfig) -> FakeEmbedder:
-    """Make the embedder that the configuration describes."""
+    """Create the embedder that the configuration describes."""
     return FakeEmbedder(config.model, read_options(FakeOptions, "fake", config.options, section="embedding"))
 
 

@@ -1,4 +1,4 @@
-"""Embeddings in this process by sentence-transformers; `minilm` comes as a package with its weights."""
+"""Embeddings in this process with sentence-transformers; the model `minilm` is a Python package with weights."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ except ImportError as error:
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """Where the model runs (`auto`: the GPU where there is one), and how many texts at a time."""
+    """The model's device (`auto`: the GPU, if there is a GPU), and the number of texts in a batch."""
 
     device: str = "auto"
     batch: int = 64
 
     def __post_init__(self) -> None:
         if self.batch < 1:
-            raise ValueError("batch: must be at least 1")
+            raise ValueError(f"batch: expected at least 1, got {self.batch}")
 
 
 class LocalEmbedder:
-    """One model; texts of one call are batched by length."""
+    """An embedder with one sentence-transformers model, which batches the texts of a call by length."""
 
     def __init__(self, model: str, options: LocalOptions) -> None:
         folder = embedding_folder(model)
@@ -54,7 +54,7 @@ class LocalEmbedder:
         self.dimensions = int(self._model.get_embedding_dimension())
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
-        """Return a vector per text, computed as the model's own configuration says."""
+        """Return a vector per text; the model's configuration sets the pooling and the prompts for each role."""
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
         encode = self._model.encode_query if role == "query" else self._model.encode_document
@@ -63,11 +63,11 @@ class LocalEmbedder:
         return np.asarray(vectors, np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """Count the tokens of a text, without special ones."""
+        """Count the tokens of a text, without special tokens."""
         return len(self._model.tokenizer.tokenize(text))
 
     def close(self) -> None:
-        """Forget the model."""
+        """Release the model."""
         self._model = None
 
 

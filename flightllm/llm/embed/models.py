@@ -1,4 +1,4 @@
-"""Where embedding models are."""
+"""Find the folders of embedding models."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ from flightllm.errors import MissingExtraError
 from flightllm.model.files import model_folder
 
 MINILM = "minilm"
-"""The model that comes as a package with its weights."""
+"""The default model, which is a Python package with weights."""
 
 
 def embedding_folder(model: str) -> Path:
     """Return the folder of a model.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such model.
         MissingExtraError: the package of the default model is not installed.
     """
     if model != MINILM:

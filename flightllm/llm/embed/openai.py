@@ -1,4 +1,4 @@
-"""Embeddings of any OpenAI-compatible endpoint: a hosted API, `vllm serve`, Ollama and the like."""
+"""Embeddings from any OpenAI-compatible endpoint, such as a hosted API, `vllm serve` or Ollama."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions(Prefixes):
-    """Where the endpoint is; `dimensions` 0 leaves the vectors as long as the model makes them.
+    """The endpoint and its options; `dimensions` 0 keeps the model's own length of vectors.
 
-    Endpoints refuse texts longer than the model reads: `max_chars` cuts them (0 does not), and `extra_body` adds keys
-    to each request, for vLLM `{truncate_prompt_tokens = -1}`.
+    Endpoints reject texts that are too long for the model. `max_chars` cuts texts (0: no cut). `extra_body` adds keys
+    to each request; vLLM cuts texts with `{truncate_prompt_tokens = -1}`.
     """
 
     base_url: str = OpenAIOptions().base_url
@@ -55,22 +55,22 @@ class EmbeddingOptions(Prefixes):
 
     def __post_init__(self) -> None:
         if self.batch < 1 or self.dimensions < 0 or self.max_chars < 0:
-            raise ValueError("batch, dimensions, max_chars: must be positive")
+            raise ValueError("batch must be at least 1, dimensions and max_chars must not be negative")
         if self.timeout <= 0 or self.max_retries < 0:
-            raise ValueError("timeout, max_retries: must be positive")
+            raise ValueError("timeout must be above 0, max_retries must not be negative")
         if self.response_bytes < 1:
-            raise ValueError("response_bytes: must be positive")
+            raise ValueError(f"response_bytes: expected at least 1, got {self.response_bytes}")
 
     def read_key(self) -> str:
-        """Return the key; see `OpenAIOptions.read_key`."""
+        """Return the API key; see `OpenAIOptions.read_key`."""
         return OpenAIOptions(self.base_url, self.api_key_env, self.api_key_file).read_key()
 
 
 class OpenAIEmbedder:
-    """One endpoint and model."""
+    """An embedder with one endpoint and model."""
 
     reconnects = True
-    """Nothing of it dies with the endpoint."""
+    """The embedder stays usable when the endpoint dies and returns."""
 
     def __init__(self, model: str, options: EmbeddingOptions) -> None:
         self._model = model
@@ -91,7 +91,7 @@ class OpenAIEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Return the length of the vectors, found by embedding a text where it is not configured."""
+        """Return the length of the vectors; where it is not configured, embed a text to find the length."""
         if not self._dimensions:
             self._dimensions = self._length()
         return self._dimensions
@@ -100,15 +100,15 @@ class OpenAIEmbedder:
         return int(self._post(["length"]).shape[1])
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
-        """Return a vector per text, some texts to an HTTP request.
+        """Return a vector per text; an HTTP request carries up to `batch` texts.
 
         Raises:
             EngineUnavailableError: the endpoint cannot be reached.
-            AnswerError: it refuses these texts, or its answer cannot be read.
-            EngineError: it refuses all.
+            AnswerError: the endpoint rejects these texts, or its answer cannot be read.
+            EngineError: the endpoint rejects all requests.
         """
         prefix, most = self._options.prefix(role), self._options.max_chars or None
-        told = [prefix + text[:most] or " " for text in texts]  # endpoints refuse an empty text
+        told = [prefix + text[:most] or " " for text in texts]  # endpoints reject an empty text
         parts = [
             self._checked(self._post(told[start : start + self._options.batch]))
             for start in range(0, len(told), self._options.batch)
@@ -116,7 +116,7 @@ class OpenAIEmbedder:
         return np.concatenate(parts) if parts else np.empty((0, self._dimensions), np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """Estimate the tokens at four characters each: the endpoint's tokenizer is not known."""
+        """Estimate the tokens of a text at four characters each: the endpoint's tokenizer is unknown."""
         return -(-len(text) // _CHARS_PER_TOKEN)
 
     def close(self) -> None:
@@ -124,17 +124,17 @@ class OpenAIEmbedder:
         self._client.close()
 
     def _checked(self, vectors: Vectors) -> Vectors:
-        """Return vectors that are as long as all others of the model.
+        """Return the vectors if they have the same length as all other vectors of the model.
 
         Raises:
-            AnswerError: they are not.
+            AnswerError: the vectors have another length.
         """
         rows, length = vectors.shape
         if length != self._dimensions:
-            # One answer alone is not trusted with what all others are measured by.
+            # One vector must not set the length for all later vectors: a second answer confirms it.
             self._dimensions = length if rows > 1 and not self._dimensions else self._length()
         if length != self._dimensions:
-            raise self._failed(f"gave a vector of {length} numbers, not {self._dimensions}")
+            raise self._failed(f"returned a vector of {length} numbers, not {self._dimensions}")
         return vectors
 
     def _post(self, texts: list[str]) -> Vectors:
@@ -145,33 +145,33 @@ class OpenAIEmbedder:
             )
             return read_vectors(raw.http_response.content, len(texts), self._options.dimensions)
         except (MalformedError, BodyError) as error:
-            raise self._failed(f"gave an answer that cannot be read: {error}") from error
+            raise self._failed(f"returned an answer that cannot be read: {error}") from error
         except openai.APIConnectionError as error:
             raise self._broken(error) from error
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             raise self._failed(
-                f"refuses: {excerpt(error.message)} (texts too long for the model are cut with "
-                "[embedding] max_chars, or by vLLM with extra_body = {truncate_prompt_tokens = -1})"
+                f"rejected the request: {excerpt(error.message)} (if the texts are too long for the model, set "
+                "[embedding] max_chars, or for vLLM extra_body = {truncate_prompt_tokens = -1})"
             ) from error
         except (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError) as error:
-            raise EngineError(f"the embedding engine {self.name} refuses: {excerpt(error.message)}") from error
+            raise EngineError(f"the embedding engine {self.name} rejects requests: {excerpt(error.message)}") from error
         except openai.APIError as error:
             raise self._failed(f"failed: {excerpt(error.message)}", shared=True) from error
         except UnicodeEncodeError as error:
-            raise self._failed("cannot be sent a text with lone surrogates, which UTF-8 does not have") from error
+            raise self._failed("cannot take a text with lone surrogates: UTF-8 cannot encode them") from error
         except Exception as error:
-            # A response can break the client's packages in ways of their own: a charset or an address that is none.
+            # A response can raise any error in the client's packages, for example with an invalid charset or address.
             _log.warning("response not understood", engine=self.name, error_type=type(error).__name__)
-            raise self._failed(f"gave a response that cannot be read ({type(error).__name__})") from error
+            raise self._failed(f"returned a response that cannot be read ({type(error).__name__})") from error
 
     def _failed(self, what: str, *, shared: bool = False) -> AnswerError:
         return AnswerError(f"the embedding engine {self.name} {what}", shared=shared)
 
     def _broken(self, error: openai.APIConnectionError) -> EngineError:
-        """Return what a connection that broke means: the endpoint is gone, or it breaks at these texts alone."""
+        """Return the error for a broken connection: the endpoint is gone, or it fails only for these texts."""
         cause = error.__cause__
         if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
-            return self._failed(f"gave an answer that cannot be read: {excerpt(str(cause))}")
+            return self._failed(f"returned an answer that cannot be read: {excerpt(str(cause))}")
         gone = EngineUnavailableError(
             f"the embedding engine {self.name} cannot be reached: {hidden(unreachable(error), self._client.api_key)}"
             f"{line_to_change(Kind.GONE, section='embedding')}"
@@ -183,16 +183,16 @@ class OpenAIEmbedder:
             self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS).with_raw_response.models.list()
         except openai.APIConnectionError:
             return gone
-        except Exception:  # noqa: BLE001 - it answers, whatever it says
+        except Exception:  # noqa: BLE001 - any other error shows that the endpoint answers
             _log.debug("endpoint answers a probe", engine=self.name)
         return self._failed(f"broke off its answer: {excerpt(str(cause or error))}")
 
 
 def _told(options: EmbeddingOptions) -> str:
-    """Return what else decides on the text that is embedded."""
+    """Return the other options that affect the embedded text."""
     return f"{options.query_prefix!r} {options.document_prefix!r} {options.max_chars} {dict(options.extra_body)!r}"
 
 
 def create(config: EmbeddingConfig) -> OpenAIEmbedder:
-    """Make the embedder that the configuration describes; nothing is sent yet."""
+    """Create the embedder that the configuration describes; this sends no request."""
     return OpenAIEmbedder(config.model, read_options(EmbeddingOptions, "openai", config.options, section="embedding"))

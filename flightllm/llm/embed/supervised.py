@@ -1,4 +1,4 @@
-"""An embedder that is opened again when it dies, for searches: they do not wait for it."""
+"""An embedder for searches that is reopened when it dies; a search does not wait for the embedder."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +17,10 @@ from flightllm.model.engine import Completion, Parameters, Request
 
 
 class SupervisedEmbedder:
-    """What `engine` embeds, which may be gone meanwhile: `ai_embed` in a query waits for it then, as is configured.
+    """An embedder over a supervised engine.
 
-    A search cannot be cancelled while it embeds, so it fails at once.
+    While the engine is down, `ai_embed` in a query waits for it as configured. A search cannot be cancelled while it
+    embeds, so a search fails at once.
     """
 
     def __init__(self, config: EmbeddingConfig, recovery: RecoveryConfig) -> None:
@@ -35,14 +36,18 @@ class SupervisedEmbedder:
         """Return the embedder's revision.
 
         Raises:
-            EngineUnavailableError: it is gone.
+            EngineUnavailableError: the embedder is gone.
         """
         with self._there():
             return self.engine.revision
 
     @property
     def dimensions(self) -> int:
-        """Return the length of its vectors; raises `EngineUnavailableError` where it is gone."""
+        """Return the length of the vectors.
+
+        Raises:
+            EngineUnavailableError: the embedder is gone.
+        """
         with self._there():
             return int(self.engine.dimensions)
 
@@ -51,7 +56,7 @@ class SupervisedEmbedder:
 
         Raises:
             EngineUnavailableError: the embedder is gone.
-            EngineError: it refuses, or an answer of its cannot be read.
+            EngineError: the embedder rejects a text, or its answer cannot be read.
         """
         ask = partial(Request, parameters=Parameters(), function="ai_embed", instruction=role)
         requests = [ask(id=place, prompt=text, fields=(("text", text),)) for place, text in enumerate(texts)]
@@ -75,11 +80,11 @@ class SupervisedEmbedder:
             raise down
         try:
             yield
-        except CancelledError:  # it went meanwhile
+        except CancelledError:  # the engine died meanwhile
             raise down from None
 
 
 def _vector(answer: Completion) -> NDArray[np.float32]:
     if answer.text is None:
-        raise EngineError(answer.error or "the embedding engine gave no vector")
+        raise EngineError(answer.error or "the embedding engine returned no vector")
     return vector_of(answer.text)

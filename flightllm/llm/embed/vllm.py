@@ -1,4 +1,4 @@
-"""Embeddings by vLLM in this process, with a model of its own beside the one that answers."""
+"""Embeddings with vLLM in this process; the embedding model runs beside the model that answers prompts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class VllmEmbeddingOptions(Prefixes):
-    """The engine arguments set most often; `engine_args` holds any others.
+    """The most common engine arguments; `engine_args` holds any other engine arguments.
 
-    `max_model_len` 0 is the model's own length. `gpu_memory_utilization` is low, as embedding models are small and
-    stand beside a model that answers; on a CPU it is a share of the main memory.
+    `max_model_len` 0 is the model's own length. `gpu_memory_utilization` is low, because embedding models are small and
+    run beside a model that answers prompts. On a CPU it is a share of the main memory.
     """
 
     max_model_len: int = 0
@@ -37,7 +37,7 @@ class VllmEmbeddingOptions(Prefixes):
 
 
 class VllmEmbedder:
-    """vLLM's pooling runner; texts too long for the model are cut."""
+    """An embedder with vLLM's pooling runner, which cuts texts that are too long for the model."""
 
     def __init__(self, model: str, options: VllmEmbeddingOptions) -> None:
         prepare_environment()
@@ -55,7 +55,7 @@ class VllmEmbedder:
             self._llm: Any = LLM(str(folder), **(arguments | dict(options.engine_args)))
         except TypeError as error:
             raise ConfigError(f"[embedding] engine_args: {error}") from error
-        except Exception as error:  # starting fails in many ways: memory, a bad argument, no embedding model
+        except Exception as error:  # the start can fail in many ways: memory, a bad argument, no embedding model
             raise EngineUnavailableError(f"the embedding engine {self.name} did not start: {error}") from error
         self._options = options
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class VllmEmbedder:
 
         Raises:
             EngineUnavailableError: the engine died.
-            EngineError: it refuses.
+            EngineError: the engine rejects a text.
         """
         from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -84,14 +84,14 @@ class VllmEmbedder:
                 answers = self._llm.embed([{"prompt_token_ids": one} for one in ids], use_tqdm=False)
         except EngineDeadError as error:
             raise EngineUnavailableError(f"the embedding engine {self.name} died; see its log") from error
-        except Exception as error:  # vLLM refuses in many ways
+        except Exception as error:  # vLLM raises many types of errors
             raise EngineError(
-                f"the embedding engine {self.name} refuses: {str(error) or type(error).__name__}"
+                f"the embedding engine {self.name} rejects the texts: {str(error) or type(error).__name__}"
             ) from error
         return np.array([answer.outputs.embedding for answer in answers], np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """Count the tokens of a text, without special ones."""
+        """Count the tokens of a text, without special tokens."""
         return len(self._tokenizer(text, add_special_tokens=False).input_ids)
 
     def close(self) -> None:

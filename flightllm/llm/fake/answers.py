@@ -1,4 +1,4 @@
-"""Answers of the `fake` engine: derived from a hash alone, and always valid under the call's constraint."""
+"""Answers of the `fake` engine: each depends only on a hash, and is always valid under the call's constraint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answerer(constraint: Constraint) -> Callable[[int], str]:
 
 
 def likelihood(constraint: Constraint, seed: int) -> float | None:
-    """Return how probable an option is said to be: from its share to 1, by the hash; None where there are none."""
+    """Return a probability for the chosen option, from 1 / options to 1, by the hash; if not a `Choice`, None."""
     if not isinstance(constraint, Choice):
         return None
     share = 1 / len(constraint.options)
@@ -47,7 +47,7 @@ def likelihood(constraint: Constraint, seed: int) -> float | None:
 
 
 def instance(schema: Any, rng: random.Random) -> Any:
-    """Generate one JSON value that is valid under `schema` (types, enum, bounds, lengths, `$ref` inside the schema)."""
+    """Return a random JSON value that is valid under `schema` (types, enum, bounds, lengths, `$ref` in the schema)."""
     return _value(schema, rng, schema, 0)
 
 

@@ -1,7 +1,8 @@
-"""A deterministic engine without a model: for tests, benchmarks of everything else, and trying SQL out.
+"""A deterministic engine without a model: for tests, for benchmarks of the other parts, and for trying SQL.
 
-An answer depends on the function, the instruction, the parameters and the set of named field values, never on the order
-of the fields, so that every rewriting of a query must return the same rows. Four characters count as one token.
+An answer depends on the function, the instruction, the parameters and the set of named field values. It does not depend
+on the order of the fields, so that every rewrite of a query must return the same rows. Four characters count as one
+token.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _PAUSE_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class FakeOptions:
-    """What the fake engine is made to do.
+    """The behaviour of the fake engine.
 
-    `fail_every=n` fails about one request in n, picked by content, so the same rows fail in every order;
-    `fail_containing` fails requests whose prompt has that text. After `die_after` completions the engine is gone.
-    `log_path` gets one JSON line per prompt. `cache_blocks` > 0 simulates an LRU prefix cache of 16-token blocks.
+    `fail_every=n` fails about one request in n; the content decides, so the same rows fail in every order.
+    `fail_containing` fails requests whose prompt contains this text. The engine dies after `die_after` completions. It
+    writes one JSON line per prompt to `log_path`. `cache_blocks` > 0 simulates an LRU prefix cache of 16-token blocks.
     """
 
     latency_ms: float = 0.0
@@ -55,7 +56,7 @@ class FakeOptions:
 
 
 class FakeEngine:
-    """The fake engine; `sent` counts the requests it was given."""
+    """The fake engine; `sent` counts the requests that it was given."""
 
     def __init__(self, model: str, window: int, options: FakeOptions) -> None:
         self._model = model
@@ -68,7 +69,7 @@ class FakeEngine:
         self._done = 0
         self._closed = False
         self._answerers: dict[Parameters, tuple[str, Callable[[int], str]]] = {}
-        """What makes answers under these parameters, with the parameters as text."""
+        """By parameters: their text, and the function that makes answers."""
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
     @property
@@ -78,21 +79,21 @@ class FakeEngine:
 
     @property
     def revision(self) -> str:
-        """Return a constant: the answers depend on nothing but the request."""
+        """Return a constant: the answers depend only on the request."""
         return "fake-1"
 
     @property
     def sent(self) -> int:
-        """Return how many requests were sent so far."""
+        """Return how many requests the engine was given so far."""
         return self._sent
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the simulated cache, where there is one."""
+        """Return the simulated prefix cache, or None."""
         return PrefixCache(_BLOCK_TOKENS, self._options.cache_blocks) if self._options.cache_blocks else None
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Answer each request; with a latency, up to the window of them wait at once."""
+        """Answer each request; with a latency, up to the window of requests waits at the same time."""
         if self._options.latency_ms > 0:
             window = Window(self._loop(), self._answer_late, self._window, shares=self._shares)
             with closing(window.stream(requests, cancelled)) as completions:
@@ -109,11 +110,11 @@ class FakeEngine:
 
     @property
     def in_flight(self) -> int:
-        """Return how many prompts are being answered."""
+        """Return how many prompts wait for their answers."""
         return self._shares.in_flight
 
     def _loop(self) -> LoopThread:
-        """Return the thread on which answers wait; an engine that answers at once has none."""
+        """Return the thread on which answers wait; only an engine with a latency has this thread."""
         with self._lock:
             if self._thread is None:
                 self._thread = LoopThread("fake")
@@ -130,7 +131,7 @@ class FakeEngine:
 
     @property
     def context_tokens(self) -> int:
-        """Return more than any prompt has."""
+        """Return a limit above the length of any prompt."""
         return sys.maxsize
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
@@ -139,7 +140,7 @@ class FakeEngine:
         return [[hash(p[i : i + _CHARS_PER_TOKEN]) for i in s] for p, s in zip(prompts, starts, strict=True)]
 
     def close(self) -> None:
-        """Refuse further work. Idempotent."""
+        """Fail all further requests. Idempotent."""
         self._closed = True
         if self._thread is not None:
             self._thread.close()
@@ -175,7 +176,7 @@ class FakeEngine:
         return None
 
     def _deliver(self, completion: Completion) -> Completion:
-        """Count a completion out, or die."""
+        """Return a completion, or raise `EngineUnavailableError` if the engine is closed or must die now."""
         limit = self._options.die_after
         if self._closed:
             msg = f"the engine {self.name} is closed"
@@ -189,7 +190,7 @@ class FakeEngine:
         return completion
 
     def _cached_tokens(self, prompt: str) -> int:
-        """Look the prompt's full blocks up in the simulated cache, and put them in."""
+        """Return how many tokens of a prompt are in the simulated cache, and add the prompt's full blocks to it."""
         size = _BLOCK_TOKENS * _CHARS_PER_TOKEN
         parent, hits, hitting = 0, 0, True
         with self._lock:
@@ -220,5 +221,5 @@ def create(config: EngineConfig) -> FakeEngine:
 
 
 def check(config: EngineConfig) -> FakeOptions:
-    """Read the options."""
+    """Return the options of the configuration."""
     return read_options(FakeOptions, "fake", config.options)

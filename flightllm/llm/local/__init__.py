@@ -1,1 +1,1 @@
-"""The engine `local`: transformers in this process, with prefixes computed once and decoding bound to a grammar."""
+"""The engine `local`: transformers in this process, with shared prefixes computed once and constrained decoding."""

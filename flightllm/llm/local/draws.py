@@ -1,4 +1,4 @@
-"""Pick tokens or options by their logits: the best one, or one drawn at a temperature from the most probable."""
+"""Pick tokens or options by their logits: greedily, or by a draw at a temperature with top-p."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from flightllm.model.engine import Parameters
 
 
 class Draws:
-    """Pick a token or an option for each prompt of one batch.
+    """A sampler that picks a token or an option for each prompt of one batch.
 
-    At temperature 0 that is the one of the largest logit, and otherwise a random draw. With a seed, the random numbers
-    of a prompt depend on the seed and that prompt alone, whatever other prompts are in the batch. Without a seed, they
+    At temperature 0, it picks the largest logit, otherwise it draws at random. With a seed, the random numbers of a
+    prompt depend only on the seed and the prompt, not on the other prompts of the batch. Without a seed, the numbers
     come from the generator `shared`.
     """
 
@@ -27,7 +27,7 @@ class Draws:
     def pick(self, logits: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
         """Return the number of the picked column in each row of `logits` (rows × columns).
 
-        `rows` are the places in the batch of the prompts to which the rows of `logits` belong.
+        `rows` are the positions of these prompts in the batch, one for each row of `logits`.
         """
         if self._parameters.temperature <= 0:
             return logits.argmax(-1)
@@ -40,7 +40,16 @@ class Draws:
 
 
 def most_probable(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Set to 0 all but the most probable columns of each row that come to `top_p` together, at least one."""
+    """Return probabilities (rows × columns) in which only the most probable columns of each row are not 0.
+
+    The kept columns are the fewest that reach `top_p` together, at least one. An example of a row with `top_p` 0.7:
+
+    | column | probability | sum of the more probable columns | result |
+    |---|---|---|---|
+    | 0 | 0.6 | 0.0 | 0.6 |
+    | 1 | 0.3 | 0.6 | 0.3 |
+    | 2 | 0.1 | 0.9 | 0.0 |
+    """
     if top_p >= 1:
         return probabilities
     ordered = probabilities.sort(descending=True).values
@@ -50,7 +59,10 @@ def most_probable(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 def drawn(weights: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Return the column of each row in which a number from 0 to 1 falls; one of weight 0 never is."""
+    """Return, for each row, the column in which its number from 0 to 1 falls; never a column of weight 0.
+
+    Each column takes a part of the interval from 0 to 1, in proportion to its weight.
+    """
     ends = weights.cumsum(-1)
     total = ends[:, -1:]
     below = torch.nextafter(total, torch.zeros_like(total))

@@ -1,7 +1,7 @@
 """The embedded engine: PyTorch and transformers in this process, on CPU or CUDA.
 
-Prompts come ordered so that neighbours share a prefix. They are cut into batches; a batch's prefix is computed once
-(not at all where the batch before had it) and its suffixes run together. A choice takes one forward pass.
+Prompts arrive in an order in which neighbours share a prefix. They are cut into batches. The prefix of a batch is
+computed once, or reused from the batch before; then the suffixes run together. A choice takes one forward pass.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from flightllm.model.tokenizer import PromptEncoder, misfit
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
 
-# Read when PyTorch loads. Threads that spin while they wait for each other make the model ten times slower as soon as
-# anything else uses the same cores; threads that sleep do not.
+# PyTorch reads this variable when it loads. Threads that spin while they wait for each other make the model ten times
+# slower as soon as other work uses the same cores; threads that sleep do not.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 try:
@@ -52,16 +52,17 @@ _PAUSE_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """How the model runs.
+    """The options of the engine `local`.
 
-    `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its
-    answer; `seed` is for temperatures above 0. `revision` pins a hub model's branch, tag or commit.
+    `batch_rows` and `batch_tokens` bound one forward pass. `max_model_len` (0: the model's own) bounds a prompt with
+    its answer. `seed` is for temperatures above 0. `revision` pins a hub model's branch, tag or commit.
 
-    What prompts begin with is kept in `prefix_cache_bytes`, from which goes what the policy `kv_eviction` says; with 0,
-    or `none`, only what the last batch began with.
+    The prefix cache holds starts of prompts in `prefix_cache_bytes`, and evicts by the policy `kv_eviction`. With 0
+    bytes, or `none`, only the start of the last batch is kept.
 
-    `kv_store` is where starts of prompts are kept that recur, as `grpc://host:port`, for this engine's next life and
-    for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
+    `kv_store` is the address of a KV store, as `grpc://host:port`. The store keeps recurring starts of prompts for
+    later runs of this engine, and for other engines of the same model. `kv_codec` encodes these starts; `kv_options`
+    are further options of `KvOptions`.
     """
 
     device: str = "auto"
@@ -81,20 +82,20 @@ class LocalOptions:
     def __post_init__(self) -> None:
         _ = self.keeping
         if self.batch_rows < 1 or self.batch_tokens < 1:
-            raise ValueError("batch_rows and batch_tokens: must be at least 1")
+            raise ValueError("batch_rows and batch_tokens: expected at least 1")
         if self.prefix_cache_bytes < 0:
             raise ValueError("prefix_cache_bytes: must not be negative")
         check_policy(self.kv_eviction)
 
     @property
     def keeping(self) -> KvOptions | None:
-        """Return the options of the KV store; None without one."""
+        """Return the options of the KV store, or None if there is no store."""
         given = gather_kv_options(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
         return read_kv_options(given) if given else None
 
 
 class LocalEngine:
-    """One model behind one lock: concurrent `generate` calls take turns batch by batch."""
+    """An engine of one model behind one lock: concurrent `generate` calls take turns batch by batch."""
 
     def __init__(self, model: str, window: int, options: LocalOptions, reasoning: str | None = None) -> None:
         folder = model_folder(model, revision=options.revision)
@@ -126,21 +127,21 @@ class LocalEngine:
 
     @property
     def revision(self) -> str:
-        """Return a digest of the model's files, the number type it runs in, and how it thinks."""
+        """Return a digest of the model's files, its data type, any lossy KV codecs, and its thinking mode."""
         return self._revision
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return what is sure to be kept between batches: the tokens of one prompt."""
+        """Return the cache that is certain to persist between batches: the tokens of one prompt."""
         return PrefixCache(1, self._limit)
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether tenants' prefixes are kept apart."""
+        """Tell whether the engine keeps tenants' prefixes apart."""
         return True
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Answer windowfuls of requests, batch by batch; see `Engine.generate`."""
+        """Pull a window of requests and answer it batch by batch, again and again; see `Engine.generate`."""
         more = More.READY
         while more is not More.ENDED:
             window, more = pull(requests, self._window, cancelled)
@@ -158,7 +159,7 @@ class LocalEngine:
 
     @property
     def context_tokens(self) -> int:
-        """Return how many tokens a prompt may have together with its answer."""
+        """Return how many tokens a prompt can have together with its answer."""
         return self._limit
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
@@ -166,7 +167,7 @@ class LocalEngine:
         return self._encoder.encode(prompts)
 
     def close(self) -> None:
-        """Let go of the model, after the batch that is running."""
+        """Release the model after the running batch."""
         with self._lock:
             self._closed = True
             kept, self._kept = self._kept, None
@@ -201,7 +202,7 @@ class LocalEngine:
         mode: str,
         cancelled: Callable[[], bool],
     ) -> Iterator[Completion]:
-        """Have the model think freely until the mark that ends a thought, then answer under the constraint."""
+        """Let the model think without a constraint until the closing mark, then answer under the constraint."""
         roomy = []
         for request, ids in fitting:
             room = self._limit - len(ids)
@@ -228,13 +229,13 @@ class LocalEngine:
             yield replace(ended, cached_tokens=begun.cached, completion_tokens=tokens, reasoning_tokens=begun.tokens)
 
     def _ended(self, ids: Sequence[int]) -> bool:
-        """Tell whether a thought's tokens end with its end, or with that of all text."""
+        """Tell whether a thought's tokens end with the closing mark or with an end-of-text token."""
         return ids[-1] in self._model.end_tokens or self._encoder.ends_thought(ids)
 
     def _completion(
         self, request: Request, prompt_tokens: int, found: _Answer, thought: Sequence[int] = ()
     ) -> Completion:
-        """Return what came of a request, of which a thinking model's text is split from what it thought."""
+        """Return the completion of a request; the thought of a thinking model is split from its text."""
         completion = Completion(
             request.id,
             found.text,
@@ -259,7 +260,7 @@ class LocalEngine:
         cancelled: Callable[[], bool],
         thinking: str = UNTHINKING,
     ) -> Iterator[tuple[Request, list[int], _Answer]]:
-        """Run prompts batch by batch; with a mode of `thinking`, only until the thought has ended."""
+        """Yield requests, their tokens and answers, batch by batch; with a `thinking` mode, stop after the thought."""
         turns = self._turns(fitting)
         done = 0
         try:
@@ -271,7 +272,7 @@ class LocalEngine:
                     answers = self._answer_batch(turn, parameters, cancelled, thinking)
                 done += 1
                 yield from zip(turn.requests, turn.prompts, answers, strict=True)
-        finally:  # without the lock: who stops waits for nobody's batch
+        finally:  # without the lock: a cancelled call must not wait for another call's batch
             prefixes = self._prefixes
             if prefixes is not None:
                 prefixes.cancel(turns[done:])
@@ -289,7 +290,7 @@ class LocalEngine:
         return [plan_turn(requests[part], prompts[part], prefix, hints) for part, prefix in found]
 
     def _held(self, request: Request, prompt: Sequence[int]) -> Sequence[int]:
-        """Return the start of a prompt that is kept, or what else is; only a hint, as another call may replace it."""
+        """Return cached tokens that a prompt can share; only a hint, because another call can replace them."""
         with self._lock:
             if self._closed:
                 return []
@@ -298,7 +299,7 @@ class LocalEngine:
             return self._prefixes.held(request, prompt)
 
     def _answer_tokens(self, parameters: Parameters) -> int:
-        """Return how many tokens an answer needs at least."""
+        """Return the least number of tokens that an answer needs."""
         if isinstance(parameters.constraint, Choice):
             return max(len(self._encoder.continuation(option)) for option in parameters.constraint.options)
         return 1
@@ -335,7 +336,17 @@ class LocalEngine:
         return answers
 
     def _choose(self, rows: Rows, options: Sequence[str], draws: Draws) -> list[_Answer]:
-        """Choose by the probability of each option, decoded token by token among the options alone."""
+        """Choose by the probability of each option; only tokens that continue an option count.
+
+        A score is the log-probability of an option, summed over the places where options differ. At each place, only
+        the options' tokens share the probability p. An example:
+
+        | option | score |
+        |---|---|
+        | `Yes` | log p(`Yes`) + log p(end after `Yes`) |
+        | `Yes please` | log p(`Yes`) + log p(` please` after `Yes`) |
+        | `No` | log p(`No`) |
+        """
         continuations = [self._encoder.continuation(option) for option in options]
         end = self._encoder.tokenizer.eos_token_id
         scores = torch.zeros(len(rows.logits), len(options), device=self._model.device)
@@ -361,9 +372,9 @@ class LocalEngine:
         cancelled: Callable[[], bool],
         thinking: str,
     ) -> list[_Answer]:
-        """Generate token by token until every row has ended, dropping ended rows from the batch on the way.
+        """Generate token by token until every row has ended; remove ended rows from the batch.
 
-        A row that reaches its limit has ended too, cut.
+        A row that reaches its limit is cut off, and has ended too.
         """
         constraint = parameters.constraint
         count = len(rows.logits)
@@ -405,9 +416,9 @@ class LocalEngine:
 
 
 class _Answer:
-    """What one row of a batch came to; `cached` counts prompt tokens that were not computed for it.
+    """The answer of one row of a batch; `cached` counts prompt tokens that were not computed for this row.
 
-    `ids` are the tokens of a text that was written, not chosen.
+    `ids` are the tokens of a generated text; a chosen option has no `ids`.
     """
 
     __slots__ = ("cached", "confidence", "finish_reason", "ids", "text", "tokens")
@@ -434,7 +445,7 @@ def create(config: EngineConfig) -> LocalEngine:
 
 
 def check(config: EngineConfig) -> LocalOptions:
-    """Read the options, and look whether the model is there unless it is to be downloaded."""
+    """Return the options of the configuration, and check that the model exists unless it is a hub model."""
     options = read_options(LocalOptions, "local", config.options)
     check_model(config.model, options.revision)
     return options

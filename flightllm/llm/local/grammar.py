@@ -1,4 +1,4 @@
-"""Keep generated text inside a JSON Schema or a regular expression, token by token, with llguidance."""
+"""Constrain generated text to a JSON Schema or a regular expression, token by token, with llguidance."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flightllm.errors import AICallError
 from flightllm.model.engine import JsonSchema, Regex
 from flightllm.model.tokenizer import PromptEncoder
 
-_CLOSERS = ('"', "}", "]", ",")  # the quote first: inside a string the others are text
+_CLOSERS = ('"', "}", "]", ",")  # the quote is first: inside a string, the others are plain text
 
 
 class Grammars:
-    """Compiles constraints for one tokenizer; compiled ones are kept, since call sites repeat them for every batch."""
+    """A compiler and cache of constraints for one tokenizer: call sites repeat their constraint for every batch."""
 
     def __init__(self, encoder: PromptEncoder, vocabulary: int) -> None:
         self._encoder = encoder
@@ -29,10 +29,10 @@ class Grammars:
         self._compiled: dict[JsonSchema | Regex, tuple[llguidance.LLMatcher, int]] = {}
 
     def row(self, constraint: JsonSchema | Regex, max_tokens: int) -> GrammarRow:
-        """Start one row under `constraint`.
+        """Return the initial state of one row under `constraint`.
 
         Raises:
-            AICallError: the schema or pattern uses something that the decoder does not know.
+            AICallError: the schema or pattern uses a feature that llguidance does not support.
         """
         if constraint not in self._compiled:
             self._compiled[constraint] = self._compile(constraint)
@@ -43,11 +43,11 @@ class Grammars:
         if isinstance(constraint, Regex):
             grammar, reserve = llguidance.LLMatcher.grammar_from_regex(constraint.pattern), 4
         else:
-            # Without optional whitespace, a weak model cannot run on blanks to the token limit.
+            # Without optional whitespace, a weak model cannot generate blanks up to the token limit.
             options: Any = {"whitespace_flexible": False}
             grammar = llguidance.LLMatcher.grammar_from_json_schema(constraint.schema, defaults=options)
             skeleton = _skeleton(json.loads(constraint.schema))
-            # The steered end writes each closer by itself, where the tokenizer would join some.
+            # The forced end writes each closer as one token, although the tokenizer would join some of them.
             reserve = self._encoder.count(skeleton) + sum(char in _CLOSERS for char in skeleton) + 4
         matcher = llguidance.LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():
@@ -56,7 +56,7 @@ class Grammars:
 
 
 class GrammarRow:
-    """The state of one answer. After `free` tokens it is steered to close what is open, so that it ends whole."""
+    """The state of one answer. After `free` tokens, it forces open strings, lists and objects to close."""
 
     def __init__(self, matcher: llguidance.LLMatcher, closers: list[int], vocabulary: int, free: int) -> None:
         self._matcher = matcher
@@ -65,7 +65,7 @@ class GrammarRow:
         self._free = free
 
     def allowed(self) -> torch.Tensor:
-        """Return which tokens may come next (bool, shape: vocabulary)."""
+        """Return which tokens can come next (bool, shape: vocabulary)."""
         packed = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
         mask = np.unpackbits(packed, bitorder="little")[: self._vocabulary].astype(bool)
         if self._free <= 0:
@@ -76,14 +76,14 @@ class GrammarRow:
         return torch.from_numpy(mask)
 
     def accept(self, token: int) -> bool:
-        """Take the chosen token; return whether the answer is finished."""
+        """Append the chosen token; return whether the answer is finished."""
         self._free -= 1
         self._matcher.consume_token(token)
         return self._matcher.is_stopped()
 
 
 def _skeleton(schema: Any) -> str:
-    """Return about the shortest text of an instance, to know how many tokens closing one takes."""
+    """Return roughly the shortest instance of a schema, to estimate how many tokens a forced end takes."""
     if not isinstance(schema, dict):
         return '""'
     if "enum" in schema:

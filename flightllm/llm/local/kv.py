@@ -1,4 +1,4 @@
-"""The local engine with a KV store: starts of prompts are loaded from it where that is sooner, and saved in it."""
+"""Use a KV store with the local engine: load starts of prompts where that is faster, and save new starts."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from flightllm.model.tokenizer import PromptEncoder, shared_length
 _log = structlog.get_logger(__name__)
 
 _BY_LENGTH: Final = ("dynamic", "longrope")
-"""Kinds of RoPE that turn by the length of the prompt."""
+"""Types of RoPE whose rotation depends on the length of the prompt."""
 
 
 class KeptStarts:
-    """Prefills batches of a model by way of a store. Not thread-safe: callers hold the model's lock.
+    """The prefill of batches with a KV store. Not thread-safe: callers hold the model's lock.
 
     `revision` names the model where `options` do not.
 
     Raises:
-        UnsupportedError: the keys and values of a prompt's start depend on what follows.
+        UnsupportedError: the keys and values of a prompt's start depend on the rest of the prompt.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class KeptStarts:
     ) -> None:
         if model.rope in _BY_LENGTH:
             raise UnsupportedError(
-                f"the KV store does not serve models with {model.rope} RoPE on the local engine: what it keeps of a "
-                "prompt's start would depend on the prompt's length"
+                f"the KV store does not support models with {model.rope} RoPE on the local engine: the keys and values "
+                "of a prompt's start depend on the prompt's length; remove kv_store"
             )
         self._model = model
         self._hints = Hints(encoder)
@@ -52,9 +52,9 @@ class KeptStarts:
         self.keeper = Keeper(options, named, folder, prefill, str(model.device))
 
     def prefill(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
-        """Read the prompts of a batch, all of one tenant; see `PrefixModel.prefill`.
+        """Prefill the prompts of a batch, all of one tenant; see `PrefixModel.prefill`.
 
-        What was loaded counts as there already.
+        Tokens that were loaded from the store count as reused.
         """
         recurring = self._hints.recurring(requests[0], prompts[0])
         salt = cache_salt(requests[0].tenant)
@@ -76,11 +76,11 @@ class KeptStarts:
         return rows, reused
 
     def close(self) -> None:
-        """Wait a moment for what is being saved."""
+        """Wait a moment for running saves, and close the store's client."""
         self.keeper.close()
 
     def _load(self, start: Start) -> None:
-        """Take over what comes of the store, all of it at once: each time all that is kept is copied."""
+        """Load chunks from the store, and adopt all of them at once: each adoption copies the whole kept cache."""
         have = shared_length(start.tokens, self._model.kept_ids)
         reached = have
         exact: int | None = None
@@ -93,7 +93,7 @@ class KeptStarts:
                 if exact is None and self.keeper.is_lossy(loaded.codec):
                     exact = reached
                 reached = loaded.chunk.stop
-        except (FlightLLMError, RuntimeError, MemoryError) as error:  # what did not come is computed
+        except (FlightLLMError, RuntimeError, MemoryError) as error:  # the model computes the missing tokens
             _log.warning("kv_load_failed", reason=str(error) or type(error).__name__)
         if caches:
             whole = [torch.cat(parts, dim=1) for parts in zip(*caches, strict=True)]
@@ -102,7 +102,7 @@ class KeptStarts:
     def _save(self, start: Start) -> None:
         try:
             self.keeper.save(start, self._model.exact, self._copied(start.tokens))
-        except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query goes on
+        except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query continues without a save
             _log.warning("kv_save_failed", reason=str(error) or type(error).__name__)
 
     def _copied(self, tokens: Sequence[int]) -> Callable[[Chunk], torch.Tensor]:

@@ -1,4 +1,4 @@
-"""A transformers model that computes a shared prefix's keys and values once and runs the suffixes as one batch."""
+"""A transformers model that computes the keys and values of a shared prefix once, and runs the suffixes as a batch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flightllm.errors import BitstreamError, ConfigError
 from flightllm.model.tokenizer import shared_length
 
 if TYPE_CHECKING:
-    from transformers import DynamicCache  # imported where it is used: it takes seconds
+    from transformers import DynamicCache  # imported lazily elsewhere: the import takes seconds
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 class Rows:
-    """The state of one batch while it is answered: `logits` (rows × vocabulary) of the next token, and its cache."""
+    """The state of a running batch: `logits` (rows × vocabulary) of the next token, and the KV cache."""
 
     def __init__(self, logits: torch.Tensor, cache: DynamicCache, mask: torch.Tensor, positions: torch.Tensor) -> None:
         self.logits = logits
@@ -28,7 +28,7 @@ class Rows:
 
 
 class PrefixModel:
-    """The model and the keys and values of the last prefix it computed. Not thread-safe: callers hold a lock."""
+    """A model with the keys and values of the last prefix that it computed. Not thread-safe: callers hold a lock."""
 
     def __init__(self, folder: Path, device: str, dtype: str) -> None:
         from transformers import AutoModelForCausalLM
@@ -45,83 +45,82 @@ class PrefixModel:
         self.vocabulary: int = config.vocab_size
         ends = self._model.generation_config.eos_token_id
         self.end_tokens = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
-        self.kept_ids: list[int] = []  # may be longer than the prefix last asked for
+        self.kept_ids: list[int] = []  # can be longer than the last requested prefix
         self._kept: Layers = []
         self.exact = 0
-        """So many of the kept tokens' keys and values are as computed, and follow from such alone."""
+        """How many of the first kept tokens have exact keys and values, computed only from exact ones."""
         self._tenant = ""
-        """Whose prompts the kept tokens are of."""
+        """The tenant of the kept tokens' prompts."""
 
     @property
     def rope(self) -> str:
-        """Return the kind of the model's rotary embeddings, as `default`, `llama3` or `longrope`; empty without any."""
+        """Return the type of rotary embeddings, such as `default`, `llama3` or `longrope`; empty without RoPE."""
         told = getattr(self._model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
         return str(told.get("rope_type", ""))
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Return how many layers there are, the channels of attention in each, and the parameters of all."""
+        """Return the number of layers, of attention channels per layer, and of all parameters."""
         config = self._model.config.get_text_config(decoder=True)
         width = config.num_attention_heads * _head_dim(config)
         return config.num_hidden_layers, width, sum(weights.numel() for weights in self._model.parameters())
 
     @property
     def kv_shape(self) -> tuple[int, int, int]:
-        """Return how many layers there are, the heads of keys and values in each, and the numbers of a head."""
+        """Return the number of layers, of KV heads per layer, and of dimensions per head."""
         config = self._model.config.get_text_config(decoder=True)
         return config.num_hidden_layers, config.num_key_value_heads, _head_dim(config)
 
     @property
     def kv_dtype(self) -> torch.dtype:
-        """Return the number type of keys and values."""
+        """Return the data type of keys and values."""
         found: torch.dtype = self._model.dtype
         return found
 
     @property
     def dtype(self) -> str:
-        """Return the weights' number type, e.g. `float32`."""
+        """Return the data type of the weights, such as `float32`."""
         return str(self._model.dtype).removeprefix("torch.")
 
     def turn_to(self, tenant: str) -> None:
-        """Go on with a tenant's prompts: what is kept of another's goes, as nobody else is to find it."""
+        """Switch to a tenant's prompts, and drop another tenant's kept tokens: tenants must not share prefixes."""
         if tenant != self._tenant:
             self._tenant, self.kept_ids, self._kept, self.exact = tenant, [], [], 0
 
     def kept_of(self, tenant: str) -> Sequence[int]:
-        """Return the kept tokens, where they are of a tenant's prompts."""
+        """Return the kept tokens if they belong to this tenant, otherwise an empty list."""
         return self.kept_ids if tenant == self._tenant else []
 
     def kept(self, start: int, stop: int) -> Layers:
-        """Return keys and values (heads × tokens × head_dim) of some of the kept tokens, by layer, as they lie."""
+        """Return views of the keys and values (heads × tokens × head_dim) of some kept tokens, by layer."""
         return [(keys[0, :, start:stop], values[0, :, start:stop]) for keys, values in self._kept]
 
     @torch.inference_mode()
     def kv_cache(self, ids: Sequence[int], start: int = 0) -> torch.Tensor:
         """Return keys and values of the tokens from `start` on (layers × 2 × tokens × heads × head_dim).
 
-        They are kept like those of any prefix; what an earlier prompt has in common with this one is not computed.
+        The model keeps them like those of any prefix. A start shared with the kept tokens is not computed again.
         """
         self._ensure_prefix(list(ids))
         return torch.stack([torch.stack(pair) for pair in self.kept(start, len(ids))]).transpose(2, 3)
 
     def check(self, layers: Sequence[torch.Tensor], tokens: int) -> None:
-        """Check that keys and values are of the shape and number type of this model's.
+        """Check that keys and values have the shape and data type of this model.
 
         Raises:
-            BitstreamError: they are not.
+            BitstreamError: the shape or the data type differs.
         """
         count, heads, width = self.kv_shape
         shape = (2, tokens, heads, width)
         fitting = all(layer.shape == shape and layer.dtype == self._model.dtype for layer in layers)
         if len(layers) != count or not fitting:
-            raise BitstreamError(f"a KV chunk is of another shape than this model's {shape}, or of other numbers")
+            raise BitstreamError(f"the shape or data type of a KV chunk differs from this model's {shape}")
 
     @torch.inference_mode()
     def adopt(self, ids: Sequence[int], start: int, layers: Sequence[torch.Tensor], exact: int) -> None:
-        """Take keys and values (2 × tokens × heads × head_dim a layer) of the tokens from `start` on as computed.
+        """Adopt keys and values (per layer 2 × tokens × heads × head_dim) for the tokens from `start` on.
 
-        Those before `start` must be kept already. What is taken is only like what would be computed from token
-        `exact` on.
+        The tokens before `start` must be kept already. From the token `exact` on, the adopted values are approximate.
         """
         parts = [layer.to(self.device, self._model.dtype).transpose(1, 2)[:, None] for layer in layers]
         if start:
@@ -135,15 +134,15 @@ class PrefixModel:
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
-        """Read `prompts`, whose first `prefix` tokens are equal; each is longer than that.
+        """Prefill `prompts`, which share their first `prefix` tokens; each prompt must have more tokens.
 
-        Returns the batch's state and how many prefix tokens were already there from an earlier batch.
+        Return the batch's state, and how many prefix tokens were reused from an earlier batch.
         """
         reused = self._ensure_prefix(list(prompts[0][:prefix]))
         count, width = len(prompts), max(map(len, prompts)) - prefix
         ids = torch.zeros(count, width, dtype=torch.long)
         mask = torch.ones(count, prefix + width, dtype=torch.long)
-        # Padding goes between prefix and suffix, so that every row's next token follows the last column.
+        # The padding is between prefix and suffix, so that every row's next token follows the last column.
         for row, prompt in enumerate(prompts):
             padding = width - (len(prompt) - prefix)
             ids[row, padding:] = torch.tensor(prompt[prefix:])
@@ -153,7 +152,7 @@ class PrefixModel:
         cache = _cache([(k[:, :, :prefix].expand(count, -1, -1, -1), v[:, :, :prefix].expand(count, -1, -1, -1))
                         for k, v in self._kept] if prefix else [])  # fmt: skip
         logits = self._forward(ids.to(self.device), cache, mask, positions[:, prefix:])
-        if count == 1:  # nothing is padded, so the whole prompt can serve as the next one's prefix
+        if count == 1:  # no padding, so that the whole prompt can be the prefix of the next prompt
             self.kept_ids, self._kept = list(prompts[0]), _layers(cache)
             self._extended(prefix)
         return Rows(logits[:, -1], cache, mask, positions[:, -1:]), reused
@@ -167,7 +166,7 @@ class PrefixModel:
 
     @torch.inference_mode()
     def look_ahead(self, rows: Rows, tokens: Sequence[int]) -> torch.Tensor:
-        """Return the logits (rows × vocabulary) that follow once `tokens` are appended, leaving `rows` as they are."""
+        """Return the logits (rows × vocabulary) after appending `tokens` to each row; do not change `rows`."""
         count, width = len(rows.logits), len(tokens)
         ids = torch.tensor(tokens, device=self.device).expand(count, -1)
         mask = torch.cat([rows.mask, rows.mask.new_ones(count, width)], dim=1)
@@ -182,7 +181,7 @@ class PrefixModel:
         rows.mask, rows.positions = rows.mask[index], rows.positions[index]
 
     def _ensure_prefix(self, prefix: list[int]) -> int:
-        """Make the kept keys and values begin with `prefix`; return how many of its tokens they already had."""
+        """Compute the missing keys and values of `prefix`, and keep them; return how many tokens were reused."""
         reused = shared_length(prefix, self.kept_ids)
         if reused < len(prefix):
             cache = _cache([(k[:, :, :reused], v[:, :, :reused]) for k, v in self._kept] if reused else [])
@@ -195,7 +194,7 @@ class PrefixModel:
         return reused
 
     def _extended(self, reused: int) -> None:
-        """Take note that all but the first kept tokens, so many, were computed."""
+        """Update `exact` after all kept tokens except the first `reused` ones were computed."""
         if reused <= self.exact:
             self.exact = len(self.kept_ids)
 
@@ -214,7 +213,7 @@ class PrefixModel:
 
 
 def _cache(layers: Layers) -> DynamicCache:
-    """Make a cache over existing tensors without copying them; it never writes into them, growing by concatenation."""
+    """Return a cache over existing tensors without a copy; the cache grows by concatenation and never changes them."""
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer
 
@@ -229,12 +228,12 @@ def _cache(layers: Layers) -> DynamicCache:
 
 
 def _layers(cache: Any) -> Layers:
-    """Return the tensors a cache holds."""
+    """Return the tensors of a cache."""
     return [(layer.keys, layer.values) for layer in cache.layers]
 
 
 def _head_dim(config: Any) -> int:
-    """Return the numbers of a head, which not every configuration says."""
+    """Return the dimensions per head, which not every configuration contains."""
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
@@ -242,7 +241,5 @@ def _device(device: str) -> str:
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(
-            f"[engine] device: {device!r} asked for, but PyTorch sees no CUDA device; write 'cpu' or 'auto'"
-        )
+        raise ConfigError(f"[engine] device: got {device!r}, but PyTorch finds no CUDA device; write 'cpu' or 'auto'")
     return device

@@ -1,4 +1,4 @@
-"""Cut a run of prompts into batches that share a prefix, so that the least is computed twice."""
+"""Cut a list of prompts into batches that share a prefix, so that the fewest tokens are computed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from flightllm.model.tokenizer import shared_length
 
 _LAUNCH_TOKENS = 48
-"""What one more forward pass costs, in tokens: measured on a 5M model on CPU; only its magnitude matters."""
+"""The cost of one more forward pass, in tokens: measured with a 5M model on a CPU; only the magnitude matters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Prompts `start` to `stop` (exclusive), whose first `prefix` tokens are equal."""
+    """A batch: the prompts `start` to `stop` (exclusive), which share their first `prefix` tokens."""
 
     start: int
     stop: int
@@ -24,9 +24,9 @@ class Batch:
 def plan_batches(prompts: Sequence[Sequence[int]], rows: int, tokens: int, kept: Sequence[int] = ()) -> list[Batch]:
     """Cut `prompts`, in order, into batches of at most `rows` prompts and `rows × longest` ≤ `tokens`.
 
-    Minimizes the tokens computed, padding included, plus a fixed cost per batch, by dynamic programming over the cuts.
-    `kept` are tokens whose keys and values are there already. A batch of one has as prefix what it shares with the
-    prompt before, or with `kept`.
+    Dynamic programming over the cuts minimizes the computed tokens, padding included, plus a fixed cost per batch.
+    `kept` are tokens whose keys and values exist already. The prefix of a batch of one prompt is the start that it
+    shares with the prompt before, or with `kept`.
     """
     count = len(prompts)
     befores = [kept, *prompts[:-1]]
@@ -51,7 +51,7 @@ def _best_batch(
     tokens: int,
     best: Sequence[tuple[int, Batch | None]],
 ) -> tuple[int, Batch]:
-    """Return the cheapest total cost from `start` to the end, and the batch it begins with."""
+    """Return the least total cost from `start` to the end, and the first batch of that plan."""
     alone = min(shared[start], lengths[0] - 1)
     chosen = (
         _LAUNCH_TOKENS + lengths[0] - alone + best[start + 1][0],
@@ -72,7 +72,7 @@ def _best_batch(
 
 
 def branchings(paths: Sequence[Sequence[int]]) -> Mapping[tuple[int, ...], Mapping[int, int]]:
-    """Return where token sequences part: the tokens before, and for each sequence that has them its next token."""
+    """Return the prefixes after which token sequences differ, with the next token of each sequence by its number."""
     found: dict[tuple[int, ...], dict[int, int]] = defaultdict(dict)
     for number, path in enumerate(paths):
         for length, token in enumerate(path):

@@ -1,6 +1,7 @@
-"""Starts of several prompts that the local engine keeps: queries that take turns find what they computed before.
+"""The prefix cache of the local engine: it keeps starts of several prompts, so that concurrent queries can reuse them.
 
-The model itself keeps what it computed last. Here are copies of that, in blocks; a policy says which of them go.
+The model itself keeps only the tokens that it computed last. This cache holds copies of them in blocks; a policy
+chooses the blocks to evict.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Prefill: TypeAlias = Callable[[Sequence[Sequence[int]], int], tuple[Rows, int]]
 
 
 class Prefixes:
-    """Blocks of keys and values beside a model, in at most so many bytes. Callers hold the model's lock."""
+    """A cache of blocks of keys and values, in at most `most_bytes` bytes. Callers hold the model's lock."""
 
     def __init__(self, model: PrefixModel, most_bytes: int, policy: str) -> None:
         layers, heads, width = model.kv_shape
@@ -39,27 +40,27 @@ class Prefixes:
         self._policy: Guarded[Any] = Guarded(create_policy(policy, count))
         self._model = model
         self._cancelled: deque[Turn] = deque()
-        """Batches of which the policy is still to be told that they wait no longer."""
+        """Batches that no longer wait; the next prefill reports them to the policy."""
         if not count:
             _log.warning("prefix_cache_too_small", prefix_cache_bytes=most_bytes, bytes_of_a_block=block.nbytes)
 
     def queue(self, turns: Sequence[Turn]) -> None:
-        """Take note of batches that wait."""
+        """Tell the policy about waiting batches."""
         for turn in turns:
             self._policy.queue(turn.use, time.monotonic())
 
     def cancel(self, turns: Sequence[Turn]) -> None:
-        """Take note that batches wait no longer, from the next one that is read on; this needs no lock."""
+        """Note that batches no longer wait; the policy learns it at the next prefill. Needs no lock."""
         self._cancelled.extend(turns)
 
     def held(self, request: Request, prompt: Sequence[int]) -> Sequence[int]:
-        """Return as much of a prompt's start as is kept, here or by the model."""
+        """Return the longer cached start of a prompt: from the blocks here, or the model's own kept tokens."""
         held = self._leading(block_keys(prompt, request.tenant)) * BLOCK_TOKENS
         kept = self._model.kept_of(request.tenant)
         return prompt[:held] if held > shared_length(prompt, kept) else kept
 
     def prefill(self, compute: Prefill, turn: Turn) -> tuple[Rows, int]:
-        """Read a batch's prompts by `compute`, which is as `PrefixModel.prefill`; what is kept is not computed."""
+        """Prefill a batch's prompts with `compute`, a `PrefixModel.prefill`; cached tokens are not computed."""
         self._cancelled.append(turn)
         while self._cancelled:
             self._policy.cancel(self._cancelled.popleft().use, time.monotonic())
@@ -73,7 +74,17 @@ class Prefixes:
 
     @torch.inference_mode()
     def _load(self, turn: Turn) -> int:
-        """Have the model keep what is here of a batch's start; return how many of its tokens it keeps then."""
+        """Load the cached blocks of a batch's start into the model; return how many tokens of it the model keeps then.
+
+        A block is layers × 2 × heads × tokens × head_dim; the model adopts layers × 2 × tokens × heads × head_dim. With
+        blocks of 32 tokens, 40 kept tokens (`have`) and 96 cached tokens (`stop`):
+
+        | block | tokens | use |
+        |---|---|---|
+        | 0 | 0 to 31 | not loaded: `first` is 1 |
+        | 1 | 32 to 63 | the tokens 40 to 63 |
+        | 2 | 64 to 95 | all |
+        """
         have = shared_length(turn.start, self._model.kept_ids)
         blocks = self._leading(turn.use.keys)
         stop = min(blocks * BLOCK_TOKENS, len(turn.start))
@@ -87,7 +98,7 @@ class Prefixes:
 
     @torch.inference_mode()
     def _save(self, turn: Turn) -> None:
-        """Copy what the model keeps of a batch's start as far as that is exact; other blocks go for it."""
+        """Copy the exact part of a batch's start from the model into blocks, and evict other blocks for them."""
         now, keys = time.monotonic(), turn.use.keys
         self._policy.use(turn.use, now)
         for key in keys:
@@ -99,7 +110,7 @@ class Prefixes:
             self._copy(keys[first:whole], first * BLOCK_TOKENS, BLOCK_TOKENS)
             if tail and worth == len(turn.start):
                 self._copy(keys[whole:], whole * BLOCK_TOKENS, tail)
-        except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query goes on
+        except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query continues without it
             _log.warning("prefix_save_failed", reason=str(error) or type(error).__name__)
         finally:
             for key in reversed(keys):
@@ -107,7 +118,7 @@ class Prefixes:
                     self._policy.free(key, now)
 
     def _copy(self, keys: Sequence[bytes], start: int, size: int) -> None:
-        """Copy blocks of so many tokens each, which follow one another from a token on."""
+        """Copy consecutive blocks of `size` tokens each, from the token `start` on."""
         if not keys:
             return
         kept = self._model.kept(start, start + len(keys) * size)
@@ -117,7 +128,7 @@ class Prefixes:
             self._pool[self._slot(key), :, :, :, :size].copy_(blocks[:, :, :, place])
 
     def _slot(self, key: bytes) -> int:
-        """Return the place of a block, of another one's if need be, which goes."""
+        """Return the place of a block in the pool; evict another block if no place is free."""
         if key not in self._slots:
             if not self._unused:
                 self._unused.append(self._slots.pop(self._policy.evict(time.monotonic())))

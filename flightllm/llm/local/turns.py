@@ -1,4 +1,4 @@
-"""Batches that wait for their turn, with what the prefix cache has to know of them."""
+"""Batches that wait for their turn, with the facts about them that the prefix cache needs."""
 
 from __future__ import annotations
 
@@ -14,36 +14,41 @@ from flightllm.llm.kv_hints import Hints
 from flightllm.model.engine import Request, cache_salt
 
 BLOCK_TOKENS: Final = 32
-"""Starts are kept in blocks of so many tokens; the last one of what a batch begins with may have fewer."""
+"""The tokens of a block in the prefix cache; the last block of a batch's shared start can have fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A batch of one tenant's prompts, whose first `prefix` tokens are equal; each is longer than that."""
+    """A batch of one tenant's prompts, which share their first `prefix` tokens; each prompt has more tokens."""
 
     requests: Sequence[Request]
     prompts: Sequence[Sequence[int]]
     prefix: int
     use: Use[bytes]
-    """The blocks that it begins with, by all tokens up to their end and the tenant."""
+    """The blocks at the batch's start; a key depends on the tenant and on all tokens up to the end of the block."""
     worth: int
-    """So many tokens at the start are worth keeping."""
+    """How many tokens at the start are worth caching."""
 
     @property
     def tenant(self) -> str:
-        """Return whose prompts they are."""
+        """Return the tenant of the prompts."""
         return self.requests[0].tenant
 
     @property
     def start(self) -> Sequence[int]:
-        """Return the tokens that may be kept already: of a lone prompt all but the last, whose logits are wanted."""
+        """Return the tokens that can come from the cache.
+
+        For a batch of one prompt, these are all tokens except the last, whose logits must be computed. Otherwise they
+        are the shared prefix.
+        """
         return _start(self.prompts, self.prefix)
 
 
 def plan_turn(requests: Sequence[Request], prompts: Sequence[Sequence[int]], prefix: int, hints: Hints) -> Turn:
     """Return the turn of a batch.
 
-    What several prompts begin with is kept, of a lone one what those around it have too; all where nobody knows.
+    The shared start of several prompts is worth caching. Of a single prompt, the part is that its neighbours share, or
+    the whole start where this is unknown.
     """
     start = _start(prompts, prefix)
     alone = len(prompts) == 1
@@ -60,7 +65,7 @@ def plan_turn(requests: Sequence[Request], prompts: Sequence[Sequence[int]], pre
 
 
 def block_keys(tokens: Sequence[int], tenant: str) -> list[bytes]:
-    """Return the keys of a start's blocks, in order."""
+    """Return the keys of a start's blocks, in order: each one is a digest of the tenant and all tokens so far."""
     numbers = np.asarray(tokens, dtype="<u4")
     digest = blake2b(cache_salt(tenant).encode(), digest_size=16)
     keys = []

@@ -1,7 +1,7 @@
-"""Read the bodies of an OpenAI-compatible endpoint: answers, their tokens, and vectors, trusting nothing in them.
+"""Parse the response bodies of an OpenAI-compatible endpoint, without trust in any value: answers, tokens and vectors.
 
-Endpoints differ and break: a body can be a login page, be cut short, or have values of any type in any place. What is
-read is either right or an error that says what is wrong.
+Endpoints differ and break. A body can be a login page, be cut short, or have values of any type in any place. So each
+parsed value is checked, and an error says what is wrong.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from flightllm.common.text import excerpt, well_formed
 from flightllm.llm.finish_reasons import BROKEN, FILTERED, LENGTH, read_finish
 
 _MOST_TOKENS = 1 << 31
-"""No request has so many: a count from here on is a mistake."""
+"""A token count from this number on is a mistake of the endpoint."""
 
 
 class MalformedError(Exception):
-    """A body, or a part of it, is not what the protocol says; carries what is wrong."""
+    """An error for a part of a body that violates the protocol; the message says what is wrong."""
 
 
 class MiscountError(MalformedError):
-    """The answers do not fit the prompts, one to one."""
+    """An error for a body whose answers do not match the prompts one to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a body says to one prompt: a text or an error, why the model stopped, and what a refusal said.
+    """The answer to one prompt: a text or an error, the finish reason, and the text of a refusal.
 
-    `logprobs` are the log probabilities of its tokens as the body has them, and `confidence` is the probability of the
-    option that was chosen.
+    `logprobs` are the log probabilities of the answer's tokens, as in the body. `confidence` is the probability of the
+    chosen option.
     """
 
     text: str | None
@@ -44,14 +44,14 @@ class Answer:
     finish_reason: str = "stop"
     refusal: str | None = None
     reasoning: str = ""
-    """What the model thought before, where the endpoint tells it apart."""
+    """The model's thought, where the endpoint returns it separately."""
     logprobs: object = field(default=None, compare=False, repr=False)
     confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one HTTP request; 0 where the endpoint does not tell, or tells nonsense."""
+    """The tokens of one HTTP request; 0 where the endpoint reports no number, or an invalid one."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -59,7 +59,7 @@ class Usage:
     reasoning_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Add up what two requests took."""
+        """Add up the usage of two requests."""
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.cached_tokens + other.cached_tokens,
@@ -69,10 +69,10 @@ class Usage:
 
 
 def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
-    """Read the body of a chat completion, which answers one prompt.
+    """Parse the body of a chat completion, which answers one prompt.
 
     Raises:
-        MalformedError: it is none.
+        MalformedError: the body is not a chat completion.
     """
     document = _document(body)
     [choice] = _choices(document, 1)
@@ -84,28 +84,28 @@ def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    """Return a thought that stands beside the answer, under the names that endpoints have for it."""
+    """Return a thought from a field beside the answer; endpoints have two names for this field."""
     found = (message.get(name) for name in ("reasoning_content", "reasoning"))
     return next((one for one in found if isinstance(one, str) and one), "")
 
 
 def read_texts(body: bytes, count: int) -> tuple[list[Answer], Usage]:
-    """Read the body of a completion of `count` prompts; the answers are in their order. See `read_chat`.
+    """Parse the body of a completion of `count` prompts; the answers are in the order of the prompts.
 
     Raises:
-        MalformedError: it is none.
-        MiscountError: its choices are not one for each prompt.
+        MalformedError: the body is not a completion.
+        MiscountError: the body does not have one choice for each prompt.
     """
     document = _document(body)
     return [_answer(choice, choice, "text") for choice in _choices(document, count)], _usage(document)
 
 
 def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.float32]:
-    """Read the body of embeddings of `count` texts, as rows × dimensions; 0 dimensions are any number.
+    """Parse the body of embeddings of `count` texts, as rows × dimensions; with `dimensions` 0, any length is valid.
 
     Raises:
-        MalformedError: it is none, or a vector has another length or numbers that are not finite.
-        MiscountError: there is not one vector for each text.
+        MalformedError: the body has no embeddings, or a vector has another length or numbers that are not finite.
+        MiscountError: the body does not have one vector for each text.
     """
     rows = [_vector(row.get("embedding")) for row in _in_order(_document(body), "data", count)]
     length = dimensions or len(rows[0])
@@ -116,15 +116,15 @@ def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.flo
 
 
 def model_names(document: object) -> list[str]:
-    """Return the models that a list names, whether it is OpenAI's object or a bare list; none where it is no list."""
+    """Return the names in a list of models, either OpenAI's object or a bare list; empty for any other document."""
     found = document.get("data") if isinstance(document, dict) else document
     rows = found if isinstance(found, list) else []
     names = [one.get("id") for one in rows if isinstance(one, dict)]
-    return [name.removeprefix("models/") for name in names if isinstance(name, str)]  # the prefix is Gemini's
+    return [name.removeprefix("models/") for name in names if isinstance(name, str)]  # Gemini adds this prefix
 
 
 def model_owners(document: object) -> Iterator[str]:
-    """Yield whom a list of models says that each is of."""
+    """Yield the owner of each model in a list of models."""
     found = document.get("data") if isinstance(document, dict) else document
     for one in found if isinstance(found, list) else []:
         owner = one.get("owned_by") if isinstance(one, dict) else None
@@ -133,7 +133,11 @@ def model_owners(document: object) -> Iterator[str]:
 
 
 def _document(body: bytes) -> dict[str, Any]:
-    """Return the JSON object that a body is, without an error in it."""
+    """Return the JSON object of a body.
+
+    Raises:
+        MalformedError: the body is not a JSON object, or is an error.
+    """
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -143,7 +147,7 @@ def _document(body: bytes) -> dict[str, Any]:
     failure = document.get("error")
     if failure and not document.get("choices") and not document.get("data"):
         message = failure.get("message") if isinstance(failure, dict) else failure
-        raise MalformedError(f"the body is an error: {excerpt(message) if isinstance(message, str) else 'not told'}")
+        raise MalformedError(f"the body is an error: {excerpt(message) if isinstance(message, str) else 'no message'}")
     return document
 
 
@@ -152,7 +156,7 @@ def _no_json(body: bytes, error: Exception) -> str:
     if not begin:
         return "the body is empty"
     if begin.startswith(b"<"):
-        return "the body is a page of HTML or XML, not JSON; look whether base_url is right and needs no login"
+        return "the body is an HTML or XML page, not JSON; check that base_url is right and needs no login"
     if begin.startswith((b"data:", b"event:", b":")):
         return "the body is a stream of events, not JSON"
     if isinstance(error, UnicodeDecodeError):
@@ -165,7 +169,7 @@ def _choices(document: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[str, Any]]:
-    """Return the objects of a list in the order of their indices, which must be those of the prompts, each once."""
+    """Return the objects of a list in the order of their indices, which must be 0 to `count` - 1, each once."""
     found = document.get(key)
     if not isinstance(found, list):
         raise MalformedError(f"{key} is {_kind(found)}, not a list")
@@ -177,7 +181,7 @@ def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[st
             raise MalformedError(f"{key}[{place}] is {_kind(one)}, not an object")
         index = one.get("index")
         if index is None and count == 1:
-            index = 0  # some endpoints leave it out
+            index = 0  # some endpoints omit the index
         if type(index) is not int or not 0 <= index < count or ordered[index] is not None:
             raise MiscountError(f"{key}[{place}].index is wrong: expected each number from 0 to {count - 1} once")
         ordered[index] = one
@@ -185,7 +189,7 @@ def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[st
 
 
 def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> Answer:
-    """Read one choice; `holder` has the text under `key`."""
+    """Parse one choice; `holder` has the text under `key`."""
     reason, word = read_finish(choice.get("finish_reason"))
     refusal = holder.get("refusal")
     if reason == FILTERED:
@@ -193,7 +197,7 @@ def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> A
         why = _filters(choice) or f"finish_reason {excerpt(word, 40)!r}"
         return Answer(None, f"the endpoint's content filter stopped the answer ({why}){said}", reason)
     if reason == BROKEN:
-        return Answer(None, f"the endpoint broke the answer off (finish_reason {excerpt(word, 40)!r})", reason)
+        return Answer(None, f"the endpoint aborted the answer (finish_reason {excerpt(word, 40)!r})", reason)
     try:
         text = _text(holder.get(key), key)
     except _Refusal as said:
@@ -203,25 +207,25 @@ def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> A
     if refusal and isinstance(refusal, str) and not text:
         return Answer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
     if text is None:
-        cut = ": it reached max_tokens before it wrote any" if reason == LENGTH else ""
+        cut = ": the model reached max_tokens before it wrote any" if reason == LENGTH else ""
         return Answer(None, f"the endpoint returned no text{cut}", reason)
     return Answer(well_formed(text), None, reason, logprobs=choice.get("logprobs"))
 
 
 def _filters(choice: Mapping[str, Any]) -> str:
-    """Return which of Azure's filters took the answer away; nothing where that is not told."""
+    """Return the names of Azure's filters that removed the answer; empty where the body does not name them."""
     results = choice.get("content_filter_results")
     if not isinstance(results, dict):
         return ""
     return ", ".join(name for name, one in results.items() if isinstance(one, dict) and one.get("filtered") is True)
 
 
-class _Refusal(Exception):  # noqa: N818 - no failure: the model said so
-    """A part of the answer says why there is none."""
+class _Refusal(Exception):  # noqa: N818 - not a failure: the model's own text
+    """An answer that has a part of the type `refusal`; carries the refusal's text."""
 
 
 def _text(content: object, key: str) -> str | None:
-    """Return the text of an answer, which some endpoints send in parts; None where there is none."""
+    """Return the text of an answer, which some endpoints send in parts; None where there is no text."""
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -232,7 +236,7 @@ def _text(content: object, key: str) -> str | None:
         if kind == "refusal" and isinstance(part.get("refusal"), str):
             raise _Refusal(part["refusal"])
         if kind not in {"text", "output_text"} or not isinstance(part.get("text"), str):
-            raise MalformedError(f"{key}[{place}] is no part of type text")
+            raise MalformedError(f"{key}[{place}] is not a part of type text")
         texts.append(part["text"])
     return "".join(texts) if texts else None
 
@@ -257,13 +261,13 @@ def _tokens(count: object) -> int:
 
 
 def _vector(value: object) -> NDArray[np.float32]:
-    """Return one vector: a list of numbers, or its bytes in base 64."""
+    """Return one vector from a list of numbers, or from its bytes in base64."""
     if isinstance(value, str):
         try:
             raw = b64decode(value, validate=True)
             vector = np.frombuffer(raw, "<f4").astype(np.float32)
         except ValueError as error:
-            raise MalformedError("an embedding is a text that is no vector in base 64") from error
+            raise MalformedError("an embedding is a text that is not a vector in base64") from error
     elif isinstance(value, list) and all(type(number) in {int, float} for number in value):
         vector = _numbers(value)
     else:

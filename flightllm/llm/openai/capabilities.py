@@ -1,4 +1,4 @@
-"""What one endpoint and model turned out to take: learned from refusals and answers, so that nothing is tried twice."""
+"""Learn from an endpoint's rejections and answers which request parameters it accepts, so that no form is retried."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from flightllm.model.engine import Choice, Constraint, JsonSchema, Parameters, R
 from flightllm.model.reasoning import split_reasoning
 
 MOST_TRIES = 10
-"""HTTP requests that one answer can take while its endpoint is being learned."""
+"""The most HTTP requests for one answer, while the endpoint's capabilities are unknown."""
 _MOST_KNOWN = 1_024
 _RARE = 20
-"""One answer in so many that does not keep to a constraint does not show that the endpoint ignores it."""
+"""An endpoint ignores a form of constraint if more than one answer in this many violates the constraint."""
 _FIRST_ALLOWANCE, _MOST_ALLOWANCE = 1_024, 16_384
 _SCHEMA = re.compile(
     r"invalid schema|schema (?:is |for )|not permitted|too (?:many|complex|deep)|compil", re.IGNORECASE
 )
-"""What is refused is this schema, not the way to say schemas."""
+"""Rejections of this schema; the endpoint still accepts other schemas in this form."""
 _RANGE = re.compile(r"between|range|less than|at most|greater than|maximum|<=|\[0", re.IGNORECASE)
 _LENGTH = re.compile(
     r"context length|context window|too large|max(?:_completion)?_tokens.{0,60}(?:exceed|at most|less|<=)",
@@ -37,13 +37,13 @@ _WORDS_OF_FORMS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What an endpoint said against a request: its words, and the parameter that it names, which can be empty."""
+    """The endpoint's reason for rejecting a request: its text, and the parameter that it names, which can be empty."""
 
     text: str
     parameter: str = ""
 
     def names(self, *keys: str) -> bool:
-        """Tell whether it is about one of these keys."""
+        """Tell whether the rejection is about one of these keys."""
         if self.parameter:
             return self.parameter.partition(".")[0].partition("[")[0] in keys
         return any(re.search(rf"(?<![a-z_]){re.escape(key)}(?![a-z_])", self.text.lower()) for key in keys)
@@ -51,12 +51,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one HTTP request says beside its prompts."""
+    """The parameters of one HTTP request, except its prompts."""
 
     body: dict[str, Any]
     form: Form
     place: int
-    """Of the form among those of its constraint."""
+    """The index of `form` in `Capabilities.forms`."""
     step: Step
     step_place: int
     tokens: int
@@ -65,12 +65,15 @@ class Plan:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return all keys of the request but model and prompt."""
+        """Return all keys of the request except the model, the prompt and the token limit."""
         return {**self.body, **dict(self.step.body), **self.form.body}
 
 
 class Capabilities:
-    """The record of one engine. It needs no lock: its event loop alone changes it, and calls all but `most_thought`."""
+    """The known capabilities of one endpoint and model.
+
+    Needs no lock: only the engine's event loop changes it, and calls all methods except `most_thought`.
+    """
 
     def __init__(self, provider: Provider, model: str, *, chat: bool, constraints: bool) -> None:
         self.provider = provider
@@ -79,24 +82,26 @@ class Capabilities:
         self.constraints = constraints
         self.tokens_key = provider.tokens_key if chat else "max_tokens"
         self.refused: dict[str, set[str]] = {}
-        """By parameter the values that the endpoint does not take."""
+        """The values that the endpoint rejects, by parameter."""
         self.reasons = thinks(model)
-        """The model thinks before it answers, by its name or as was seen."""
+        """Whether the model thinks before it answers, by its name or by its answers."""
         self.allowance = 0
-        """Tokens for its thoughts, as far as answers were cut."""
+        """The tokens for a thought that cut answers have shown to be necessary."""
         self.accepted = False
         self._rooms: dict[int, int] = {}
-        """By the length of prompts, to a power of two, the most that was accepted for thoughts where more was not."""
+        """The most tokens for thoughts that the endpoint accepts, by the bit length of the prompt's length.
+
+        Only lengths at which the endpoint rejected more tokens are here."""
         self._forms: dict[Constraint, list[Form]] = {}
         self._ways: dict[type, int] = {}
         self._known: OrderedDict[Constraint, int] = OrderedDict()
-        """The place of the form that was accepted for a constraint."""
+        """The index of the accepted form, by constraint."""
         self._steps: dict[str, int] = {}
         self._seen: dict[tuple[type, int], list[int]] = {}
-        """By kind and form how many answers kept to the constraint, and how many did not."""
+        """How many answers kept to the constraint, and how many violated it, by kind of constraint and form."""
 
     def recognise(self, provider: Provider) -> None:
-        """Take over what is known of a provider. What was learned by then was learned of the unknown one's forms."""
+        """Use the forms of a recognised provider, and forget all facts about the forms of the unknown provider."""
         self.provider = provider
         self.tokens_key = provider.tokens_key if self.chat else "max_tokens"
         self._ways.clear()
@@ -105,7 +110,7 @@ class Capabilities:
         self._forms.clear()
 
     def forms(self, constraint: Constraint) -> list[Form]:
-        """Return the forms in which a constraint can be said here, best first."""
+        """Return the forms in which a request to this endpoint can express a constraint, the best first."""
         found = self._forms.get(constraint)
         if found is None:
             ways = {Choice: self.provider.choice, JsonSchema: self.provider.json, Regex: self.provider.regex}
@@ -116,18 +121,18 @@ class Capabilities:
         return found
 
     def place(self, constraint: Constraint) -> int:
-        """Return which of `forms(constraint)` to send next, as an index: the best one that is not given up.
+        """Return the index in `forms(constraint)` of the form to send next: the best that is not excluded.
 
-        A form is given up where the endpoint refuses it, or answers as if it were not there.
+        A form is excluded if the endpoint rejects or ignores it.
         """
         return self._known.get(constraint, self._ways.get(type(constraint), 0))
 
     def knows(self, constraint: Constraint) -> bool:
-        """Tell whether a form of this constraint was accepted."""
+        """Tell whether the endpoint has accepted a form of this constraint."""
         return constraint in self._known
 
     def accept(self, constraint: Constraint, place: int) -> None:
-        """Note the form that an endpoint took for a constraint."""
+        """Record the form that the endpoint accepted for a constraint."""
         self.accepted = True
         self._known[constraint] = max(place, self._known.get(constraint, 0))
         self._known.move_to_end(constraint)
@@ -135,7 +140,7 @@ class Capabilities:
             self._known.popitem(last=False)
 
     def give_up(self, constraint: Constraint, place: int, *, alone: bool = False) -> None:
-        """Do not say constraints of this kind in the form at `place` any more; `alone`: only this constraint."""
+        """Exclude the form at `place` for constraints of this kind; with `alone`, only for this constraint."""
         if alone:
             self._known[constraint] = max(place + 1, self._known.get(constraint, 0))
             return
@@ -145,40 +150,40 @@ class Capabilities:
             del self._known[known]
 
     def note(self, constraint: Constraint, place: int, *, ignored: bool) -> None:
-        """Count an answer that kept to its constraint, or not, and give up a form that an endpoint ignores."""
+        """Count an answer that kept to its constraint, or ignored it; exclude a form that the endpoint ignores."""
         seen = self._seen.setdefault((type(constraint), place), [0, 0])
         seen[ignored] += 1
         if ignored and self.chat and seen[1] * _RARE > seen[0]:
             self.give_up(constraint, place)
 
     def steps(self, level: str) -> list[Step]:
-        """Return the ways to ask for a level of thinking; nothing is asked of a model that does not think."""
+        """Return the ways to ask for a level of thinking; for a model that does not think, one empty step."""
         if not self.chat or (level == "off" and not self.reasons):
             return [Step((), "none")]
         return thinking_steps(self.provider.thinking, level, self.model)
 
     def step(self, level: str) -> tuple[int, Step]:
-        """Return which of `steps(level)` to send next, as an index and the step itself.
+        """Return the index in `steps(level)` of the step to send next, and the step itself.
 
-        That is the best one that the endpoint has not refused, or the last one, which asks for nothing.
+        This is the best step that the endpoint has not rejected, or the last step, which is empty.
         """
         found = self.steps(level)
         place = min(self._steps.get(level, 0), len(found) - 1)
         return place, found[place]
 
     def next_step(self, level: str, place: int) -> None:
-        """Do not ask for a level in the way at `place` any more."""
+        """Exclude the step at `place` for a level of thinking."""
         self._steps[level] = max(place + 1, self._steps.get(level, 0))
 
     def allowed(self, step: Step, size: int) -> int:
-        """Return how many tokens thoughts get beside the answer's, for prompts of so many characters."""
+        """Return how many tokens thoughts get in addition to the answer, for prompts of `size` characters."""
         rooms = (most for length, most in self._rooms.items() if length <= size.bit_length())
         return min(self._allowance(step), *rooms, _MOST_ALLOWANCE)
 
     def most_thought(self, level: str) -> int:
-        """Return how many tokens thoughts get beside the answer's at most, by all that is known now.
+        """Return the most tokens that thoughts get in addition to the answer, by the present knowledge.
 
-        Other threads than the event loop's can ask too.
+        Any thread can call this method.
         """
         return min(self._allowance(self.step(level)[1]), _MOST_ALLOWANCE)
 
@@ -187,44 +192,47 @@ class Capabilities:
         return max(known, self.allowance)
 
     def has_room(self, size: int, most: int) -> None:
-        """Note how many tokens for thoughts were accepted where more were refused. Longer prompts have no more room."""
+        """Record the accepted tokens for thoughts where more were rejected; longer prompts have no more room."""
         self._rooms[size.bit_length()] = most
 
     def takes(self, name: str, value: object) -> bool:
-        """Tell whether to send a parameter with this value: yes, unless the endpoint has refused exactly that."""
+        """Tell whether to send a parameter with this value: yes, unless the endpoint has rejected exactly this."""
         return repr(value) not in self.refused.get(name, ())
 
     def refuse(self, name: str, value: object) -> None:
-        """Do not send a parameter with this value any more."""
+        """Record that the endpoint rejects a parameter with this value."""
         self.refused.setdefault(name, set()).add(repr(value))
 
 
 @dataclass(slots=True)
 class Asking:
-    """One request while it is being asked: in what form next, and what its outcome teaches."""
+    """The state of one request with its retries: chooses the next form, and records the outcome of each try."""
 
     record: Capabilities
     parameters: Parameters
     level: str = "off"
     """How long the model can think."""
     limit: int = 0
-    """Most tokens of the answer alone; where that is refused, less, down to what the call site says."""
+    """The most tokens of the answer without thoughts. A rejection lowers it, down to the call site's limit."""
     extra: dict[str, Sequence[object]] = field(default_factory=dict)
-    """Further optional parameters of the request, each with the values to try, best first; one that is refused with
-    each of them is dropped, and log probabilities all together."""
+    """Further optional parameters, each with the values to try, the best first.
+
+    A parameter is dropped after all its values were rejected. If one parameter for log probabilities is dropped, all of
+    them are dropped."""
     size: int = 0
-    """Characters of the longest prompt."""
+    """The number of characters of the longest prompt."""
     tries: int = 0
     _place: int = 0
     _unnamed_at: int = -1
-    """The form that was refused without a word about what is wrong."""
+    """The index of the form that was rejected without a reason."""
     _bare: bool = False
+    """Whether all optional parameters are left out."""
     _switched: bool = False
-    """The key for the most tokens was changed for this request."""
+    """Whether the key for the token limit was changed for this request."""
     _most_allowance: int = _MOST_ALLOWANCE
 
     def plan(self) -> Plan:
-        """Return what to send next, by all that is known now."""
+        """Return the parameters to send next, by the present knowledge."""
         record, parameters = self.record, self.parameters
         self.tries += 1
         ladder = record.forms(parameters.constraint)
@@ -235,12 +243,12 @@ class Asking:
         form, allowance = ladder[place], self._allowed(step)
         body = {} if self._bare else self._optional()
         if "thinking" in dict(step.body) and step.effort != "none":
-            body.pop("temperature", None)  # who thinks so takes the default alone
+            body.pop("temperature", None)  # Anthropic accepts only the default temperature with `thinking`
         tokens = max(self.limit, parameters.max_tokens) + form.more_tokens + allowance
         return Plan(body, form, place, step, step_place, tokens, allowance, self._bare)
 
     def _optional(self) -> dict[str, Any]:
-        """Return the parameters that can be left out, without those that were refused."""
+        """Return the optional parameters, without those that were rejected."""
         wanted = {name: (value,) for name, value in _sampling(self.parameters).items()} | self.extra
         body: dict[str, Any] = {}
         for name, values in wanted.items():
@@ -252,7 +260,7 @@ class Asking:
         return body
 
     def refused(self, plan: Plan, refusal: Refusal) -> bool:
-        """Learn from a refusal; return whether there is another form to try."""
+        """Learn from a rejection; return whether there is another form to try."""
         if self.tries >= MOST_TRIES:
             return False
         if self._other_tokens(plan, refusal):
@@ -262,7 +270,8 @@ class Asking:
 
     def _other_tokens(self, plan: Plan, refusal: Refusal) -> bool:
         record, text = self.record, refusal.text
-        # First what is too long: vLLM names both keys in that error. A key changes once, as it cannot be both.
+        # The length is checked first, because vLLM's error for a long prompt names both keys. The key changes only
+        # once, because a second change would restore the rejected key.
         if _LENGTH.search(text) and self._shorter(plan):
             return True
         if self._switched:
@@ -272,10 +281,10 @@ class Asking:
         return self._switched and key != record.tokens_key
 
     def _other_key(self, refusal: Refusal) -> bool:
-        """Take the other key for the most tokens, where a refusal is about this one."""
+        """Switch to the other key for the token limit if the rejection is about the present key."""
         record, text = self.record, refusal.text
         if record.chat and "max_tokens" in text and "max_completion_tokens" in text:
-            # What is told to be used instead is what was not sent.
+            # The key that the endpoint suggests is the key that was not sent.
             other = "max_tokens" if record.tokens_key == "max_completion_tokens" else "max_completion_tokens"
             mine = re.search(rf"use '?\W?{record.tokens_key}|instead of '?\W?{other}", text)
             if mine is None and refusal.parameter in {"", record.tokens_key, "max_tokens", "max_completion_tokens"}:
@@ -290,7 +299,10 @@ class Asking:
         return False
 
     def _shorter(self, plan: Plan) -> bool:
-        """Leave less for thoughts, or for an answer of more than its call site asks: the context has no room for it."""
+        """Lower the tokens for thoughts, or else the answer's limit, because the context is too small.
+
+        The answer's limit stays at least that of the call site.
+        """
         if plan.allowance:
             self._most_allowance = plan.allowance // 2
             return True
@@ -299,7 +311,7 @@ class Asking:
         return found
 
     def _named(self, plan: Plan, refusal: Refusal) -> bool | None:
-        """Drop what a refusal names; None where it names nothing that was sent."""
+        """Drop the parameter that a rejection names; return whether to retry, or None if it names no sent parameter."""
         record, constraint = self.record, self.parameters.constraint
         if plan.form.body and (refusal.names(*plan.form.body) or _WORDS_OF_FORMS.search(refusal.text)):
             record.give_up(constraint, plan.place, alone=_SCHEMA.search(refusal.text) is not None)
@@ -312,18 +324,18 @@ class Asking:
             if not refusal.names(name):
                 continue
             if isinstance(value, float) and value > 1 and _RANGE.search(refusal.text):
-                return False  # the value is at fault, and whoever chose it is told so
-            # An endpoint that refuses log probabilities can take fewer of them.
+                return False  # the value is out of range: the user who chose it gets the error
+            # An endpoint that rejects a number of log probabilities can accept a smaller number.
             lower = "top_logprobs" if name == "logprobs" and "top_logprobs" in plan.body else name
             record.refuse(lower, plan.body[lower])
             return True
         return None
 
     def _unnamed(self, plan: Plan, refusal: Refusal) -> bool:
-        """Say the constraint in the next form, then leave out all that can be, where nothing was ever accepted."""
+        """Try the next form of the constraint; then omit all optional parameters if no request was ever accepted."""
         record, constraint = self.record, self.parameters.constraint
         if refusal.parameter or record.knows(constraint):
-            return False  # so it is the prompt that is refused
+            return False  # the endpoint rejects the prompt
         if plan.place + 1 < len(record.forms(constraint)):
             self._place, self._unnamed_at = plan.place + 1, plan.place
             return True
@@ -333,7 +345,7 @@ class Asking:
         return False
 
     def accepted(self, plan: Plan) -> None:
-        """Remember a form once it worked: else it was the prompt that was refused."""
+        """Record the form after it worked: before that, the prompt could have been the cause of the rejections."""
         record, constraint = self.record, self.parameters.constraint
         if 0 <= self._unnamed_at < plan.place:
             record.give_up(constraint, self._unnamed_at)
@@ -347,7 +359,7 @@ class Asking:
             record.has_room(self.size, plan.allowance)
 
     def read(self, plan: Plan, answer: Answer, usage: Usage) -> tuple[Answer, bool]:
-        """Return an answer without thoughts and in the form of its constraint, and whether to ask once more."""
+        """Return an answer without thoughts, in the format of its constraint, and whether to ask again."""
         answer = without_reasoning(answer, thinks=self.record.reasons or self.level != "off")
         self._note_thinking(plan, answer, usage)
         if not answer.text and answer.finish_reason == "length":
@@ -370,15 +382,15 @@ class Asking:
         if not record.reasons:
             record.reasons = True
         elif self.level == "off" and "chat_template_kwargs" in dict(plan.step.body):
-            record.next_step("off", plan.step_place)  # the endpoint does not know these keys
+            record.next_step("off", plan.step_place)  # the endpoint ignores these keys
 
     def _grow(self, plan: Plan) -> bool:
-        """Leave more for thoughts, which took all that an answer had; return whether that is worth another try."""
+        """Raise the tokens for thoughts, which left none for the answer; return whether to ask again."""
         record = self.record
         if self.tries >= MOST_TRIES or not record.chat:
             return False
         if self._allowed(plan.step) > plan.allowance:
-            return True  # another request has learned it meanwhile
+            return True  # another request has raised them meanwhile
         record.allowance = min(max(2 * plan.allowance, _FIRST_ALLOWANCE), _MOST_ALLOWANCE)
         return self._allowed(record.step(self.level)[1]) > plan.allowance
 
@@ -387,15 +399,15 @@ class Asking:
 
 
 def _sampling(parameters: Parameters) -> dict[str, Any]:
-    """Return how to sample; what came after the temperature is sent only where it is set."""
+    """Return the sampling parameters; `top_p` and `seed` only where they are set."""
     given = {"top_p": None if parameters.top_p == 1.0 else parameters.top_p, "seed": parameters.seed}
     return {"temperature": parameters.temperature} | {name: one for name, one in given.items() if one is not None}
 
 
 def without_reasoning(answer: Answer, *, thinks: bool = True) -> Answer:
-    """Return an answer whose thoughts stand apart; one that ends in its thoughts has no text.
+    """Return an answer with its thoughts in `reasoning`; an answer that ends inside its thoughts has no text.
 
-    Of a model that is not known to think, only marks are taken for those of a thought that nobody writes otherwise.
+    For a model that is not known to think, only marks that people do not write themselves count as marks of a thought.
     """
     if not answer.text:
         return answer
@@ -411,7 +423,7 @@ def without_reasoning(answer: Answer, *, thinks: bool = True) -> Answer:
 
 
 def _as_told(text: str, found: str | None, plan: Plan) -> bool:
-    """Tell whether a text can come from an endpoint that knows the form's keys: the answer, or JSON, and no more."""
+    """Tell whether an endpoint that knows the form's keys can return a text: only the answer, or only JSON."""
     if found is None:
         return False
     stripped = text.strip()

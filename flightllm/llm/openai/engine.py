@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible endpoint over HTTP: a hosted API, `vllm serve`, Ollama and the like."""
+"""The engine for any OpenAI-compatible endpoint over HTTP, such as a hosted API, `vllm serve` or Ollama."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ _PROBE_SECONDS = 5.0
 _RECOGNISE_SECONDS = 2.0
 _CHECK_SECONDS = 30.0
 _TOPS = (TOP, 5)
-"""How many log probabilities to ask for, best first; some endpoints take fewer, some none."""
+"""How many log probabilities to ask for, the best number first; some endpoints accept fewer, some do not return any."""
 _NAMED = 5
 _log = structlog.get_logger(__name__)
 
 
 class OpenAIEngine:
-    """One endpoint and model.
+    """An engine with one endpoint and model.
 
-    What the endpoint turns out not to take (a list of prompts, a way to say a constraint) is not tried again.
+    Features that the endpoint rejects, such as a list of prompts or a form of constraint, are not tried again.
     """
 
     reconnects = True
-    """Nothing of it dies with the endpoint: it may be asked again, and what else it is asked goes on."""
+    """The engine stays usable when the endpoint dies: later requests can succeed, and other requests continue."""
 
     def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
         self._model = model
@@ -105,17 +105,17 @@ class OpenAIEngine:
 
     @property
     def revision(self) -> str:
-        """Return the endpoint and the model's name: all that is known from outside."""
+        """Return the endpoint, the model's name and the options that affect answers; the weights are unknown."""
         return f"openai-1 {self._address} {self._model} {self._way}{self._told}"
 
     @property
     def shared_revision(self) -> str:
-        """Return what other endpoints of the same model have in common with it."""
+        """Return the revision without the address, which all endpoints of the same model share."""
         return f"openai-1 {self._model} {self._way}{self._told}"
 
     @property
     def _told(self) -> str:
-        """Return what else decides on answers; nothing at the defaults."""
+        """Return the other options that affect answers; empty at the defaults."""
         return self._options.told() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
 
     @property
@@ -124,9 +124,10 @@ class OpenAIEngine:
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return what the options say: as servers commonly do, blocks of 16 tokens; and few, as others use them too.
+        """Return the configured cache: by default blocks of 16 tokens, as most servers have, and few blocks.
 
-        Many would make any order look good, and prompts would be sent as they come to a server that has less.
+        The default number is small because other clients use the cache too. With many blocks, any order of prompts
+        would look good, and the prompts would not be sorted for a server with a smaller cache.
         """
         return PrefixCache(
             self._options.block_tokens, self._options.cache_blocks, at_once=bool(self._options.kv_events)
@@ -134,40 +135,40 @@ class OpenAIEngine:
 
     @property
     def kv_events(self) -> KvEventsAddress | None:
-        """Return where the endpoint tells what its prefix cache holds; None where that is not known."""
+        """Return where the endpoint publishes its KV events; None where this is not configured."""
         options = self._options
         return KvEventsAddress(options.kv_events, options.kv_replay) if options.kv_events else None
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether tenants' prefixes are kept apart, by `cache_salt`."""
+        """Tell whether the option `cache_salt` keeps tenants' prefixes apart."""
         return self._options.cache_salt
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Keep the window's prompts under way, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
+        """Keep the window's prompts in flight, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
         return Window(self._loop, self._answer, self._window, self._per_request, self._shares).stream(
             requests, cancelled
         )
 
     @property
     def in_flight(self) -> int:
-        """Return how many prompts are being answered."""
+        """Return how many prompts the endpoint is answering."""
         return self._shares.in_flight
 
     def count_tokens(self, text: str) -> int:
-        """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is not known."""
+        """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is unknown."""
         return -(-len(text) // _CHARS_PER_TOKEN)
 
     def most_thought(self, mode: str, max_tokens: int) -> int:
-        """Return how many tokens the endpoint is given for a thought in a mode, whatever its answer's `max_tokens`."""
+        """Return how many tokens a thought can have in a mode; the answer's `max_tokens` does not matter."""
         del max_tokens
         return self._record.most_thought(mode)
 
     def probe(self) -> None:
-        """Look whether the endpoint is there, by asking for its models.
+        """Check that the endpoint answers, with a request for its list of models.
 
         Raises:
-            EngineUnavailableError: it cannot be reached, or says that it is overloaded or gone.
+            EngineUnavailableError: the endpoint cannot be reached, or reports that it is overloaded or gone.
         """
         try:
             self._loop.run(_listed(self._quick(_PROBE_SECONDS)))
@@ -179,25 +180,25 @@ class OpenAIEngine:
                 raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
 
     def models(self) -> list[str]:
-        """Return the models that the endpoint lists, which costs nothing; empty where it has no list.
+        """Return the models that the endpoint lists, which is free of charge; empty where there is no list.
 
         Raises:
-            EngineUnavailableError: nothing answers there; says what to change.
-            EngineError: the key is wrong, or the quota is used up; says what to change.
+            EngineUnavailableError: no server answers at the address; the message says what to change.
+            EngineError: the key is wrong, or the quota is used up; the message says what to change.
         """
         return self._names()[0]
 
     def check(self) -> tuple[str, str]:
-        """Return what `try_out` found, and a warning where the answer is an error; raises as that does."""
+        """Return the text of `try_out`, and a warning if the answer is an error; see there for errors raised."""
         found, completion = self.try_out()
         return found, completion.error or ""
 
     def try_out(self) -> tuple[str, Completion]:
-        """Ask the endpoint for its models, and the model one short question; return what was found, and the answer.
+        """Ask the endpoint for its models, and the model a short question; return a summary and the answer.
 
         Raises:
-            EngineUnavailableError: nothing answers there; says what to change.
-            EngineError: the key, the model or the path is wrong, or the quota is used up; says what to change.
+            EngineUnavailableError: no server answers at the address; the message says what to change.
+            EngineError: the key, model or path is wrong, or the quota is used up; the message says what to change.
         """
         place = shown_address(self._address)
         names, told = self._names()
@@ -213,7 +214,7 @@ class OpenAIEngine:
         return f"{place} answers{told}", completion
 
     def _names(self) -> tuple[list[str], str]:
-        """Return the models that the endpoint lists, and what that says in words."""
+        """Return the models that the endpoint lists, and a phrase about the list."""
         try:
             document = json.loads(self._loop.run(_listed(self._quick(_PROBE_SECONDS))))
         except openai.APIConnectionError as exc:
@@ -233,7 +234,7 @@ class OpenAIEngine:
         return names, f", without {self._model!r} in its list of models" if names else ", without a list of models"
 
     def _faulty(self, fault: Fault, names: Sequence[str] = ()) -> _FaultError:
-        """Return an error that says which line of the configuration to change; `names` are the endpoint's models."""
+        """Return an error that names the line of the configuration to change; `names` are the endpoint's models."""
         listed = ""
         if fault.kind is Kind.MODEL and names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -242,7 +243,7 @@ class OpenAIEngine:
         return _FaultError(f"the engine {self.name} {fault.text}{listed}{line}", fault)
 
     def _quick(self, seconds: float) -> openai.AsyncOpenAI:
-        """Return the client as one that does not try again and waits so long at most."""
+        """Return a copy of the client that does not retry and waits at most `seconds`."""
         return self._client.with_options(max_retries=0, timeout=seconds)
 
     def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
@@ -250,7 +251,7 @@ class OpenAIEngine:
         return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}{line_to_change(Kind.GONE)}")
 
     def close(self) -> None:
-        """Abort what runs and close the connections. Idempotent."""
+        """Abort running requests and close the connections. Idempotent."""
         if not self._loop.closed:
             self._loop.run(self._client.close())
             self._loop.close()
@@ -262,7 +263,7 @@ class OpenAIEngine:
         return completions
 
     async def _answer_group(self, group: Sequence[Request]) -> list[Completion]:
-        """Answer requests of equal parameters together; where that is refused or goes wrong, one by one."""
+        """Answer requests with equal parameters in one HTTP request; if it is rejected or fails, one by one."""
         refused = False
         if len(group) > 1 and self._per_request > 1:
             try:
@@ -273,7 +274,7 @@ class OpenAIEngine:
                     return self._failures(group, str(exc))
         completions = [await self._answer_one(request, self._client) for request in group]
         if refused and all(completion.error is None for completion in completions):
-            self._per_request = 1  # no prompt was at fault, so it is lists that the endpoint does not take
+            self._per_request = 1  # each prompt works by itself, so the endpoint does not accept lists of prompts
         return completions
 
     async def _answer_one(self, request: Request, client: openai.AsyncOpenAI) -> Completion:
@@ -286,10 +287,10 @@ class OpenAIEngine:
         return [Completion(request.id, None, f"the engine {self.name} {what}") for request in group]
 
     async def _send(self, group: Sequence[Request], client: openai.AsyncOpenAI) -> list[Completion]:
-        """Answer some prompts in the form that the endpoint is known to take, or is found to, in a few HTTP requests.
+        """Answer some prompts in a form that the endpoint accepts, with a few HTTP requests to find the form.
 
         Raises:
-            _RefusedError: the endpoint refuses the prompts in every form.
+            _RefusedError: the endpoint rejects the prompts in every form.
         """
         await self._recognise()
         parameters = group[0].parameters
@@ -317,7 +318,7 @@ class OpenAIEngine:
                 return share_out(group, found, with_reasoning(used, found))
 
     def _further_parameters(self, parameters: Parameters) -> dict[str, Sequence[object]]:
-        """Return what asks for log probabilities, each with the numbers of them to try."""
+        """Return the parameters that ask for log probabilities, each with the values to try."""
         if not _options(parameters):
             return {}
         if self._options.completions:
@@ -331,7 +332,7 @@ class OpenAIEngine:
         try:
             return await self._call(group, plan, client)
         except (MalformedError, BodyError) as exc:
-            raise _MalformedAnswerError(f"gave an answer that cannot be read: {exc}", exc) from exc
+            raise _MalformedAnswerError(f"returned an answer that cannot be read: {exc}", exc) from exc
         except openai.APITimeoutError as exc:
             seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
             raise _RowsError(f"did not answer within {seconds:g} s") from exc
@@ -342,21 +343,21 @@ class OpenAIEngine:
         except openai.APIError as exc:
             raise _RowsError(f"failed: {hidden(excerpt(exc.message), self._key)}") from exc
         except UnicodeEncodeError as exc:
-            raise _RefusedError("cannot be sent a prompt with lone surrogates, which UTF-8 does not have") from exc
+            raise _RefusedError("cannot take a prompt with lone surrogates: UTF-8 cannot encode them") from exc
         except Exception as exc:
-            # A response can break the client's packages in ways of their own: a charset or an address that is none.
+            # A response can raise any error in the client's packages, for example with an invalid charset or address.
             _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
-            raise _MalformedAnswerError(f"gave a response that cannot be read ({type(exc).__name__})") from exc
+            raise _MalformedAnswerError(f"returned a response that cannot be read ({type(exc).__name__})") from exc
 
     async def _recognise(self) -> None:
-        """Look once who answers at an address that does not tell it: their list of models mostly does."""
-        async with self._recognising:  # all wait: what a request learns counts in the forms of who is there
+        """Recognise the provider at an unknown address once, by the owners in its list of models."""
+        async with self._recognising:  # all requests wait, because the forms to learn depend on the provider
             if self._recognised:
                 return
             self._recognised = True
             try:
                 document = json.loads(await _listed(self._quick(_RECOGNISE_SECONDS)))
-            except Exception:  # noqa: BLE001 - no such list, or one that is broken in any way: who it is stays unknown
+            except Exception:  # noqa: BLE001 - no list, or a broken list: the provider stays unknown
                 return
             self._note_owner(document)
 
@@ -367,35 +368,35 @@ class OpenAIEngine:
             _log.info("endpoint recognised", engine=self.name, provider=provider.name)
 
     async def _broken(self, error: openai.APIConnectionError) -> Exception:
-        """Return what a connection that broke means: the endpoint is gone, or it breaks at these prompts alone."""
+        """Return the error for a broken connection: the endpoint is gone, or it fails only for these prompts."""
         cause = error.__cause__
         gone = self._unreachable(error)
         if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
-            return _MalformedAnswerError(f"gave an answer that cannot be read: {excerpt(str(cause))}")
+            return _MalformedAnswerError(f"returned an answer that cannot be read: {excerpt(str(cause))}")
         if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._address):
             return gone
         try:
             await _listed(self._quick(_PROBE_SECONDS))
         except openai.APIConnectionError:
             return gone
-        except Exception:  # noqa: BLE001 - it answers, whatever it says
+        except Exception:  # noqa: BLE001 - any other error shows that the endpoint answers
             _log.debug("endpoint answers a probe", engine=self.name)
         return _MalformedAnswerError(f"broke off its answer: {excerpt(str(cause or error))}")
 
     def _further(self, request: Request) -> dict[str, Any]:
-        """Return what vLLM takes beside OpenAI's parameters, where it is to be sent."""
+        """Return the configured parameters that only vLLM accepts."""
         further: dict[str, Any] = {"priority": request.priority} if self._options.priority else {}
         if self._options.cache_salt and request.tenant:
             further["cache_salt"] = cache_salt(request.tenant)
         return further
 
     def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
-        """Return what tells vLLM how much of the prompts' starts other prompts have too, where that is to be sent."""
+        """Return the configured hints for vLLM: how many tokens at their start the prompts share with others."""
         del group
         return {}
 
     async def _call(self, group: Sequence[Request], plan: Plan, client: Any) -> tuple[list[Answer], Usage]:
-        """Send one HTTP request. What `client` takes depends on the endpoint, not on the types of its package."""
+        """Send one HTTP request. `client` is Any: the accepted parameters depend on the endpoint, not on its types."""
         further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
         if self._options.completions:
             prompts = [one_text(request.prompt) + plan.form.words for request in group]
@@ -414,7 +415,7 @@ class OpenAIEngine:
         return read_chat(raw.http_response.content)
 
     def _messages(self, prompt: str, plan: Plan) -> list[dict[str, str]]:
-        """Return a prompt as chat messages: the configured system prompt first, the form's words last."""
+        """Return a prompt as chat messages; the configured system prompt is first, and the form's words are last."""
         said = messages(prompt)
         said[-1]["content"] += plan.form.words
         own = self._options.system_prompt
@@ -425,7 +426,7 @@ class OpenAIEngine:
         return said
 
     def _failed(self, error: openai.APIStatusError, plan: Plan) -> Exception:
-        """Return what an HTTP status that retrying did not cure means: for the rows, or for the whole call."""
+        """Return the error for an HTTP status after all retries: an error of the rows, or of the whole call."""
         fault: Fault = read_fault(error, self._model, self._key, plan.body)
         match fault.kind:
             case Kind.REFUSED:
@@ -457,11 +458,11 @@ async def _listed(client: openai.AsyncOpenAI) -> bytes:
 
 
 class _UnreachableError(EngineUnavailableError):
-    """No connection comes about."""
+    """An error for an endpoint to which there is no connection."""
 
 
 class _FaultError(EngineError):
-    """What no later prompt would escape."""
+    """An error that later prompts would get too."""
 
     def __init__(self, text: str, fault: Fault) -> None:
         super().__init__(text)
@@ -469,14 +470,14 @@ class _FaultError(EngineError):
 
 
 class _RefusedError(Exception):
-    """One HTTP request came to nothing, through its prompts or its form; carries what the engine did."""
+    """An error for one HTTP request that failed because of its prompts or its form; the message follows the engine."""
 
     of_request = True
-    """The endpoint understood the request and does not take it; it may take another form of it."""
+    """Whether the endpoint rejected the request itself, so that it can accept another form."""
     of_lists = True
-    """It may take the prompts one by one."""
+    """Whether the endpoint can accept the prompts one by one."""
     again = True
-    """To ask one by one is no retry."""
+    """Whether to ask one by one even without retries (`max_retries` 0)."""
 
     def __init__(self, text: str, refusal: Refusal | None = None) -> None:
         super().__init__(text)
@@ -484,11 +485,11 @@ class _RefusedError(Exception):
 
 
 class _RowsError(Exception):
-    """One HTTP request failed in a way that another form or single prompts would not cure."""
+    """An error for one HTTP request that another form or single prompts would not prevent."""
 
 
 class _MalformedAnswerError(_RefusedError):
-    """The endpoint took the request, and its answer cannot be read."""
+    """An error for an accepted request whose answer cannot be read."""
 
     of_request = False
     again = False
@@ -499,7 +500,7 @@ class _MalformedAnswerError(_RefusedError):
 
 
 class TokenizingOpenAIEngine(OpenAIEngine):
-    """One endpoint and model whose tokenizer is known, so that tokens are counted as there."""
+    """An engine with one endpoint and model whose tokenizer is known, so that token counts are exact."""
 
     def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
         self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)
@@ -512,7 +513,7 @@ class TokenizingOpenAIEngine(OpenAIEngine):
 
     @property
     def context_tokens(self) -> int:
-        """Return how many tokens a prompt may have together with its answer."""
+        """Return how many tokens a prompt can have together with its answer."""
         return self._options.max_model_len or int(self._encoder.tokenizer.model_max_length)
 
     def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
@@ -522,24 +523,24 @@ class TokenizingOpenAIEngine(OpenAIEngine):
         return {"vllm_xargs": told} if told else {}
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each prompt as the endpoint makes them, chat template and special tokens included."""
+        """Return the tokens of each prompt as in the endpoint, chat template and special tokens included."""
         return self._encoder.encode(prompts)
 
 
 def create(config: EngineConfig) -> OpenAIEngine:
-    """Make the engine that the configuration describes; nothing is sent yet."""
+    """Create the engine that the configuration describes; this sends no request."""
     options = read_openai_options(config.options)
     kind = TokenizingOpenAIEngine if options.tokenizer else OpenAIEngine
     return kind(config.model, config.max_in_flight, options, config.reasoning)
 
 
 def check(config: EngineConfig) -> None:
-    """Read the options, and the key that they refer to."""
+    """Check the options and the API key to which they refer; see `OpenAIOptions.read_key`."""
     read_openai_options(config.options).read_key()
 
 
 def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenAI:
-    """Return the client that sends what the options say beside each request."""
+    """Return the HTTP client, with the headers, query, proxy and limits of the options."""
     header = options.known_provider.key_header
     hooks: dict[str, list[Callable[..., Any]]] = {"response": [never_again(bound_async(options.response_bytes))]}
     if header:
@@ -562,7 +563,7 @@ def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenA
 
 
 def _request_limiter(per_minute: float) -> AsyncLimiter | None:
-    """Allow a second's worth at once, or one request where the limit is below one a second; never a minute's burst."""
+    """Return a limiter whose burst is one second of requests, or one request; never a whole minute's requests."""
     if not per_minute:
         return None
     burst = max(1.0, per_minute / 60)

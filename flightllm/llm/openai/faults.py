@@ -1,4 +1,4 @@
-"""Tell apart why an OpenAI-compatible endpoint does not answer: key, quota, rate, model, path, or no host at all."""
+"""Classify the errors of an OpenAI-compatible endpoint: key, quota, rate, model, path, or no connection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _QUOTA_TEXT = re.compile(
     re.IGNORECASE,
 )
 _LATER = re.compile(r"(?:retry|try again|wait)\b.{0,30}\b(?:in|for)\b.{0,12}\d", re.IGNORECASE)
-"""The time of the next try: what counts requests per minute or day says it, an empty account does not."""
+"""The time of the next try: an error of a rate limit contains it, an error of an empty account does not."""
 _MODEL_CODES = frozenset(
     {"model_not_found", "deploymentnotfound", "invalid_model", "model_not_available", "unknown_model"}
 )
@@ -48,61 +48,61 @@ _MODEL_ALONE = re.compile(
     re.IGNORECASE,
 )
 _MASKED = re.compile(r"[\w-]*\*{3,}[\w*-]*")
-"""A key of which an endpoint shows the ends."""
+"""A key that an endpoint shows with its middle masked."""
 _LOGPROBS = "logprobs"
 _MOST_CAUSES = 8
 
 
 class Kind(Enum):
-    """What a refused request says of those that follow."""
+    """The kind of an HTTP error, which decides about later requests."""
 
     KEY = auto()
-    """The key is wrong, or it does not open this model."""
+    """The key is wrong, or has no access to this model."""
     QUOTA = auto()
-    """The account is empty: to wait is no use."""
+    """The account is empty: a retry does not help."""
     RATE = auto()
     """Too many requests for now."""
     MODEL = auto()
     PATH = auto()
     GONE = auto()
-    """Overloaded, or something before the endpoint says that it is gone."""
+    """The endpoint is overloaded, or a proxy before it reports that it is gone."""
     REFUSED = auto()
-    """This request's form or prompt is not taken."""
+    """The endpoint rejects the form or the prompt of this request."""
     FAILED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why an endpoint refused: in words that follow the engine's name, and what to change where that is known."""
+    """The reason of an HTTP error: `what` follows the engine's name in a message, `advice` says what to change."""
 
     kind: Kind
     what: str
     advice: str = ""
     parameter: str = ""
-    """The parameter that is refused, where the endpoint names one."""
+    """The rejected parameter, if the endpoint names it."""
 
     @property
     def text(self) -> str:
-        """Return both as one sentence."""
+        """Return `what` and `advice` as one sentence."""
         return f"{self.what}; {self.advice}" if self.advice else self.what
 
 
 def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Container[str] = ()) -> Fault:
-    """Return what a status and its body say. The endpoint's own words are quoted, without the key.
+    """Return the fault for an HTTP status and body. The fault quotes the endpoint's own words, without the key.
 
-    `sent` are the optional parameters of the request.
+    `sent` holds the optional parameters of the request.
     """
     status, said = error.status_code, _said(error, key)
-    if status == 403 and _LOGPROBS in sent and _LOGPROBS in told(error):  # the key is good
-        return Fault(Kind.REFUSED, f"refused: HTTP {status}{said}", parameter=_LOGPROBS)
+    if status == 403 and _LOGPROBS in sent and _LOGPROBS in told(error):  # the key is valid
+        return Fault(Kind.REFUSED, f"rejected the request: HTTP {status}{said}", parameter=_LOGPROBS)
     kind = _kind(status, error)
     match kind:
         case Kind.KEY if status == 403:
-            return Fault(kind, f"does not allow this (HTTP 403){said}", "look what the key and its project can use")
+            return Fault(kind, f"denies access (HTTP 403){said}", "check what the key and its project can use")
         case Kind.KEY:
-            return Fault(kind, f"refuses the API key (HTTP {status}){said}", "correct what api_key refers to")
+            return Fault(kind, f"rejects the API key (HTTP {status}){said}", "correct the key to which api_key refers")
         case Kind.QUOTA:
-            return Fault(kind, f"has no quota left (HTTP {status}){said}", "add credit there, or use another key")
+            return Fault(kind, f"has no quota left (HTTP {status}){said}", "add credit, or use another key")
         case Kind.RATE:
             return Fault(
                 kind,
@@ -114,40 +114,40 @@ def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Contain
         case Kind.PATH:
             path = error.request.url.path
             return Fault(
-                kind, f"has nothing at {path} (HTTP {status}){said}", "correct base_url, which mostly ends in /v1"
+                kind, f"has no API at {path} (HTTP {status}){said}", "correct base_url, which usually ends in /v1"
             )
         case Kind.GONE:
             return Fault(kind, f"is overloaded or gone (HTTP {status}){said}")
         case Kind.REFUSED:
-            return Fault(kind, f"refused: HTTP {status}{said}", parameter=_named_parameter(error))
+            return Fault(kind, f"rejected the request: HTTP {status}{said}", parameter=_named_parameter(error))
         case _:
             return Fault(kind, f"failed (HTTP {status}){said}")
 
 
 def unreachable(error: BaseException) -> str:
-    """Return why a connection did not come about, and what to look at: a name, a port, a certificate, the time."""
+    """Return why a connection failed, and what to check: the host name, port, certificate or proxy."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, socket.gaierror):
-            return "no such host name: correct base_url, or look at the network's DNS"
+            return "the host name is unknown: correct base_url, or check the network's DNS"
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({excerpt(cause.verify_message, 100)}): look at base_url's host"
+            return f"its certificate is not trusted ({excerpt(cause.verify_message, 100)}): check the host of base_url"
         if isinstance(cause, ssl.SSLError):
-            return "TLS fails: look whether base_url needs http:// instead of https://"
+            return "TLS fails: check whether base_url needs http:// instead of https://"
         if isinstance(cause, ConnectionRefusedError):
-            return "nothing listens there: start it, or correct base_url"
+            return "no server listens at this address: start the server, or correct base_url"
         if isinstance(cause, httpx2.ProxyError):
             return f"the proxy fails ({excerpt(str(cause), 100)}): correct proxy or HTTPS_PROXY"
         if isinstance(cause, httpx2.ConnectTimeout):
-            return "it does not answer in time: correct base_url, or look at the network and its proxy"
+            return "the host does not answer in time: correct base_url, or check the network and its proxy"
     return excerpt(str(causes[-1] if len(causes) < 2 else causes[1]))
 
 
 def line_to_change(kind: Kind, *, key: str = "", model: str = "…", section: str = "engine") -> str:
-    """Return the end of an error that says which line of the configuration to change; empty where none is at fault.
+    """Return the end of an error that names the line of the configuration to change; empty if no line is wrong.
 
-    `key` says where the API key is, as `env:NAME` or `file:PATH`; `model` is one that the endpoint has. `GONE` means
-    here that nothing answers at the address.
+    `key` refers to the API key, as `env:NAME` or `file:PATH`; `model` is one of the endpoint's models. `GONE` here
+    means that no server answers at the address.
     """
     lines = {
         Kind.KEY: f'api_key = "{key}"',
@@ -160,7 +160,7 @@ def line_to_change(kind: Kind, *, key: str = "", model: str = "…", section: st
 
 
 def never_again(limit: Callable[[httpx2.Response], Awaitable[None]]) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return a hook that runs `limit`, and keeps the client from asking again where the quota is used up."""
+    """Return a hook that runs `limit`, and prevents the client's retries if the quota is used up."""
 
     async def hook(response: httpx2.Response) -> None:
         await limit(response)
@@ -173,19 +173,19 @@ def never_again(limit: Callable[[httpx2.Response], Awaitable[None]]) -> Callable
 
 
 def told(error: openai.APIStatusError) -> str:
-    """Return the endpoint's own words, whatever the body looks like; empty where it has none."""
+    """Return the error text of the body in any of the known formats; empty where the body has no text."""
     return _message(_json(error.response)) or _plain(error.response)
 
 
 def _named_parameter(error: openai.APIStatusError) -> str:
-    """Return the parameter that the body names as the one at fault; empty where it names none."""
+    """Return the parameter that the body blames; empty if the body names no parameter."""
     document = _error(_json(error.response))
     found = document.get("param") if isinstance(document, dict) else None
     return found if isinstance(found, str) else ""
 
 
 def hidden(text: str, key: str) -> str:
-    """Return a text without the key, whole or masked."""
+    """Return a text in which `…` replaces the key, whole or masked."""
     return _MASKED.sub("…", text.replace(key, "…") if len(key) > 5 else text)
 
 
@@ -214,7 +214,7 @@ def _is_quota(status: int, text: str, code: str, response: httpx2.Response) -> b
 
 
 def _is_model(status: int, text: str) -> bool:
-    """Tell whether a text says that there is no such model; what else 400 can mean is a parameter of it."""
+    """Tell whether a text says that there is no such model; with status 400, the text can also mean a parameter."""
     if status == 404:
         return _MODEL_TEXT.search(text) is not None
     return status == 400 and _MODEL_ALONE.match(text) is not None
@@ -238,14 +238,14 @@ def _json(response: httpx2.Response) -> Any:
 
 
 def _error(document: Any) -> Any:
-    """Return the error in a body: OpenAI has it under `error`, some put a list around, others have nothing around."""
+    """Return the error in a body: under `error` (OpenAI), in a list, or the body itself."""
     if isinstance(document, list) and document:
         document = document[0]
     return document.get("error", document) if isinstance(document, dict) else document
 
 
 def _message(document: Any) -> str:
-    """Find the text in the bodies that endpoints send, FastAPI's `detail` among them."""
+    """Return the error text of a body in any of the known formats, including FastAPI's `detail`."""
     found = _error(document)
     if isinstance(found, dict):
         found = next((found[name] for name in ("message", "detail", "error", "msg") if found.get(name)), None)
@@ -257,7 +257,7 @@ def _message(document: Any) -> str:
 
 
 def _detail(one: Any) -> str:
-    """Read one of FastAPI's complaints: where in the body, and what."""
+    """Return one of FastAPI's validation errors as text: the place in the body, and the message."""
     if not isinstance(one, dict):
         return one if isinstance(one, str) else ""
     place = one.get("loc")

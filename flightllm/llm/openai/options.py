@@ -1,4 +1,4 @@
-"""Options of the `openai` engine."""
+"""The options of the `openai` engine."""
 
 from __future__ import annotations
 
@@ -24,28 +24,34 @@ _TABLES = frozenset({"extra_body", "headers", "query"})
 
 @dataclass(frozen=True, slots=True)
 class OpenAIOptions:
-    """Where the endpoint is and how to talk to it.
+    """The endpoint and its options.
 
-    `api` `auto` is `completions` where `prompts_per_request` > 1, else `chat`. Completions take the prompt as it is;
-    chat lets the endpoint put it into the model's template. `timeout` is in seconds, for one HTTP request. The limits
-    per minute are 0 for none; tokens are estimated at four characters each, the answer's `max_tokens` included.
-    `api_key` refers to the key, `env:NAME` or `file:PATH`; `api_key_env` and `api_key_file` are these two apart.
-    `response_bytes` is how long the body of one response can be, unpacked: a longer one is an error of its rows.
+    `api` `auto` means `completions` if `prompts_per_request` > 1, otherwise `chat`. Completions send the prompt as it
+    is; with chat, the endpoint applies the model's chat template. `timeout` is in seconds, for one HTTP request. A
+    limit per minute of 0 means no limit; tokens are estimated at four characters each, plus the answer's `max_tokens`.
+    `api_key` refers to the key, as `env:NAME` or `file:PATH`; `api_key_env` and `api_key_file` are separate options for
+    a variable and a file. `response_bytes` bounds the decompressed body of one response; a longer body is an error of
+    its rows.
 
-    `provider` says what the endpoint is where its address does not tell; it gives `base_url` and the key's variable
-    their defaults. `extra_body` adds keys to each request, `headers` and `query` to each HTTP request: tables, or in
-    SQL JSON objects as texts. `organization` and `project` are OpenAI's, `api_version` is Azure's. `proxy` is an
-    address, or where that has a password `env:NAME`; without it the environment's HTTPS_PROXY holds. `system_prompt` is
-    told to the model before each prompt.
+    `provider` names the endpoint's kind if the address does not show it; it sets the defaults of `base_url` and of the
+    key's variable. `extra_body` adds keys to the body of each request; `headers` and `query` add to each HTTP request.
+    These three are tables, or in SQL texts with a JSON object. `organization` and `project` are for OpenAI,
+    `api_version` is for Azure. `proxy` is an address, or `env:NAME` if the address has a password. Without `proxy`,
+    HTTPS_PROXY of the environment applies. The model gets `system_prompt` before each prompt.
 
-    Where the endpoint is vLLM: `tokenizer` is the model's folder or hub name, so that tokens are counted as it does;
-    `kv_events` is the ZeroMQ address at which it tells what its prefix cache holds, `kv_replay` the one at which it
-    tells past events again; `block_tokens` and `cache_blocks` are the shape of that cache; `max_model_len` is its own
-    limit (0: the tokenizer's); `priority` sends each request's priority, `cache_salt` keeps tenants' prefixes
-    apart, `kv_hints` tells a vLLM with a KV store which prompts' starts recur, and `reuse_hints` one that evicts by a
-    policy of ours how much of a prompt later ones have too. Other endpoints refuse these four.
-    Of several prompts in one request vLLM 0.32 tells only how many tokens of the last one were cached: with
-    `prompts_per_request` = 1 that is told of each.
+    These options are for vLLM:
+
+    - `tokenizer` is the model's folder or hub name, for exact token counts.
+    - `kv_events` is the ZeroMQ address of the KV events, `kv_replay` the address that sends past events again.
+    - `block_tokens` and `cache_blocks` are the size of the prefix cache's blocks, and their number.
+    - `max_model_len` is vLLM's own limit (0: the tokenizer's).
+    - `priority` sends each request's priority.
+    - `cache_salt` keeps tenants' prefixes apart.
+    - `kv_hints` tells a vLLM with a KV store which starts of prompts recur.
+    - `reuse_hints` tells a vLLM with one of our eviction policies how much of a prompt later prompts share.
+
+    Other endpoints reject the last four. If a request has several prompts, vLLM 0.32 reports the cached tokens of only
+    the last prompt; with `prompts_per_request` = 1, it reports them for each prompt.
     """
 
     base_url: str = _HOSTED
@@ -88,13 +94,13 @@ class OpenAIOptions:
         if self.api not in APIS:
             raise ValueError(f"api: expected one of {', '.join(APIS)}, got {self.api!r}")
         if self.prompts_per_request < 1:
-            raise ValueError("prompts_per_request: must be at least 1")
+            raise ValueError(f"prompts_per_request: expected at least 1, got {self.prompts_per_request}")
         if self.api == "chat" and self.prompts_per_request > 1:
             raise ValueError('prompts_per_request: chat takes one prompt at a time; write api = "completions"')
         if self.timeout <= 0 or self.max_retries < 0:
-            raise ValueError("timeout, max_retries: must be positive")
+            raise ValueError("timeout must be above 0, max_retries must not be negative")
         if self.response_bytes < 1:
-            raise ValueError("response_bytes: must be positive")
+            raise ValueError(f"response_bytes: expected at least 1, got {self.response_bytes}")
         if self.requests_per_minute < 0 or self.tokens_per_minute < 0:
             raise ValueError("requests_per_minute, tokens_per_minute: must not be negative")
         if self.provider and named(self.provider) is None:
@@ -106,7 +112,7 @@ class OpenAIOptions:
         for name in ("headers", "query"):
             for key, value in getattr(self, name).items():
                 if not isinstance(value, str):
-                    raise ValueError(f"{name}: {key} must be a text, got {value!r}")  # noqa: TRY004 - told as all are
+                    raise ValueError(f"{name}: {key} must be a text, got {value!r}")  # noqa: TRY004 - as other options
                 if holds_secret(key, value):
                     raise ValueError(f"{name}: write {key} as env:NAME or file:PATH, never the secret itself")
         if self.proxy and REFERENCE.fullmatch(self.proxy) is None:
@@ -115,37 +121,37 @@ class OpenAIOptions:
             if not self.proxy.startswith(("http://", "https://", "socks5://", "socks5h://")):
                 raise ValueError(f"proxy: expected http://HOST:PORT, got {self.proxy!r}")
         if self.completions and self.system_prompt:
-            raise ValueError("system_prompt: completions take none; write it into the prompts")
+            raise ValueError("system_prompt: completions have no system prompt; write the text into the prompts")
 
     def _check_cache(self) -> None:
         if self.kv_events and not self.tokenizer:
-            raise ValueError("kv_events: tells of tokens, so write the model's folder or hub name as tokenizer too")
+            raise ValueError("kv_events: needs the tokenizer; write tokenizer = the model's folder or hub name")
         if self.kv_replay and not self.kv_events:
-            raise ValueError("kv_replay: tells past events again, so write where new ones are told as kv_events")
+            raise ValueError("kv_replay: needs kv_events; write kv_events = the address of new events")
         for name in ("kv_hints", "reuse_hints"):
             if getattr(self, name) and not self.tokenizer:
-                raise ValueError(f"{name}: count tokens, so write the model's folder or hub name as tokenizer too")
+                raise ValueError(f"{name}: needs the tokenizer; write tokenizer = the model's folder or hub name")
         check_heard("kv_events", self.kv_events)
         check_heard("kv_replay", self.kv_replay)
         if min(self.block_tokens, self.cache_blocks) < 1 or self.max_model_len < 0:
-            raise ValueError("block_tokens, cache_blocks, max_model_len: must be positive")
+            raise ValueError("block_tokens and cache_blocks must be at least 1, max_model_len must not be negative")
 
     @property
     def completions(self) -> bool:
-        """Say whether prompts go to `/completions`."""
+        """Tell whether prompts go to `/completions`."""
         return self.api == "completions" or (self.api == "auto" and self.prompts_per_request > 1)
 
     @property
     def known_provider(self) -> Provider:
-        """Return what is known of the endpoint: by its name or its address."""
+        """Return the endpoint's provider, by the option `provider` or by the address."""
         return named(self.provider) or provider_at(self.base_url)
 
     @property
     def address(self) -> str:
         """Return the base URL of the requests.
 
-        Without `base_url` it is the one of the provider. A URL of Azure without a path gets the path of its API; with
-        `api_version` that path has `{model}` where the model's name must go.
+        Without `base_url`, this is the provider's URL. A URL of Azure without a path gets the path of Azure's API; with
+        `api_version`, this path has `{model}` in place of the model's name.
         """
         provider = self.known_provider
         if self.base_url == _HOSTED and provider.base_url:
@@ -163,21 +169,21 @@ class OpenAIOptions:
 
     @property
     def key_reference(self) -> str:
-        """Return where the key is, as `api_key` says it: `env:NAME` or `file:PATH`."""
+        """Return the reference to the key in the form of `api_key`: `env:NAME` or `file:PATH`."""
         file = f"file:{self.api_key_file}" if self.api_key_file else ""
         return self.api_key or file or f"env:{self.key_variable or 'NAME'}"
 
     def read_query(self) -> dict[str, str]:
-        """Return what each address has after its `?`."""
+        """Return the query parameters of each HTTP request; references to secrets are read."""
         version = {"api-version": self.api_version} if self.api_version else {}
         return version | self._read("query")
 
     def read_headers(self) -> dict[str, str]:
-        """Return further headers; what refers to a secret is read."""
+        """Return the additional headers; references to secrets are read."""
         return self._read("headers")
 
     def read_proxy(self) -> str | None:
-        """Return the proxy's address, None for that of the environment."""
+        """Return the proxy's address; None for the proxy of the environment."""
         if REFERENCE.fullmatch(self.proxy):
             return read_secret("[engine] proxy", self.proxy)
         return self.proxy or None
@@ -190,7 +196,7 @@ class OpenAIOptions:
         }
 
     def told(self) -> str:
-        """Return what else decides on answers, for the engine's revision; empty at the defaults."""
+        """Return the other options that affect answers, for the engine's revision; empty at the defaults."""
         told = {
             "extra_body": dict(self.extra_body),
             "query": dict(self.query),
@@ -201,10 +207,10 @@ class OpenAIOptions:
         return f" {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else ""
 
     def read_key(self) -> str:
-        """Return the key from where the options say, a file before the environment; one's own endpoints need none.
+        """Return the API key: from `api_key`, else the file, else the environment; "none" for a local endpoint.
 
         Raises:
-            ConfigError: what `api_key` refers to is not there, the file cannot be read, or the hosted API has no key.
+            ConfigError: `api_key` refers to a missing secret, the file is unreadable, or a hosted API has no key.
         """
         if self.api_key:
             return read_secret("[engine] api_key", self.api_key)
@@ -213,12 +219,12 @@ class OpenAIOptions:
         variable = self.key_variable
         key = os.environ.get(variable, "")
         if not key and (self.known_provider.key_env or self.address == _HOSTED):
-            raise ConfigError(f"[engine] api_key_env: the environment variable {variable} holds no API key")
+            raise ConfigError(f"[engine] api_key_env: the environment variable {variable} is empty; set the API key")
         return key or "none"
 
 
 def read_openai_options(options: Mapping[str, object]) -> OpenAIOptions:
-    """Read the options of an engine; tables can be JSON objects as texts, as SQL has no tables for options.
+    """Return the options of an engine; tables can be texts with a JSON object, because SQL has no tables for options.
 
     Raises:
         ConfigError: an option is unknown or wrong.

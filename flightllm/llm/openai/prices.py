@@ -1,4 +1,4 @@
-"""What hosted models cost, by a public table: in dollars, as the package `genai-prices` knew them when it was built."""
+"""The prices of hosted models, in dollars, from the public table in the installed package `genai-prices`."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _TABLES: Mapping[str, str] = MappingProxyType(
         "anthropic": "anthropic",
     }
 )
-"""Providers by their names there. One's own endpoints cost nothing that a table knows."""
+"""The names of providers in the table, by our names. The table has no prices of local endpoints."""
 
 
 def prices_of(config: EngineConfig) -> Prices | None:
-    """Return the configured prices, or else those known of a hosted model; None where neither is there."""
+    """Return the configured prices, or the table's prices of a hosted model; None if there are neither."""
     configured = Prices.of(config)
     if configured is not None or config.kind != "openai":
         return configured
     try:
         provider = read_openai_options(config.options).known_provider.name
-    except ConfigError:  # who opens the engine says so
+    except ConfigError:  # opening the engine raises this error
         return None
     return _known(_TABLES[provider], config.model) if provider in _TABLES else None
 
@@ -63,7 +63,7 @@ def _known(provider: str, model: str) -> Prices | None:
 
 
 def _price(prices: Any, name: str) -> float | None:
-    """Return a price per million tokens; of one with tiers by the prompt's length, that of short prompts."""
+    """Return a price per million tokens; with tiers by the prompt's length, the price for short prompts."""
     found = getattr(prices, name, None)
     found = getattr(found, "base", found)
     return None if found is None else float(found)

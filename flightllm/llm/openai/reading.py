@@ -1,6 +1,6 @@
-"""Find the answer in what a model wrote without being held to it: an option, JSON, or a text that fits a pattern.
+"""Find the answer in an unconstrained text of a model: an option, JSON, or a text that matches a pattern.
 
-What is unclear is not guessed: a text that names several options, or has several JSON values, has no answer.
+An unclear answer is not guessed: a text that names several options, or has several JSON values, has no answer.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _MOST_CHARS = 100_000
 
 
 def read_constrained(text: str, constraint: Constraint, *, wrapped: bool) -> str | None:
-    """Return the answer in a text as the constraint has it; None where there is none, or it is unclear.
+    """Return the answer in a text, in the format of the constraint; None if there is no answer, or an unclear one.
 
-    With `wrapped` the model was asked for a JSON object with the answer in it.
+    With `wrapped`, the model was asked for a JSON object that contains the answer.
     """
     match constraint:
         case Choice(options):
@@ -46,7 +46,7 @@ def read_constrained(text: str, constraint: Constraint, *, wrapped: bool) -> str
 
 @lru_cache(maxsize=256)
 def read_schema(schema: str) -> Any:
-    """Parse a schema text: once, as each answer of a call has the same one. The caller must not change the result."""
+    """Return a parsed schema; cached, because all answers of a call share it. The caller must not change the result."""
     return json.loads(schema)
 
 
@@ -61,7 +61,7 @@ def _choice(text: str, options: Sequence[str]) -> str | None:
 
 
 def _bare(text: str) -> Iterator[str]:
-    """Yield what a text says, with less and less around it: the value in its JSON, then without a lead and marks."""
+    """Yield candidates for the answer in a text: the text, the value of its JSON, the text without lead and marks."""
     stripped = text.strip()
     yield stripped
     values = _values(text)
@@ -79,7 +79,7 @@ def _bare(text: str) -> Iterator[str]:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """Yield the text of a JSON value: its own, that of its key `answer`, or that of its only key."""
+    """Yield the text of a JSON value: of the value itself, of its key `answer`, or of its only key."""
     if isinstance(value, dict):
         value = value.get(KEY, next(iter(value.values())) if len(value) == 1 else None)
     if isinstance(value, list) and len(value) == 1:
@@ -96,7 +96,7 @@ def _named(value: Any) -> Iterator[str]:
 
 
 def _option(text: str, options: Sequence[str]) -> str | None:
-    """Return the option that a text is, without regard to case, marks around it, or the form of a number."""
+    """Return the option equal to a text, except for case, surrounding marks and the format of numbers."""
     if text in options:
         return text
     folded = _fold(text)
@@ -109,7 +109,7 @@ def _option(text: str, options: Sequence[str]) -> str | None:
 
 
 def _first_words(text: str, options: Sequence[str]) -> str | None:
-    """Return the option in which a text's first sentence consists, where the rest names no other one."""
+    """Return the option that is a text's first sentence, if the rest names no other option."""
     stripped = text.strip().lstrip(_ENDS)
     if len(stripped) > _MOST_CHARS:
         return None
@@ -121,7 +121,7 @@ def _first_words(text: str, options: Sequence[str]) -> str | None:
 
 
 def _named_options(text: str, options: Sequence[str]) -> list[str]:
-    """Return the options that occur as words; of one that lies within another, only the longer."""
+    """Return the options that occur as words; of an option inside a longer option, only the longer one."""
     left, found = text, []
     for option in sorted(options, key=len, reverse=True):
         pattern = re.compile(rf"(?<!\w){re.escape(option)}(?!\w)", re.IGNORECASE)
@@ -145,7 +145,7 @@ def _json(text: str, schema: Any, *, wrapped: bool) -> str | None:
 
 
 def _values(text: str) -> list[Any]:
-    """Return the JSON values in a text: itself, those in code fences, or else the objects and lists within."""
+    """Return the JSON values in a text: the whole text, else those in code fences, else its objects and lists."""
     stripped = text.strip()
     if found := _loaded(stripped):
         return found
@@ -186,8 +186,8 @@ def _number(text: str) -> float | None:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Check by RE2, which takes time that grows with the text alone."""
+    """Tell whether a text matches a pattern, by RE2, whose time is linear in the text's length."""
     try:
         return bool(pc.match_substring_regex(pa.scalar(text, pa.string()), pattern=f"^(?:{pattern})$").as_py())
     except pa.ArrowInvalid:
-        return True  # a pattern that only the engine knows
+        return True  # only the engine supports this pattern

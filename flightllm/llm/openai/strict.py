@@ -1,4 +1,4 @@
-"""JSON Schemas as OpenAI's strict mode wants them, and its answers as the schema wanted them."""
+"""Convert JSON Schemas to OpenAI's strict mode, and answers of strict mode back to the original schema."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 _LEFT_OUT = frozenset({"$schema", "default", "examples", "minLength", "maxLength", "uniqueItems", "title"})
-"""Strict mode refuses these; the answer is checked under the whole schema all the same."""
+"""Keywords that strict mode rejects; the caller validates the answer with the whole schema anyway."""
 _IMPOSSIBLE = frozenset(
     {"allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties", "prefixItems"}
 )
 _NAMES = frozenset({"properties", "$defs", "definitions"})
 _LITERALS = frozenset({"enum", "const"})
 KEY = "answer"
-"""Under it stands a value that is no object: the root must be one."""
+"""The key of a value that is not an object, because the root must be an object."""
 
 
 def strict_schema(schema: Any) -> Any | None:
-    """Return the schema with every property required, optional ones nullable; None where strict mode has no such."""
+    """Return the schema with all properties required, and optional ones nullable; None if it has no strict form."""
     try:
         return _strict(schema)
     except _ImpossibleError:
@@ -25,7 +25,7 @@ def strict_schema(schema: Any) -> Any | None:
 
 
 def rooted(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return a schema whose root is an object, and whether it had to be put into one."""
+    """Return a schema whose root is an object, and whether the given schema was wrapped into this object."""
     if schema.get("type") == "object" or ("type" not in schema and "properties" in schema):
         return dict(schema), False
     definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
@@ -35,12 +35,12 @@ def rooted(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def without_nulls(value: Any, schema: Any) -> Any:
-    """Return a value without the nulls that stand for optional properties; `schema` is the one before."""
+    """Return a value without the nulls of missing optional properties; `schema` is the original schema."""
     return _undone(value, schema, schema)
 
 
 class _ImpossibleError(Exception):
-    """A part has no strict form."""
+    """An error for a part of a schema that has no strict form."""
 
 
 def _strict(part: Any) -> Any:
@@ -66,7 +66,7 @@ def _strict(part: Any) -> Any:
         found |= {"type": found.get("type", "object"), "required": list(found["properties"])}
         found["additionalProperties"] = False
     elif found.get("type") == "object":
-        raise _ImpossibleError  # strict mode has no objects of any names
+        raise _ImpossibleError  # strict mode has no objects with free property names
     return found
 
 
@@ -98,7 +98,7 @@ def _undone(value: Any, part: Any, root: Any) -> Any:
 
 
 def _object(part: Mapping[str, Any], root: Any) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the properties of an object, or of the object in a union with null, and which are required."""
+    """Return the properties of an object, or of the object in a union, and the names of the required ones."""
     for one in (part, *(_resolved(one, root) for one in part.get("anyOf") or part.get("oneOf") or [])):
         if "properties" in one:
             return one["properties"], one.get("required", [])

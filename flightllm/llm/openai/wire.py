@@ -1,4 +1,4 @@
-"""What the `openai` engine sends and reads: constraints as request parameters, usage shared out over prompts."""
+"""Express constraints as request parameters of the `openai` engine, and divide the usage among prompts."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from flightllm.llm.openai.strict import rooted, strict_schema
 from flightllm.model.engine import Choice, Completion, Constraint, JsonSchema, Regex, Request
 
 _JSON_TOKENS, _WORDS_TOKENS = 32, 32
-"""What an answer takes more where it stands in a JSON object, or in a sentence that nothing forbids."""
+"""Additional tokens for an answer inside a JSON object, or inside a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to say a constraint: keys of the request, words after the prompt, and what becomes of the answer."""
+    """One way to express a constraint: keys of the request, words after the prompt, and properties of the answer."""
 
     way: str
     body: Mapping[str, Any]
     words: str = ""
     wrapped: bool = False
-    """The answer stands in a JSON object."""
+    """Whether the answer is inside a JSON object."""
     enforced: bool = True
-    """An endpoint that knows the keys gives no answer but one that fits."""
+    """Whether an endpoint that knows the keys returns only answers that satisfy the constraint."""
     more_tokens: int = 0
+    """Additional tokens that the form needs for the answer."""
 
 
 _NOTHING = Form("nothing", {}, enforced=False)
 
 
 def forms(constraint: Constraint, ways: Sequence[str], *, chat: bool) -> list[Form]:
-    """Return the forms of `ways` that can say `constraint`, best first; the last says nothing to the endpoint.
+    """Return the forms of `ways` that can express `constraint`, the best first.
 
-    Completions take no words after the prompt: what the prompt is, is the caller's.
+    For completions, forms with words after the prompt are left out, because a completion must send the caller's prompt
+    unchanged. Their last form is empty.
     """
     if constraint is None:
         return [_NOTHING]
@@ -71,7 +73,7 @@ def _form(way: str, constraint: Choice | JsonSchema | Regex) -> Form | None:
 
 
 def _plain(constraint: Choice | JsonSchema | Regex) -> tuple[str, Any]:
-    """Return a constraint as vLLM names it."""
+    """Return a constraint as vLLM's parameter name and value."""
     match constraint:
         case Choice(options):
             return "choice", list(options)
@@ -82,7 +84,7 @@ def _plain(constraint: Choice | JsonSchema | Regex) -> tuple[str, Any]:
 
 
 def _schema_form(way: str, constraint: Choice | JsonSchema | Regex) -> Form | None:
-    """Return `response_format` with a schema; where it is strict, in the form that OpenAI's strict mode takes."""
+    """Return a form with `response_format` and a schema; for the way `strict`, a schema of OpenAI's strict mode."""
     schema, wrapped = _schema(constraint)
     if way == "strict":
         rooted_schema, inner = rooted(schema)
@@ -102,7 +104,7 @@ def _response_format(json_schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema(constraint: Choice | JsonSchema | Regex) -> tuple[dict[str, Any], bool]:
-    """Return a constraint as a JSON Schema, and whether its value stands in an object."""
+    """Return a constraint as a JSON Schema, and whether the schema wraps the value into an object."""
     match constraint:
         case Choice(options):
             inner: dict[str, Any] = {"type": "string", "enum": list(options)}
@@ -138,11 +140,11 @@ def _pattern(constraint: Choice | JsonSchema | Regex) -> str:
         case Regex(pattern):
             return pattern
         case JsonSchema():
-            raise ValueError("a schema is no pattern")
+            raise ValueError("a JSON Schema cannot be a regular expression")
 
 
 def with_reasoning(usage: Usage, answers: Sequence[Answer]) -> Usage:
-    """Return a usage that counts thoughts: where the endpoint does not, in proportion to the texts' lengths."""
+    """Return a usage with tokens of thoughts; if the endpoint reports none, by the share of the thoughts' length."""
     thought = sum(len(answer.reasoning) for answer in answers)
     if usage.reasoning_tokens or not thought:
         return usage
@@ -151,7 +153,7 @@ def with_reasoning(usage: Usage, answers: Sequence[Answer]) -> Usage:
 
 
 def share_out(requests: Sequence[Request], answers: Sequence[Answer], usage: Usage) -> list[Completion]:
-    """Make completions of the answers to one HTTP request, whose usage is given in sum: shared by length."""
+    """Return the completions for the answers to one HTTP request; its total usage is divided by the texts' lengths."""
     prompts = _shares(usage.prompt_tokens, [len(request.prompt) for request in requests])
     cached = _shares(usage.cached_tokens, prompts)
     tokens = usage.completion_tokens
@@ -176,7 +178,16 @@ def share_out(requests: Sequence[Request], answers: Sequence[Answer], usage: Usa
 
 
 def _shares(total: int, weights: Sequence[int]) -> list[int]:
-    """Split `total` in proportion to `weights`, in whole numbers that add up to it."""
+    """Return `total` split in proportion to `weights`, in whole numbers that add up to `total`.
+
+    With `total` 10 and `weights` 1, 1 and 2:
+
+    | weight | cumulative share of `total` | share |
+    |---|---|---|
+    | 1 | 10 · 1 // 4 = 2 | 2 |
+    | 1 | 10 · 2 // 4 = 5 | 3 |
+    | 2 | 10 · 4 // 4 = 10 | 5 |
+    """
     whole = sum(weights) or len(weights)
     shares, seen, given = [], 0, 0
     for weight in weights:

@@ -1,1 +1,1 @@
-"""The engine `vllm`: vLLM in this process, its KV events, connector, adapters and start."""
+"""The engine `vllm`: vLLM in this process, with KV events, a KV connector, LoRA adapters and a log of the start."""

@@ -1,4 +1,4 @@
-"""The production engine: vLLM in this process, on the host's GPU; on CPU for tests."""
+"""The production engine: vLLM in this process, on the host's GPU, or on a CPU for tests."""
 
 from __future__ import annotations
 
@@ -44,28 +44,29 @@ _LEFT_TO_VLLM = (
     *("quantization", "max_num_batched_tokens", "max_model_len", "kv_cache_memory_bytes", "gpu_memory_utilization"),
     "block_size",
 )
-"""The options that are arguments of vLLM unless they are 0 or empty."""
+"""The options that are passed to vLLM unless they are 0 or empty."""
 _LEAST_TOP_P = 1e-6
-"""vLLM takes no 0; this allows the most probable token alone, as 0 does."""
+"""vLLM rejects 0; this value allows only the most probable token, as 0 does."""
 
 
 @dataclass(frozen=True, slots=True)
 class VllmOptions:
-    """The engine arguments set most often; 0 or None leaves vLLM's default. `engine_args` holds any others.
+    """The most common engine arguments; 0 or None means vLLM's default. `engine_args` holds any other arguments.
 
-    On CPU the defaults are an explicit KV cache (else vLLM takes most of the memory), 32-token blocks and eager mode.
-    `kv_events` has the engine tell what its prefix cache holds, to others in this process or host, or at the ZeroMQ
-    address given, as `tcp://*:5557`; `kv_replay` is then where it tells past events again.
+    On a CPU, the defaults are an explicit KV cache size (otherwise vLLM takes most of the memory), 32-token blocks and
+    eager mode. With `kv_events`, the engine publishes its KV events: True publishes them only on this host, an address
+    such as `tcp://*:5557` at this ZeroMQ address. `kv_replay` is then the address that sends past events again.
 
-    `kv_store` is where starts of prompts that recur are kept, as `grpc://host:port`, for this engine's next life and
-    for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
+    `kv_store` is the address of a KV store, as `grpc://host:port`. The store keeps recurring starts of prompts for
+    later runs of this engine, and for other engines of the same model. `kv_codec` encodes these starts; `kv_options`
+    are further options of `KvOptions`.
 
-    `revision` pins a hub model's branch, tag or commit. `quantization` is vLLM's name of a method, where the model's
-    own configuration names none. `tensor_parallel_size` is the number of GPUs that share the model. `lora` is the
-    folder of an adapter that every prompt goes through. `max_num_batched_tokens` bounds one step of the model.
+    `revision` pins a hub model's branch, tag or commit. `quantization` is vLLM's name of a method, for a model whose
+    configuration does not name a method. `tensor_parallel_size` is the number of GPUs that share the model. `lora` is
+    the folder of an adapter for all prompts. `max_num_batched_tokens` bounds one step of the model.
 
-    `kv_eviction` is the policy by which blocks of the prefix cache go, see `flightllm.kvcache.eviction`; `none` leaves
-    vLLM its own.
+    `kv_eviction` is the eviction policy of the prefix cache, see `flightllm.kvcache.eviction`; `none` means vLLM's own
+    policy.
     """
 
     revision: str = ""
@@ -94,27 +95,27 @@ class VllmOptions:
         _ = self.kv_transfer
         _ = self.evicting
         if self.kv_events and not self.enable_prefix_caching:
-            raise ValueError("kv_events: without enable_prefix_caching there is nothing to tell")
+            raise ValueError("kv_events: needs a prefix cache; write enable_prefix_caching = true or remove kv_events")
         if self.tensor_parallel_size < 1:
             raise ValueError(f"tensor_parallel_size: expected at least 1, got {self.tensor_parallel_size}")
         if self.max_num_batched_tokens < 0:
             raise ValueError(f"max_num_batched_tokens: expected at least 0, got {self.max_num_batched_tokens}")
         if self.lora and self.kv_store:
-            raise ValueError("lora: a KV store keeps nothing of prompts through an adapter; leave out lora or kv_store")
+            raise ValueError("lora: a KV store does not support adapters; remove lora or kv_store")
 
     @property
     def kv_transfer(self) -> dict[str, Any] | None:
-        """Return vLLM's argument for the KV store; None without one."""
+        """Return vLLM's argument for the KV store, or None if there is no store."""
         return kv_transfer(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
 
     @property
     def evicting(self) -> dict[str, Any]:
-        """Return what vLLM's `additional_config` says of eviction; nothing where it keeps its own order."""
+        """Return the part of vLLM's `additional_config` about eviction; empty for vLLM's own policy."""
         return eviction_config(self.kv_eviction) if self.enable_prefix_caching else {}
 
 
 class VllmEngine:
-    """An `AsyncLLM` on an event loop's thread of its own; its model runs in vLLM's own process."""
+    """An engine with an `AsyncLLM` on its own event loop's thread; the model runs in vLLM's own process."""
 
     def __init__(self, model: str, window: int, options: VllmOptions, reasoning: str | None = None) -> None:
         prepare_environment()
@@ -141,7 +142,7 @@ class VllmEngine:
         self._loop = LoopThread("vllm")
 
         async def start() -> Any:
-            # The context decides how many tokens a step takes by default; its own has no number for large GPUs.
+            # The usage context sets the default tokens of a step; AsyncLLM's own context has no value for large GPUs.
             return AsyncLLM.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
 
         try:
@@ -150,7 +151,7 @@ class VllmEngine:
             ) as up:
                 self._engine = self._loop.run(start())
                 up(self._engine.vllm_config)
-        except Exception as exc:  # starting fails in many ways: memory, a bad argument, an unknown architecture
+        except Exception as exc:  # the start can fail in many ways: memory, a bad argument, an unknown architecture
             self._end()
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
         self._limit: int = self._engine.model_config.max_model_len
@@ -170,12 +171,12 @@ class VllmEngine:
 
     @property
     def revision(self) -> str:
-        """Return a digest of the files of model and adapter, and of what else changes answers, as the number type."""
+        """Return digests of the model's and adapter's files, and other facts that change answers, as the data type."""
         return self._revision
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the shape of vLLM's cache as it started with it, less the block that stands for none."""
+        """Return the size of vLLM's cache, without the block that vLLM reserves as the null block."""
         cache = self._engine.vllm_config.cache_config
         if not cache.enable_prefix_caching or cache.num_gpu_blocks is None:
             return None
@@ -183,12 +184,12 @@ class VllmEngine:
 
     @property
     def kv_events(self) -> KvEventsAddress | None:
-        """Return where the engine tells what its prefix cache holds; None where it does not."""
+        """Return where the engine publishes its KV events; None if it does not."""
         return None if self._events is None else self._events.address
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether tenants' prefixes are kept apart, by `cache_salt`."""
+        """Tell whether the engine keeps tenants' prefixes apart, which `cache_salt` does."""
         return True
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -197,7 +198,7 @@ class VllmEngine:
 
     @property
     def in_flight(self) -> int:
-        """Return how many prompts are being answered."""
+        """Return how many prompts vLLM is answering."""
         return self._shares.in_flight
 
     def count_tokens(self, text: str) -> int:
@@ -206,7 +207,7 @@ class VllmEngine:
 
     @property
     def context_tokens(self) -> int:
-        """Return how many tokens a prompt may have together with its answer."""
+        """Return how many tokens a prompt can have together with its answer."""
         return self._limit
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
@@ -214,14 +215,14 @@ class VllmEngine:
         return self._encoder.encode(prompts)
 
     def close(self) -> None:
-        """Abort what runs and stop vLLM's process. Idempotent."""
+        """Abort running requests and stop vLLM's process. Idempotent."""
         if self._closed:
             return
         self._closed = True
 
         async def stop() -> None:
             self._engine.shutdown(timeout=_STOP_SECONDS / 2)
-            del self._engine  # its finalizer must not wait for the interpreter's end
+            del self._engine  # so that its finalizer runs now, not at the interpreter's exit
 
         try:
             self._loop.run(stop(), _STOP_SECONDS)
@@ -254,10 +255,10 @@ class VllmEngine:
         return self._read(request, _completion(request, len(ids), final), final)
 
     async def _think(self, request: Request, mode: str, ids: list[int]) -> Completion:
-        """Have the model think until the mark that ends a thought, then answer.
+        """Let the model think until the closing mark, then answer.
 
-        Two requests: the first is bound by no constraint and has a budget of its own, the second reads the first's
-        tokens from the prefix cache. So a choice's probability is that of the answer alone.
+        This takes two requests. The first has no constraint and a separate token budget. The second finds the tokens
+        of the first in the prefix cache. So the probability of a choice covers only the answer.
         """
         parameters, encoder = request.parameters, self._encoder
         room = self._limit - len(ids)
@@ -296,7 +297,7 @@ class VllmEngine:
         )
 
     def _read(self, request: Request, completion: Completion, final: Any, thought: Sequence[int] = ()) -> Completion:
-        """Make the text of a thinking model's tokens, without what it thought; a constraint lets it think nothing."""
+        """Return a completion without the thought of a thinking model; under a constraint there is no thought."""
         if not self._thinks or completion.text is None or request.parameters.constraint is not None:
             return completion
         split = self._encoder.answer(final.outputs[0].token_ids, thought)
@@ -305,7 +306,11 @@ class VllmEngine:
         return replace(completion, text=split.answer)
 
     async def _generate(self, request: Request, ids: Sequence[int], sampling: Any) -> Any:
-        """Return what vLLM makes of a prompt's tokens; the text of an error where it refuses them."""
+        """Return vLLM's final output for a prompt's tokens; the text of an error if vLLM rejects them.
+
+        Raises:
+            EngineUnavailableError: the engine died.
+        """
         from vllm.v1.engine.exceptions import EngineDeadError
 
         if self._hints is not None:
@@ -314,7 +319,7 @@ class VllmEngine:
         if request.tenant:
             prompt["cache_salt"] = cache_salt(request.tenant)
         name, final = f"f{next(self._numbers)}", None
-        # A parser of thoughts among the `engine_args` would wait for one before it heeds the constraint.
+        # With a reasoning parser in `engine_args`, vLLM would wait for a thought before it applies the constraint.
         ended = {"reasoning_ended": True} if sampling.structured_outputs is not None else {}
         try:
             async for output in self._engine.generate(
@@ -323,14 +328,14 @@ class VllmEngine:
                 final = output
         except EngineDeadError as exc:
             raise EngineUnavailableError(f"the engine {self._name} died; see its log") from exc
-        except Exception as exc:  # noqa: BLE001 - vLLM refuses one request in many ways; the others go on
-            return f"the engine {self._name} refused: {str(exc) or type(exc).__name__}"
+        except Exception as exc:  # noqa: BLE001 - vLLM rejects a request with many types of errors; others continue
+            return f"the engine {self._name} rejected the prompt: {str(exc) or type(exc).__name__}"
         return final
 
     def _longest_option(self, choice: Choice) -> int:
         if choice not in self._choice_tokens:
             longest = max(len(self._encoder.continuation(option)) for option in choice.options)
-            self._choice_tokens[choice] = longest + 1  # and the end token
+            self._choice_tokens[choice] = longest + 1  # plus the end token
         return self._choice_tokens[choice]
 
 
@@ -347,7 +352,7 @@ def create(config: EngineConfig) -> VllmEngine:
 
 
 def check(config: EngineConfig) -> VllmOptions:
-    """Read the options, and look whether model and adapter are there; a hub model is downloaded later."""
+    """Return the options, after a check that model and adapter exist; a hub model is downloaded later."""
     options = read_options(VllmOptions, "vllm", config.options)
     check_model(config.model, options.revision)
     if options.lora:
@@ -369,7 +374,7 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
 
 
 def _steps(output: Any) -> list[Step]:
-    """Return the tokens of an answer with the log probabilities of others, taken after the constraint's mask."""
+    """Return an answer's tokens with the log probabilities at each position, taken after the constraint's mask."""
     listed = [
         {token: ((one.decoded_token or "").encode(), min(0.0, one.logprob)) for token, one in place.items()}
         for place in output.logprobs
@@ -393,12 +398,12 @@ def _sampling(request: Request, answer: int, room: int, most_logprobs: int, *, m
         structured_outputs=_structured(parameters),
         logprobs=most_logprobs if is_choice and parameters.probability else None,
         output_kind=RequestOutputKind.FINAL_ONLY,
-        detokenize=not marks or parameters.constraint is not None,  # else the text is made here, of the tokens
+        detokenize=not marks or parameters.constraint is not None,  # otherwise `_read` decodes the tokens
     )
 
 
 def _thought_sampling(parameters: Parameters, budget: int, ending: Mapping[str, Any]) -> Any:
-    """Return how a thought is sampled: freely, until what ends it."""
+    """Return the sampling parameters of a thought: no constraint, and `ending` as the stop condition."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -441,8 +446,8 @@ def _engine_args(
         "enable_prefix_caching": options.enable_prefix_caching,
         "disable_log_stats": True,
         "scheduling_policy": "priority",
-        # Without optional whitespace, a weak model cannot run on blanks to the token limit. The backend that allows
-        # this and knows most of JSON Schema is guidance, the local engine's library too.
+        # Without optional whitespace, a weak model cannot generate blanks up to the token limit. The backend guidance
+        # supports this and most of JSON Schema; the local engine uses the same library.
         "structured_outputs_config": {"backend": "guidance", "disable_any_whitespace": True},
     }
     if on_cpu():
@@ -466,7 +471,7 @@ def _engine_args(
 
 
 def _keep_kv(arguments: dict[str, object], transfer: Mapping[str, Any] | None) -> None:
-    """Add the KV store to the arguments, in the form that vLLM takes; what `engine_args` says of it goes first."""
+    """Add the KV store to the arguments as vLLM's type; a `kv_transfer_config` of `engine_args` has precedence."""
     from vllm.config import KVTransferConfig
 
     found = arguments.get("kv_transfer_config", transfer)
@@ -475,23 +480,27 @@ def _keep_kv(arguments: dict[str, object], transfer: Mapping[str, Any] | None) -
 
 
 def prepare_environment() -> None:
-    """Set what vLLM reads from the environment, where the user has not; read when its process starts.
+    """Set the environment variables for vLLM that the user has not set; vLLM reads them when its process starts.
 
-    Its processes end with this one from then on.
+    From this call on, vLLM's processes end with this process.
     """
     keep_children()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    # The threads of a server, gRPC's and DataFusion's, do not survive a fork, and its open port would.
+    # With a fork, the server's threads (gRPC, DataFusion) would be missing in the child, and its open port would stay.
     os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     if on_cpu():
-        # Bound threads make vLLM 3–10 times slower as soon as anything else uses the same cores.
+        # Bound threads make vLLM 3–10 times slower as soon as other work uses the same cores.
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
 
 
 def on_cpu() -> bool:
-    """Tell whether vLLM runs without a GPU here."""
+    """Tell whether this machine has no GPU for vLLM.
+
+    Raises:
+        MissingExtraError: PyTorch is not installed.
+    """
     try:
         import torch
     except ImportError as exc:

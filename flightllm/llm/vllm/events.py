@@ -1,4 +1,4 @@
-"""Have vLLM tell what its prefix cache takes up and lets go, and say where."""
+"""Configure vLLM to publish KV events: which blocks its prefix cache stores and evicts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from flightllm.model.engine import KvEventsAddress
 
 
 class KvPublishing:
-    """Where one vLLM engine tells its events; `listen` is a ZeroMQ address, or True for one that only this host has.
+    """The addresses of one vLLM engine's KV events; `listen` is a ZeroMQ address, or True for a socket on this host.
 
     Raises:
-        ValueError: vLLM would not listen at such an address.
+        ValueError: vLLM cannot listen at an address.
     """
 
-    def __init__(self, listen: bool | str, replay: str = "") -> None:  # noqa: FBT001 - an option as it was written
+    def __init__(self, listen: bool | str, replay: str = "") -> None:  # noqa: FBT001 - an option of the configuration
         self._folder: TemporaryDirectory[str] | None = None
         if replay and not (listen and isinstance(listen, str)):
-            raise ValueError('kv_replay: write where events are told too, as kv_events = "tcp://*:5557"')
+            raise ValueError('kv_replay: needs an address of new events; write kv_events = "tcp://*:5557" too')
         if isinstance(listen, str):
             check_told("kv_events", listen)
             check_told("kv_replay", replay)
@@ -29,7 +29,7 @@ class KvPublishing:
             self._bound = KvEventsAddress("")
 
     def open(self) -> dict[str, object]:
-        """Return the arguments of the engine that say so."""
+        """Return the engine arguments that make vLLM publish events."""
         from vllm.config import KVEventsConfig
 
         if not self._bound.endpoint:
@@ -46,12 +46,12 @@ class KvPublishing:
 
     @property
     def address(self) -> KvEventsAddress:
-        """Return where this process can subscribe; from another host the host's name is to be put in."""
+        """Return the address to which this process can subscribe; a client on another host must replace the host."""
         bound = self._bound
         return replace(bound, endpoint=_reached(bound.endpoint), replay=_reached(bound.replay))
 
     def close(self) -> None:
-        """Remove what was made for it. Idempotent."""
+        """Remove the folder of the sockets. Idempotent."""
         if self._folder is not None:
             self._folder.cleanup()
 

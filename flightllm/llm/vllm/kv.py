@@ -1,4 +1,4 @@
-"""Have vLLM keep the starts of prompts that recur in a store outside it, and tell it which prompts share what."""
+"""Configure vLLM's KV store and eviction policy."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CONNECTOR = "FlightLLMConnector"
 
 
 def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> dict[str, Any] | None:
-    """Return vLLM's `kv_transfer_config` for a store; None where none is named.
+    """Return vLLM's `kv_transfer_config` for a store, or None if there is no store.
 
     Raises:
-        ConfigError: an option is wrong, or there are some and no store.
+        ConfigError: an option is wrong, or there are options without a store.
     """
     extra = gather_kv_options(store, codec, token, options)
     if not extra:
@@ -33,11 +33,11 @@ def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str,
 
 
 def lossy_codecs(transfer: object, folder: Path) -> list[str]:
-    """Return the codecs of a `kv_transfer_config` that change answers; none where it is not for our store.
+    """Return the codecs of a `kv_transfer_config` that change answers; empty for another connector than ours.
 
     Raises:
-        ConfigError: there is no profile in the model's folder where a codec needs one.
-        MissingExtraError: the extra that codes KV caches is not installed.
+        ConfigError: a codec needs a profile, and the model's folder has no profile.
+        MissingExtraError: the extra for the codecs of KV caches is not installed.
     """
     if not isinstance(transfer, Mapping) or transfer.get("kv_connector") != _CONNECTOR:
         return []
@@ -47,7 +47,7 @@ def lossy_codecs(transfer: object, folder: Path) -> list[str]:
 
 
 def eviction_config(policy: str) -> dict[str, Any]:
-    """Return what vLLM's `additional_config` says of a policy; nothing for `none`, which leaves vLLM its own order.
+    """Return the part of vLLM's `additional_config` for a policy; empty for `none`, vLLM's own policy.
 
     Raises:
         ValueError: there is no such policy.

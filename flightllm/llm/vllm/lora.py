@@ -1,4 +1,4 @@
-"""A LoRA adapter through which vLLM answers every prompt: find it, and read its rank."""
+"""Find a LoRA adapter, which vLLM applies to every prompt, and read its rank."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from flightllm.model.files import model_digest
 _CONFIG = "adapter_config.json"
 _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""Those that vLLM reserves room for."""
+"""The ranks for which vLLM can reserve memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter's folder, and the largest rank of its matrices."""
+    """An adapter: its folder, and the largest rank of its matrices."""
 
     folder: Path
     rank: int
 
     @property
     def engine_args(self) -> dict[str, object]:
-        """Return the arguments with which vLLM has room for it."""
+        """Return the engine arguments that reserve memory for the adapter."""
         return {"enable_lora": True, "max_lora_rank": next(one for one in _RANKS if one >= self.rank)}
 
     @property
     def digest(self) -> str:
-        """Return a short digest of its files."""
+        """Return a short digest of the adapter's files."""
         return model_digest(self.folder)
 
     def request(self) -> Any:
-        """Return what each request of vLLM carries."""
+        """Return the `LoRARequest` for each of vLLM's requests."""
         from vllm.lora.request import LoRARequest
 
         return LoRARequest("flightllm", 1, str(self.folder))
@@ -44,12 +44,12 @@ def read_adapter(name: str) -> Adapter:
     """Return the adapter in a folder.
 
     Raises:
-        ConfigError: there is no adapter of a kind and rank that vLLM knows.
+        ConfigError: the folder has no LoRA adapter, or one with a rank that vLLM does not support.
     """
     folder = Path(name).expanduser()
     config = folder / _CONFIG
     if not config.is_file():
-        raise ConfigError(f"[engine] lora: {name!r} is no folder with an {_CONFIG}, as PEFT saves an adapter")
+        raise ConfigError(f"[engine] lora: {name!r} is not a folder with an {_CONFIG}, as PEFT saves an adapter")
     if not any((folder / one).is_file() for one in _WEIGHTS):
         raise ConfigError(f"[engine] lora: {name!r} has no {' or '.join(_WEIGHTS)}")
     try:
@@ -57,14 +57,16 @@ def read_adapter(name: str) -> Adapter:
     except (OSError, ValueError) as error:
         raise ConfigError(f"[engine] lora: {config} cannot be read: {error}") from error
     if not ranks:
-        raise ConfigError(f"[engine] lora: {config} is of no LoRA adapter: expected peft_type 'LORA' and a rank `r`")
+        raise ConfigError(
+            f"[engine] lora: {config} is not for a LoRA adapter: expected peft_type 'LORA' and a rank `r`"
+        )
     if not all(1 <= rank <= _RANKS[-1] for rank in ranks):
-        raise ConfigError(f"[engine] lora: {config} has a rank outside 1 to {_RANKS[-1]}, the ones vLLM takes")
+        raise ConfigError(f"[engine] lora: {config} has a rank outside 1 to {_RANKS[-1]}, which vLLM does not support")
     return Adapter(folder, max(ranks))
 
 
 def _ranks(config: Any) -> list[int]:
-    """Return the rank of an adapter and those of single modules; none where it is no LoRA adapter."""
+    """Return the rank of an adapter and the ranks of single modules; empty if it is not a LoRA adapter."""
     if not isinstance(config, dict) or config.get("peft_type", "LORA") != "LORA":
         return []
     single = config.get("rank_pattern") or {}

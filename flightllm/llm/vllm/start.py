@@ -1,4 +1,4 @@
-"""Log that vLLM starts, that it still does, and what came of it: it takes minutes and says nothing itself."""
+"""Log the start of vLLM, its progress and its result: a start takes minutes, and vLLM's own log is off."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _EVERY_SECONDS = 15.0
 
 @contextmanager
 def telling_of_start(model: str, every: float = _EVERY_SECONDS, **told: object) -> Iterator[Callable[[Any], None]]:
-    """Log the start of an engine, and every so many seconds that it goes on, until the block ends.
+    """Log the start of an engine, and every `every` seconds that it is still starting, until the block ends.
 
-    The block calls what it is given with vLLM's configuration once the engine is up.
+    The block gets a function, which it must call with vLLM's configuration once the engine is up.
     """
     begun, ended = time.monotonic(), Event()
 
@@ -44,7 +44,7 @@ def telling_of_start(model: str, every: float = _EVERY_SECONDS, **told: object) 
 
 
 def _figures(config: Any) -> dict[str, object]:
-    """Return the sizes that vLLM chose: of its KV cache, of a prompt with its answer, and of one step."""
+    """Return the sizes that vLLM chose, in tokens: the KV cache, a prompt with its answer, and one step."""
     cache = config.cache_config
     return {
         "dtype": str(config.model_config.dtype).removeprefix("torch."),

@@ -1,4 +1,4 @@
-"""Bounds on what a plan's expressions make and how long one call of a function takes, found without evaluating any."""
+"""Bounds on the sizes of a plan's values and the time of each function call, found without evaluating anything."""
 
 from flightllm.plan.bounds.unbounded import unbounded
 from flightllm.plan.bounds.value import Unbounded

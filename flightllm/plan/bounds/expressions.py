@@ -1,4 +1,4 @@
-"""Bound the value of each expression, its operands first."""
+"""Bounds on the value of each expression, computed from the bounds of its operands."""
 
 import re
 from collections import Counter
@@ -18,10 +18,10 @@ from flightllm.plan.bounds.value import FLAG, Budget, UnboundedError, Value, lar
 
 NAMES = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
 OTHER = re.compile(r"\|\||SIMILAR TO|~|->|Binary\(")
-"""What the text of an expression shows that is to be looked at, other than names of functions."""
+"""Marks in an expression's text that need a check, besides function names."""
 _REGEX = ("~", "~*", "!~", "!~*")
 _STUB = "__ai_"
-"""How the names of stubs begin. DataFusion never evaluates a stub while it plans, and an answer is short."""
+"""The prefix of stubs' names. DataFusion never evaluates a stub while it plans, and an answer is short."""
 _NUMBER = re.compile(r"U?Int\d+\((-?\d+)\)|Float\d+\((-?[\d.eE+-]+)\)|Decimal\d+\(Some\((-?\d+)\)")
 _LEAVES = ("Column", "Literal", "Outer", "LambdaVariable", "Placeholder", "ScalarVariable")
 _SAFE_DAYS = 28
@@ -38,13 +38,13 @@ _HIDDEN_CONCATS = 6
 _PLAIN_LIKE = re.compile(r'LIKE Utf8\("[^"%]{0,60}(?:%[^"%]{0,60}){0,3}"\)')
 _NO_FUNCTIONS = frozenset(["outer_ref"])
 HIDDEN = Value(4_096)
-"""What a subquery is taken to return whose expressions are not given."""
+"""The assumed result of a subquery whose expressions DataFusion does not give."""
 Columns = Callable[[str], Value]
-"""Returns the bounds of a column by its name."""
+"""Return the bounds of the column with this name."""
 
 
 class Expressions:
-    """Bounds the expressions of one operator, whose input has some columns and, in a batch, so many rows."""
+    """Bounds the expressions of one operator; `columns` are the operator's input, `rows` the rows in a batch."""
 
     def __init__(self, columns: Columns, rows: float, budget: Budget) -> None:
         self._columns, self._rows, self._budget = columns, rows, budget
@@ -53,9 +53,9 @@ class Expressions:
         """Return the bounds of an expression.
 
         Raises:
-            UnboundedError: it, or a part of it, can take more than its share.
+            UnboundedError: the expression, or a part of it, can exceed the budget.
         """
-        # A stack of its own: 1,000 operators in a chain are more than Python's.
+        # An explicit stack: a chain of 1,000 operators is deeper than Python's recursion limit.
         todo: list[tuple[Expr, int | None]] = [(expression, None)]
         done: list[Value] = []
         while todo:
@@ -186,12 +186,12 @@ class Expressions:
         return largest(args)
 
     def opaque(self, text: str) -> None:
-        """Check what DataFusion shows of an expression whose parts it does not give; see `check_hidden`."""
+        """Check the text of an expression whose parts DataFusion does not give; see `check_hidden`."""
         check_hidden(Counter(marks(text)), text)
 
 
 def _varied(value: Value, kind: str, args: Sequence[Value]) -> Value:
-    """Bound how many different values there are by those of the operands; one without any can be `random()`."""
+    """Bound the number of distinct values by the operands' product; without operands it can be `random()`."""
     if not args or kind in ("AggregateFunction", "Unnest", "ScalarSubquery"):
         return replace(value, distinct=inf)
     given = [v.distinct for v in args]
@@ -200,25 +200,25 @@ def _varied(value: Value, kind: str, args: Sequence[Value]) -> Value:
 
 
 def marks(text: str) -> list[str]:
-    """Return what the text of an operator names that is to be looked at, as often as it does."""
+    """Return the function names and operators in an operator's text that need a check, with repetitions."""
     return [*NAMES.findall(text), *_MARKS.findall(text)]
 
 
 def is_harmless(name: str) -> bool:
-    """Tell whether a function's values are small and quickly made, whatever its arguments are."""
+    """Tell whether a function's values are small and quick to compute for all arguments."""
     return name in HARMLESS or name in _NO_FUNCTIONS or name.startswith(_STUB)
 
 
 def has_plain_likes(text: str) -> bool:
-    """Tell whether every LIKE in a text has a short literal with few places where any text fits."""
+    """Tell whether every LIKE in a text has a short literal pattern with few wildcards."""
     return len(_PLAIN_LIKE.findall(text)) == text.count("LIKE ")
 
 
 def check_hidden(found: Counter[str], text: str) -> None:
-    """Check what is found where DataFusion shows expressions but does not give them; `text` holds it all.
+    """Check the function names and operators found where DataFusion hides expressions; `text` is the whole text.
 
     Raises:
-        UnboundedError: it can be more than plain.
+        UnboundedError: one of them is not harmless for all arguments.
     """
     for name, count in found.items():
         if name == "||" and count <= _HIDDEN_CONCATS:
@@ -226,7 +226,7 @@ def check_hidden(found: Counter[str], text: str) -> None:
         if name == "LIKE " and has_plain_likes(text):
             continue
         if not is_harmless(name):
-            raise UnboundedError(f"{name.strip(' (:')} stands in a subquery, or where its arguments cannot be seen")
+            raise UnboundedError(f"{name.strip(' (:')} is in a subquery, or its arguments cannot be checked")
 
 
 def literal(node: Expr) -> Value:
@@ -268,12 +268,12 @@ def _scalar_value(node: Expr) -> Value:
 
 
 def _target(text: str, kind: str) -> str:
-    """Return the type that the text of a cast ends with."""
+    """Return the target type, which ends the text of a cast."""
     return text.rpartition(" AS ")[2].removesuffix(")") if kind else text
 
 
 def _kinds(operator: str, left: float | None, right: float | None) -> float:
-    """Return how many different whole numbers, none negative, an operator makes by a literal."""
+    """Return how many distinct whole numbers from 0 on an operator can make with a literal operand."""
     if operator == "%" and right is not None and right.is_integer():
         return max(1.0, abs(right))
     if operator == "&":

@@ -1,4 +1,4 @@
-"""The class of every function that DataFusion has, one a line; a new one of its is unknown until it gets its line."""
+"""The rule for each DataFusion function, one a line; functions without a line are unknown and so refused if large."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -268,7 +268,7 @@ SCALARS: Mapping[str, r.Rule] = {
     "version": r.fixed,
     "with_metadata": r.same,
 }
-"""By name and alias; these are also a function's other names."""
+"""The rule of each scalar function, by name; aliases have their own lines."""
 Kind = Literal["number", "one", "all"]
 AGGREGATES: Mapping[str, Kind] = {
     "any_value": "one",
@@ -318,7 +318,7 @@ AGGREGATES: Mapping[str, Kind] = {
     "var_samp": "number",
     "var_sample": "number",
 }
-"""What an aggregate keeps and returns: a number, one of its values, or all of them."""
+"""The values that an aggregate keeps and returns: a number, one of its values, or all values."""
 WINDOWS: Mapping[str, Kind] = {
     "cume_dist": "number",
     "dense_rank": "number",
@@ -332,7 +332,7 @@ WINDOWS: Mapping[str, Kind] = {
     "rank": "number",
     "row_number": "number",
 }
-"""What a window function that is no aggregate returns."""
+"""The value of a window function that is not an aggregate."""
 _LINEAR = (r.fixed, r.small, r.flag, r.part_of_date, r.least_number, r.digested, r.same, r.element)
 HARMLESS = frozenset(
     [
@@ -341,4 +341,4 @@ HARMLESS = frozenset(
         *(name for name, kind in WINDOWS.items() if kind == "number"),
     ]
 )
-"""Functions whose value is no larger than what they are given, and that take no more than the time to read it."""
+"""Functions whose value is at most as large as their arguments, and whose time is linear in the arguments' bytes."""

@@ -1,4 +1,4 @@
-"""What it costs to compile and to match a pattern."""
+"""The cost of compiling and matching a pattern."""
 
 import re
 
@@ -9,7 +9,7 @@ LARGEST_PROGRAM = 20_000
 
 
 def regex_states(pattern: str) -> float:
-    """Return about how many states a regular expression compiles to: counted repetitions multiply those inside."""
+    """Estimate the states of a compiled regular expression; a counted repetition multiplies the states inside."""
     sizes, last = [0.0], 0.0
     place = 0
     while place < len(pattern):
@@ -46,5 +46,5 @@ def regex_states(pattern: str) -> float:
 
 
 def wildcards(pattern: str) -> int:
-    """Return the number of places where a LIKE pattern takes any text."""
+    """Return the number of places where a LIKE pattern matches any text."""
     return len(re.findall(r"%[%_]*", pattern))

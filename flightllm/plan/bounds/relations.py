@@ -1,4 +1,4 @@
-"""Bound the columns and rows of each operator of a plan, its inputs first."""
+"""Bounds on the columns and rows of each operator of a plan, computed from the bounds of its inputs."""
 
 import re
 from collections import Counter
@@ -17,35 +17,38 @@ from flightllm.plan.bounds.functions import AGGREGATES, WINDOWS
 from flightllm.plan.bounds.value import BATCH_ROWS, Budget, UnboundedError, Value, largest
 
 _TEXT, _ITEMS = 64, 16
-"""Nominal bytes of a text, elements of a list, in a column of which nothing is known."""
+"""Assumed bytes of a text, and elements of a list, in a column of unknown size."""
 _MATCHES = 10
-"""Rows of one side that a row of the other is taken to find in an equi-join."""
+"""Assumed number of matches in an equi-join for a row of the larger side."""
 _PROBE = 1e6
-"""Bytes that a recursive query's columns are given to see how these grow."""
+"""Assumed bytes of a recursive query's columns, to test whether one turn of the recursion makes them grow."""
 _GROWTH, _TURNS = 1.5, 50
 _MANY = 1e5
 _READ_ROWS, _PAIRS = 8_192, 1e9
-"""Rows that a table is read by; pairs of rows that a join can look at between two of these, when alone it stops."""
+"""Rows in one batch of a table scan, and the most pairs of rows that a join can compare between two batches.
+
+A join can be stopped only between batches.
+"""
 _EQUAL_PAIR = 5
-"""Pairs that are compared in the time in which a pair of equal keys is found and put together."""
+"""The cost of finding and joining one pair with equal keys, in comparisons of pairs."""
 _AT_ONCE = 128 * _READ_ROWS
-"""Rows that a join by keys takes without a stop where they wait for it already."""
+"""Rows that a hash join can take without a stop, where they are ready in its input."""
 _FRAMED = frozenset(["sum", "count", "avg", "mean", "min", "max", "var", "stddev", "first_value", "last_value"])
-"""Aggregates that a sliding frame does not compute anew for each row."""
+"""Aggregates that DataFusion updates for a sliding frame instead of computing them again for each row."""
 _OFFSET = re.compile(r"(?:ROWS|RANGE|GROUPS) BETWEEN (\S+) PRECEDING")
 _PLACEHOLDER = "__unnest_placeholder("
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The output of an operator."""
+    """The bounds of an operator's output."""
 
     columns: tuple[tuple[str, Value], ...]
     rows: float
     widest: float = 0
-    """Rows of its largest input, where it is a cross join."""
+    """Rows of the largest input, if this is a cross join."""
     pairs: float = 0
-    """Pairs of rows that joins look at before they can be stopped; those with equal keys count more."""
+    """Pairs of rows that joins compare before they can be stopped; pairs with equal keys count more."""
     by_name: dict[str, Value] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,24 +69,24 @@ class Relation:
 
 
 class Relations:
-    """Walks one plan; `sizes` tells how large a table is."""
+    """Walks one plan; the context's `sizes` says how large a table is."""
 
     def __init__(self, context: SessionContext, budget: Budget) -> None:
         self._context = context
         self._budget = budget
         self._elsewhere: dict[str, Value] = {}
-        """Columns of all operators, for a subquery that reads those of an outer one."""
+        """The columns of all operators, for a subquery that refers to columns of an outer query."""
         self._recursive: dict[str, Relation] = {}
         self._equations = ""
-        """Lines of the plan that can name the keys of joins."""
+        """Lines of the plan that can name join keys."""
         self.shown = Counter[str]()
-        """What the text of the operators names that were looked at."""
+        """Function names and operators in the texts of the operators visited so far."""
 
     def bound(self, root: LogicalPlan) -> Relation:
         """Return the bounds of a plan's output.
 
         Raises:
-            UnboundedError: an expression or operator in it can take more than its share.
+            UnboundedError: an expression or operator in it can exceed the budget.
         """
         self._equations += "".join(line for line in root.display_indent().splitlines() if " = " in line)
         order: list[tuple[LogicalPlan, Any, list[int]]] = []
@@ -134,12 +137,12 @@ class Relations:
             case "RecursiveQuery":
                 return self._recursion(variant)
             case "Extension":
-                raise UnboundedError(f"nothing is known of the operator {plan.display()[:40]}")
+                raise UnboundedError(f"there are no bounds for the operator {plan.display()[:40]}")
             case _:
                 return Relation((), 1)
 
     def _check_pairs(self, given: Relation) -> None:
-        """Count a join that cannot be stopped in time as one that keeps too much: it only does harm as it runs."""
+        """Treat a join that cannot be stopped in time like a memory excess, but only for statements that run."""
         if given.pairs > _PAIRS:
             self._budget.stall("a join of many rows with many others each")
 
@@ -182,7 +185,7 @@ class Relations:
         return given
 
     def _keys(self, relation: Relation, condition: Expr) -> float:
-        """Return how many different keys the equations of a condition compare; infinite where it is not known."""
+        """Return how many distinct keys a condition's equations compare; infinite where that is unknown."""
         on, most, todo = self._on(relation), 0.0, [condition]
         while todo:
             node = todo.pop()
@@ -297,7 +300,7 @@ class Relations:
     def _framed(self, name: str, text: str, value: Value, given: Relation) -> Value:
         kind = WINDOWS.get(name) or AGGREGATES.get(name)
         if kind is None:
-            raise UnboundedError(f"nothing is known of {name} over a window")
+            raise UnboundedError(f"there are no bounds for {name} as a window function")
         if kind == "all" and name != "nth_value":
             frame = _OFFSET.search(text)
             rows = min(given.rows, float(frame[1]) + 1 if frame and frame[1].isdecimal() else given.rows)
@@ -367,7 +370,7 @@ class Relations:
         return relation
 
     def _grown(self, name: str, start: Relation, term: LogicalPlan) -> Relation:
-        """Return what a turn makes of large columns, whatever it costs."""
+        """Return the output of one turn on large columns, without a limit on its cost."""
         budget, self._budget, outer = self._budget, Budget(None), self._recursive.get(name)
         large = Value(_PROBE, _PROBE, 8, number=_PROBE)
         self._recursive[name] = Relation(tuple((column, large) for column, _ in start.columns), _MANY)
@@ -404,7 +407,7 @@ def _name(expression: Expr) -> str:
 
 
 def _column(kind: pa.DataType, total: float | None, rows: float) -> Value:
-    """Return the bounds of a table's column, nominal where its size is not known."""
+    """Return the bounds of a table's column; assumed ones where its size is unknown."""
     nominal = 8 if pa.types.is_primitive(kind) else _TEXT
     each = nominal if total is None else 1.5 * total / rows + 8
     number = _largest_number(kind)
@@ -433,12 +436,12 @@ def _pairs(left: Relation, right: Relation) -> float:
 
 
 def _matching(pairs: float, distinct: float) -> float:
-    """Return how many of the pairs have equal keys, by what these take; none where nothing is known of the keys."""
+    """Return the number of pairs with equal keys, weighted by their cost; 0 where the keys are unknown."""
     return _EQUAL_PAIR * pairs / distinct if distinct < inf else 0
 
 
 def _ungrouped(relation: Relation) -> Relation:
-    """Return rows that were grouped: a value is in fewer of them than before, it is not known in how many."""
+    """Return the bounds of grouped rows: grouping changes how many rows share a value, so `distinct` is unknown."""
     return replace(relation, columns=tuple((name, replace(v, distinct=inf)) for name, v in relation.columns))
 
 

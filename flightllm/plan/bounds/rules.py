@@ -1,4 +1,4 @@
-"""How large the value of a function is, and how long a call takes, by the function's class."""
+"""The rules for bounds: how large a function's value is and how long a call takes, by the function's class."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +11,14 @@ from flightllm.plan.bounds.value import Budget, UnboundedError, Value, largest
 _NUMBER = 24
 """Bytes of a number as text."""
 _HASHED, _TEXT_ITEM, _COMPILED, _BYTE = 50, 140, 200, 0.1
-"""Steps to hash an element, to write one as text, to compile one state of a pattern, to read one byte."""
+"""Steps to hash an element, to write it as text, to compile one state of a pattern, and to read one byte."""
 _UNKNOWN = 1 << 20
 _DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a function in a batch of so many rows."""
+    """One call of a function on a batch of `rows` rows."""
 
     name: str
     args: Sequence[Value]
@@ -26,16 +26,16 @@ class Call:
 
     @property
     def constant(self) -> bool:
-        """Tell whether nothing in it depends on a row."""
+        """Tell whether no argument depends on a row."""
         return all(v.constant for v in self.args)
 
     @property
     def times(self) -> float:
-        """Return how often it is evaluated."""
+        """Return how often the call is evaluated in the batch."""
         return 1 if self.constant else self.rows
 
     def arg(self, index: int, default: Value | None = None) -> Value:
-        """Return an argument."""
+        """Return an argument; where the call lacks it, `default` or the number 1."""
         return self.args[index] if index < len(self.args) else default or Value(8, number=1, constant=True, exact=1)
 
     @property
@@ -58,7 +58,7 @@ Rule = Callable[[Call, Budget], Value]
 
 
 def made(call: Call, budget: Budget, value: Value, steps: float | None = None) -> Value:
-    """Charge a call and return its value; reading its arguments is its least work."""
+    """Charge a call and return its value; reading the arguments is the least work."""
     value = replace(value, constant=call.constant)
     least = _BYTE * sum(v.bytes if v.constant else v.spread(call.rows) for v in call.args)
     budget.charge(call.name, value, max(least, 0 if steps is None else steps), call.rows)
@@ -66,12 +66,12 @@ def made(call: Call, budget: Budget, value: Value, steps: float | None = None) -
 
 
 def fixed(call: Call, budget: Budget) -> Value:
-    """Bound a function whose value is small, whatever it is given."""
+    """Bound a function whose value is small for all arguments."""
     return made(call, budget, Value(40))
 
 
 def small(call: Call, budget: Budget) -> Value:
-    """Bound a function that counts bytes, places or elements."""
+    """Bound a function that counts bytes, positions or elements."""
     return made(call, budget, Value(8, number=max((v.bytes for v in call.args), default=8) * 8))
 
 
@@ -94,37 +94,37 @@ def same(call: Call, budget: Budget) -> Value:
 
 
 def least_number(call: Call, budget: Budget) -> Value:
-    """Bound the least of some values."""
+    """Bound the smallest of some values."""
     value = largest(call.args)
     return made(call, budget, replace(value, number=min((v.number for v in call.args), default=inf)))
 
 
 def added(call: Call, budget: Budget) -> Value:
-    """Bound a function that puts its arguments one after another."""
+    """Bound a function that concatenates its arguments."""
     each = max((v.element for v in call.args), default=0) if any(v.each for v in call.args) else 0
     return made(call, budget, Value(call.bytes, call.items, each, total=call.total))
 
 
 def joined(call: Call, budget: Budget) -> Value:
-    """Bound concat_ws: the separator between all others."""
+    """Bound concat_ws, which puts the separator between all other arguments."""
     size = call.arg(0).bytes * len(call.args) + call.bytes
     return made(call, budget, Value(size, total=call.total * 2 if call.arg(0).constant else inf))
 
 
 def listed(call: Call, budget: Budget) -> Value:
-    """Bound a constructor: each argument is an element."""
+    """Bound a list or struct constructor: each argument becomes an element."""
     each = max((v.bytes for v in call.args), default=0)
     return made(call, budget, Value(call.bytes + 8, max(1, len(call.args)), each, total=call.total + 8 * call.times))
 
 
 def mapped(call: Call, budget: Budget) -> Value:
-    """Bound a map: its keys are hashed."""
+    """Bound a map constructor, which hashes the keys."""
     value = Value(call.bytes * 2, call.items, max((v.element for v in call.args), default=0))
     return made(call, budget, value, call.items * 4 * _HASHED * call.times)
 
 
 def doubled(call: Call, budget: Budget) -> Value:
-    """Bound a function whose value has up to two bytes, or elements, for one."""
+    """Bound a function that makes up to two bytes or elements from one."""
     value = largest(call.args)
     return made(call, budget, Value(call.bytes * 2 + 32, value.items, value.each, total=call.total * 2))
 
@@ -177,7 +177,7 @@ def ranged(call: Call, budget: Budget) -> Value:
 
 
 def replaced(call: Call, budget: Budget) -> Value:
-    """Bound replace(text, from, to): nothing is found between any two characters."""
+    """Bound replace(text, from, to): an empty `from` matches between any two characters."""
     text, old, new = call.arg(0), call.arg(1), call.arg(2)
     factor = max(1.0, new.bytes / old.bytes) if old.literal else new.bytes + 1
     size = text.bytes * factor + (0 if old.literal else new.bytes)
@@ -190,19 +190,19 @@ def overlaid(call: Call, budget: Budget) -> Value:
 
 
 def split(call: Call, budget: Budget) -> Value:
-    """Bound a list of parts of a text."""
+    """Bound a list of the parts of a text."""
     text = call.arg(0)
     return made(call, budget, Value(text.bytes * 6 + 16, text.bytes + 1, text.bytes, total=text.total * 6))
 
 
 def searched(call: Call, budget: Budget) -> Value:
-    """Bound a search for a text at each place of another."""
+    """Bound a search for a text at each position of another text."""
     text, part = call.arg(0).bytes, call.arg(1).bytes
     return made(call, budget, Value(8, number=text), text * part * call.times / 8)
 
 
 def levenshtein(call: Call, budget: Budget) -> Value:
-    """Bound an edit distance: a table of both lengths."""
+    """Bound an edit distance, which fills a table of the size of both lengths' product."""
     steps = call.arg(0).bytes * call.arg(1).bytes * call.times
     return made(call, budget, Value(8, number=max(v.bytes for v in call.args)), 2.5 * steps)
 
@@ -214,14 +214,14 @@ def matched(call: Call, budget: Budget) -> Value:
 
 
 def matches(call: Call, budget: Budget) -> Value:
-    """Bound what a regular expression finds."""
+    """Bound the list of a regular expression's matches."""
     check_regex(call, budget, call.arg(0), call.arg(1))
     text = call.arg(0)
     return made(call, budget, Value(text.bytes * 8 + 16, text.bytes + 1, text.bytes, total=text.total * 8))
 
 
 def regex_replaced(call: Call, budget: Budget) -> Value:
-    """Bound regexp_replace(text, pattern, replacement, flags): groups may be named often."""
+    """Bound regexp_replace(text, pattern, replacement, flags): the replacement can repeat a group many times."""
     text, new = call.arg(0), call.arg(2)
     check_regex(call, budget, text, call.arg(1))
     once = len(call.args) < 4 and new.literal is not None and not set("\\$") & set(new.literal)
@@ -232,13 +232,13 @@ def regex_replaced(call: Call, budget: Budget) -> Value:
 
 
 def check_regex(call: Call, budget: Budget, text: Value, pattern: Value) -> None:
-    """Charge compiling a regular expression and matching a text; `call` names the function.
+    """Charge the compilation of a regular expression and the matching of a text; `call` names the function.
 
     Raises:
-        UnboundedError: it is too large, or known only as the query runs.
+        UnboundedError: the expression is too large, or is not a literal.
     """
     if pattern.literal is None:
-        raise UnboundedError(f"{call.name} takes a regular expression that is no literal")
+        raise UnboundedError(f"{call.name} takes a regular expression that is not a literal")
     states = regex_states(pattern.literal)
     if states > LARGEST_PROGRAM:
         raise UnboundedError(f"{call.name} takes a regular expression of about {states:,.0f} states")
@@ -261,7 +261,7 @@ def sorted_list(call: Call, budget: Budget) -> Value:
 
 
 def compared(call: Call, budget: Budget) -> Value:
-    """Bound comparing each element of a list with each of another."""
+    """Bound a comparison of each element of one list with each element of another."""
     steps = call.arg(0).items * call.arg(1).items * call.times
     return made(call, budget, Value(1, number=1), _HASHED * call.items * call.times + steps)
 
@@ -275,14 +275,14 @@ def written(call: Call, budget: Budget) -> Value:
 
 
 def formatted(call: Call, budget: Budget) -> Value:
-    """Bound a date as text by a format."""
+    """Bound a date written as text in a given format."""
     return made(call, budget, Value(call.arg(1).bytes * 32 + 32), call.arg(1).bytes * 8 * call.times)
 
 
 def unknown(call: Call, budget: Budget) -> Value:
-    """Bound a function that nobody classified: it must be given little, and no large number."""
+    """Bound a function without a rule: its arguments must be small, without large numbers."""
     if any(v.constant and v.exact is not None and abs(v.exact) > _UNKNOWN for v in call.args) or call.bytes > _UNKNOWN:
-        raise UnboundedError(f"nothing is known of {call.name} on large values")
+        raise UnboundedError(f"there are no bounds for {call.name} on large values")
     return made(call, budget, Value(call.bytes + 4_096, call.items, call.bytes))
 
 

@@ -1,4 +1,4 @@
-"""Tell which statements may not run beside others in one process."""
+"""Finds the statements that must not run beside others in one process."""
 
 import re
 from collections import Counter
@@ -17,14 +17,15 @@ _log = structlog.get_logger(__name__)
 _SUBQUERY = "<subquery>"
 _LOOKED_AT = re.compile("Values:|WindowAggr:|Unnest:|RecursiveQuery:|Extension|Join:|<subquery>")
 _LONG = 8_192
-"""Characters of a plan's text from which a literal in it may be large."""
+"""From this many characters on, a plan's text can hold a large literal."""
 
 
 def unbounded(context: SessionContext, frame: DataFrame, limits: LimitsConfig) -> Unbounded | None:
-    """Return why a statement can take more than its share (memory, or time that cannot be interrupted), or None.
+    """Return the reason why a statement can exceed its limits, or None if it cannot.
 
-    Nothing is evaluated. None is certain of what expressions compute from constants, and from columns as large as the
-    tables say these are on average; `context` must be that of the frame.
+    The limits are memory, and time that cannot be interrupted. Nothing is evaluated. If the answer is None, the
+    statement cannot exceed them. This holds for values computed from constants, and from columns that are on average as
+    large as the tables' statistics say. `context` must be the context of the frame.
     """
     plan = frame.logical_plan()
     text = plan.display_indent()
@@ -42,19 +43,19 @@ def unbounded(context: SessionContext, frame: DataFrame, limits: LimitsConfig) -
     except UnboundedError as reason:
         return Unbounded(str(reason))
     except Exception as error:  # noqa: BLE001 - DataFusion raises bare exceptions where it cannot show a part
-        _log.warning("a plan's bounds are not known", error=str(error)[:200])
-        return Unbounded("its plan cannot be looked at")
+        _log.warning("cannot bound a plan", error=str(error)[:200])
+        return Unbounded("its plan cannot be analyzed")
     return budget.exceeded
 
 
 @cache
 def _joining_context() -> SessionContext:
-    """Return a context that makes joins of EXISTS and IN, whose parts are given, and evaluates nothing."""
+    """Return a context that only rewrites EXISTS and IN as joins, whose parts can be read; it evaluates nothing."""
     return with_rules_alone("decorrelate_predicate_subquery")
 
 
 def _is_plain(text: str) -> bool:
-    """Tell whether the text of a plan names nothing whose value could be large: most do."""
+    """Tell whether a plan's text names nothing whose value can be large; most plans are like this."""
     return (
         len(text) <= _LONG
         and _LOOKED_AT.search(text) is None

@@ -1,4 +1,4 @@
-"""What is known of a value that an expression makes, and the budget that all of a plan's values share."""
+"""Upper bounds on the values of an expression, and the budget that all values of a plan share."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,26 +7,26 @@ from math import inf
 from flightllm.config import LimitsConfig
 
 BATCH_ROWS = 32_768
-"""Rows that one call of a function is given at most, as a rule."""
+"""The usual upper limit on the rows of one function call."""
 _LARGEST_VALUE, _LARGEST_SUM = 8, 2
-"""Parts of a query's memory that the values of one call in a batch, and those of all calls together, may take."""
+"""Divisors of a query's memory: the limit for one call's values in a batch, and for all calls' values together."""
 _CONSTANT_BYTES = 16 << 20
-"""What a constant may take: it is folded while other clients wait."""
+"""Bytes that constants can take: planning evaluates them, while other clients wait."""
 _STEPS, _CONSTANT_STEPS = 4e8, 4e7
-"""Elementary steps, of about a nanosecond or two, that nothing can interrupt: of a batch, and of constants."""
+"""Steps of one to two nanoseconds that cannot be interrupted: the limit for a batch, and for constants."""
 
 
 class UnboundedError(Exception):
-    """An expression can take more than its share; the text says why."""
+    """An expression can exceed the budget; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unbounded:
-    """Why a statement can take more than its share."""
+    """Why a statement can exceed its limits."""
 
     reason: str
     while_planned: bool = True
-    """Planning can evaluate that part: the optimizer merges projections, then folds what has become constant."""
+    """True where planning can evaluate that part: the optimizer merges projections, then folds constants."""
 
     def __str__(self) -> str:
         """Return the reason."""
@@ -35,26 +35,36 @@ class Unbounded:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Upper bounds for the values of one expression: bytes of one, its elements where it is a list, and more."""
+    """Upper bounds on an expression's values: the bytes of one value, its elements if it is a list, and more.
+
+    An example: a table with the texts 'a', 'bb' and 'ccc' in the column `s`. The table's statistics know only the sum
+    of the bytes, 6, so `s` has at most 1.5 * 6 / 3 + 8 = 11 bytes a row.
+
+    |expression|bytes|items|number|total|
+    |---|---|---|---|---|
+    |`s`|11|1|inf|33|
+    |`length(s)`|8|1|88|inf|
+    |`repeat(s, 100)`|1100|1|inf|inf|
+    """
 
     bytes: float
     items: float = 1
     each: float = 0
-    """Bytes of the largest element."""
+    """Bytes of the largest element of a list; 0 for other values."""
     number: float = inf
-    """The greatest magnitude, where it is a number; of dates, in days."""
+    """The greatest magnitude of a number; for dates, in days."""
     total: float = inf
     """Bytes of all rows together."""
     constant: bool = False
     literal: str | None = None
     """The text of a text literal."""
     exact: float | None = None
-    """The number or date that a literal is."""
+    """The number or date of a literal."""
     distinct: float = inf
-    """Different values among all rows, were each as frequent; infinite where nothing is known."""
+    """Distinct values among all rows, if all were equally frequent; infinite where unknown."""
 
     def spread(self, rows: float) -> float:
-        """Return the bytes of so many rows."""
+        """Return the bytes of `rows` rows."""
         return min(self.bytes * rows, self.total)
 
     @property
@@ -64,11 +74,11 @@ class Value:
 
 
 FLAG = Value(1, number=1, total=inf, distinct=2)
-"""A condition."""
+"""The bounds of a condition."""
 
 
 def largest(values: Iterable[Value]) -> Value:
-    """Return bounds that hold for any of some values."""
+    """Return bounds that hold for each of some values."""
     found = list(values) or [Value(8)]
     return Value(
         max(v.bytes for v in found),
@@ -82,23 +92,23 @@ def largest(values: Iterable[Value]) -> Value:
 
 
 class Budget:
-    """Adds up what the calls of a plan make in one batch, and how long they take."""
+    """Adds up the bytes that a plan's calls make in one batch, and the steps that they take."""
 
     def __init__(self, limits: LimitsConfig | None) -> None:
         memory = inf if limits is None else limits.memory_bytes
         self.kept = memory / 4
-        """Bytes that an aggregate or a window may keep of values which DataFusion cannot spill."""
+        """Bytes that an aggregate or a window can keep of values that DataFusion cannot spill."""
         self._value, self._sum = memory / _LARGEST_VALUE, memory / _LARGEST_SUM
         self._any = limits is None
         self._bytes = self._steps = self._constant_bytes = self._constant_steps = 0.0
         self.exceeded: Unbounded | None = None
-        """What takes too much memory or time, though only where the statement runs."""
+        """The first operator that exceeds memory or time while the statement runs, but not while it is planned."""
 
     def charge(self, name: str, made: Value, steps: float, rows: float) -> None:
         """Count one call.
 
         Raises:
-            UnboundedError: it, or all so far, take too much.
+            UnboundedError: this call, or all calls so far, exceed the budget.
         """
         if self._any:
             return
@@ -113,17 +123,17 @@ class Budget:
         if self._bytes > self._sum or self._constant_bytes > _CONSTANT_BYTES:
             raise UnboundedError(f"{name} and the other functions can make values of {_size(self._bytes)}")
         if self._steps > _STEPS or self._constant_steps > _CONSTANT_STEPS:
-            raise UnboundedError(f"{name} can take so long on large values that nothing stops it meanwhile")
+            raise UnboundedError(f"{name} can run too long on large values without a chance to stop it")
 
     def keep(self, name: str, size: float) -> None:
-        """Count what an operator keeps in memory while it runs; see `exceeded`."""
+        """Count the bytes that an operator keeps in memory while it runs; see `exceeded`."""
         if size > self.kept and not self._any and self.exceeded is None:
             self.exceeded = Unbounded(f"{name} can keep {_size(size)} in memory", while_planned=False)
 
     def stall(self, name: str) -> None:
-        """Count what an operator does without a break for longer than it should; see `exceeded`."""
+        """Record that an operator can run too long without a chance to stop it; see `exceeded`."""
         if not self._any and self.exceeded is None:
-            self.exceeded = Unbounded(f"{name} can take so long that nothing stops it meanwhile", while_planned=False)
+            self.exceeded = Unbounded(f"{name} can run too long without a chance to stop it", while_planned=False)
 
 
 def _size(size: float) -> str:

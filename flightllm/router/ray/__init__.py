@@ -1,1 +1,1 @@
-"""The engine `ray`: replicas on the machines of a Ray cluster, each an actor."""
+"""The engine `ray`: each replica is an actor on a Ray cluster."""

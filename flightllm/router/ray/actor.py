@@ -1,4 +1,4 @@
-"""What runs in the Ray actor of a replica: an engine of any other kind, asked by calls that never wait for answers."""
+"""The Ray actor of a replica: it runs an engine of any other kind. Calls that send requests do not wait for answers."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from flightllm.llm import create_engine
 from flightllm.model.engine import Completion, Engine, KvEventsAddress, PrefixCache, Request
 
 _PAUSE_SECONDS: Final = 0.05
-"""After so long without a request an engine is told that there is none just now."""
+"""After this long without a request, the engine gets None: there is no request at the moment."""
 _TAKE_SECONDS: Final = 10.0
 _TAKEN: Final = 1_024
-"""Most answers in one message."""
+"""The most answers in one message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error on its way to another process: not every class of ours can be pickled, and not any of others."""
+    """An error on its way to another process: not all of our error classes, and no foreign ones, can be pickled."""
 
     kind: str
     message: str
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Note an error; what is not one of ours becomes an `EngineError`."""
+        """Return a failure with the class and message of an error; a foreign error becomes an `EngineError`."""
         if isinstance(error, FlightLLMError):
             return cls(type(error).__name__, str(error))
         return cls("EngineError", f"the engine failed: {type(error).__name__}: {error}")
 
     def error(self) -> FlightLLMError:
-        """Return the error of the same class and words."""
+        """Return an error of the same class and message."""
         kind = getattr(errors, self.kind)
         found = cast("FlightLLMError", kind.__new__(kind))
         found.args = (self.message,)
@@ -49,7 +49,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What never changes of an engine, told once."""
+    """The properties of an engine that never change; the actor sends them once."""
 
     name: str
     revision: str
@@ -57,17 +57,17 @@ class Description:
     context_tokens: int | None
     separates_tenants: bool
     kv_events: KvEventsAddress | None
-    """Where it tells of its prefix cache, if it does."""
+    """Where the engine publishes its KV events, if it does."""
     pid: int
 
 
 Opened: TypeAlias = Description | Failure
 Answer: TypeAlias = tuple[int, Completion | Failure]
-"""The group that asked, and what came of it: a failure is that of the whole group."""
+"""The group that asked, and the result: a failure applies to the whole group."""
 
 
 class ReplicaActor:
-    """The actor. Ray calls its methods one after the other, in order, but `take` beside them."""
+    """The actor. Ray calls its methods one after the other, in order, except `take`, which runs concurrently."""
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
@@ -83,13 +83,13 @@ class ReplicaActor:
         options: Mapping[str, object],
         reasoning: str | None = None,
     ) -> Opened:
-        """Create the engine, and describe it to a process on a node of this id."""
+        """Create the engine, and return its description for a process on the node `asking_node`."""
         ray: Any = import_module("ray")
         here = ray.get_runtime_context().get_node_id() == asking_node
         try:
             given = options if here else published(options)
             engine = self._engine = create_engine(EngineConfig(kind, model, window, given, reasoning=reasoning))
-        except Exception as error:  # noqa: BLE001 - passed on
+        except Exception as error:  # noqa: BLE001 - sent to the asking process
             return Failure.of(error)
         return Description(
             engine.name,
@@ -102,7 +102,7 @@ class ReplicaActor:
         )
 
     def ask(self, group: int, requests: Sequence[Request]) -> None:
-        """Hand requests to the engine, as part of a group's call of `generate`, which begins with the first ones."""
+        """Pass requests to the engine in the group's call of `generate`; the first requests start this call."""
         if self._engine is None:
             return
         if group not in self._groups:
@@ -110,13 +110,13 @@ class ReplicaActor:
         self._groups[group].ask(requests)
 
     def end(self, group: int) -> None:
-        """End a group's call, and abort what it has in flight."""
+        """End a group's call, and abort its requests in flight."""
         ended = self._groups.pop(group, None)
         if ended is not None:
             ended.end()
 
     def take(self) -> list[Answer]:
-        """Wait a while for answers, and return those that are there."""
+        """Wait up to `_TAKE_SECONDS` for an answer, and return the available answers."""
         taken: list[Answer] = []
         with suppress(Empty):
             taken.append(self._answers.get(timeout=_TAKE_SECONDS))
@@ -125,7 +125,7 @@ class ReplicaActor:
         return taken
 
     def close(self) -> None:
-        """Release the engine: what else it started does not always end with this process."""
+        """Release the engine: processes that it started do not always end with the actor's process."""
         for group in list(self._groups):
             self.end(group)
         if self._engine is not None:
@@ -133,7 +133,7 @@ class ReplicaActor:
 
 
 def published(options: Mapping[str, object]) -> Mapping[str, object]:
-    """Return options of an engine that is to tell events such that other hosts hear them too: at any free ports."""
+    """Return options with which the engine publishes its KV events to other hosts too, on free ports."""
     if options.get("kv_events") is not True:
         return options
     with create_server(("", 0)) as one, create_server(("", 0)) as other:
@@ -142,7 +142,11 @@ def published(options: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def reached(address: KvEventsAddress | None, host: str | None) -> KvEventsAddress | None:
-    """Return the address as it is reached from another host than `host`, where that is given; None where it is not."""
+    """Return the address of the KV events as other hosts reach it.
+
+    `host` is the name of the engine's host; None where the engine and its client share a host. Return None where other
+    hosts cannot reach the address.
+    """
     if address is None or host is None:
         return address
     if not address.endpoint.startswith("tcp://"):
@@ -152,7 +156,7 @@ def reached(address: KvEventsAddress | None, host: str | None) -> KvEventsAddres
 
 
 class Group:
-    """One call of the engine's `generate`, in a thread; its requests come bit by bit."""
+    """One call of the engine's `generate`, in a thread; the requests arrive over time."""
 
     def __init__(self, number: int, engine: Engine, answer: Callable[[Answer], None]) -> None:
         self._number = number
@@ -169,7 +173,7 @@ class Group:
             self._asked.put(request)
 
     def end(self) -> None:
-        """Abort what is in flight, and let the thread end."""
+        """Abort the requests in flight, and let the thread end."""
         self._ended.set()
         self._asked.put(None)
 
@@ -181,11 +185,11 @@ class Group:
                     self._answer((self._number, completion))
         except CancelledError:
             pass
-        except Exception as error:  # noqa: BLE001 - passed on
+        except Exception as error:  # noqa: BLE001 - sent to the asking process
             self._answer((self._number, Failure.of(error)))
 
     def _feed(self) -> Iterator[Request | None]:
-        """Yield requests as they come; wait for one only where no answer can come meanwhile."""
+        """Yield requests as they arrive; wait for a request only while no request is in flight."""
         while not self._ended.is_set():
             try:
                 request = self._asked.get_nowait() if self._in_flight else self._asked.get(timeout=_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""This process's connection to Ray, which has one for all: opened with its first user, closed with its last."""
+"""The connection to Ray, one for the process: the first user opens it, and the last user closes it."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ import flightllm
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
 
 _OBJECT_STORE_BYTES: Final = 128 << 20
-"""Of a local cluster; only a long prompt, or many, pass through it."""
+"""The size of a local cluster's object store; only long prompts, or many prompts, pass through the store."""
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns that this will change
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise Ray warns that this default will change
     "RAY_SCHEDULER_EVENTS": "0",
-    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",  # else SIGTERM, which drains the server, leaves a stack trace in its log
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # all that it would print to this process's output
-    "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the end starts a cluster
+    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",  # otherwise SIGTERM, which drains the server, logs a stack trace
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # skips all that Ray would print to this process's output
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # otherwise a call after the disconnect starts a cluster
 }
 _LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""What Ray does on desktop systems, a cluster of this machine alone that listens on no other address."""
+"""Ray's default on desktop systems: a cluster of only this machine, which listens only on the loopback address."""
 _KNOCK_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 30.0
 _log = structlog.get_logger(__name__)
 _lock = threading.Lock()
 """Guards `_shared`."""
 _shared: list[_Held] = []
-"""At most one, as Ray has one connection per process, and knows it by itself."""
+"""The open connection, or empty: Ray has one connection per process, which it keeps as global state."""
 
 
 class RayConnection:
-    """A use of the connection, to be closed."""
+    """One user's handle of the connection; the user must close it."""
 
     def __init__(self, address: str, namespace: str) -> None:
-        """Connect to the cluster at `address`; where that is empty, start one on this machine.
+        """Connect to the cluster at `address`; where `address` is empty, start a cluster on this machine.
 
         Raises:
             ConfigError: this process is connected to another cluster.
             MissingExtraError: Ray is not installed.
-            EngineUnavailableError: there is no cluster, or none can be started.
+            EngineUnavailableError: there is no cluster, or a local one cannot start.
         """
         with _lock:
             if not _shared:
@@ -55,30 +55,30 @@ class RayConnection:
             self._held: _Held | None = _shared[0]
             if self._held.address != address:
                 raise ConfigError(
-                    f"[engine] address: this server uses the Ray cluster {self._held.address or 'of its own'!r}"
-                    f" already, and a process can use one; got {address!r}"
+                    f"[engine] address: this process already uses the Ray cluster {self._held.address or 'local'!r},"
+                    f" and a process can use only one; got {address!r}: write the same address"
                 )
             self._held.users += 1
 
     def ensure(self) -> None:
-        """Connect anew where this machine's part of the cluster is gone; a local cluster is started again.
+        """Reconnect if this machine's node of the cluster is gone; restart a local cluster.
 
         Raises:
-            EngineUnavailableError: there is no cluster, or none can be started.
+            EngineUnavailableError: there is no cluster, or a local one cannot start.
         """
         held = self._held
         if held is None or held.theirs:
             return
         times = held.times
-        if not node_is_lost():  # takes long where the head does not answer
+        if not node_is_lost():  # slow where the head node does not answer
             return
         with _lock:
-            if self._held is not None and held.times == times:  # else another user did it meanwhile
+            if self._held is not None and held.times == times:  # otherwise another user has reconnected
                 _log.warning("ray is gone from this machine", address=held.address or "local")
                 held.reopen()
 
     def close(self) -> None:
-        """Give the connection up; the last one to do so closes it, which ends what was started on it. Idempotent."""
+        """Release the connection. The last user disconnects, which ends the actors. Idempotent."""
         with _lock:
             held, self._held = self._held, None
             if held is None:
@@ -91,29 +91,29 @@ class RayConnection:
 
 
 class _Held:
-    """The connection itself, on a thread of its own.
+    """The connection itself, in its own thread.
 
-    Linux ends the processes of a local cluster when the thread that started them does. And Ray takes over SIGTERM where
-    it is opened in the main thread.
+    The thread has two reasons. Linux ends the processes of a local cluster when the thread that started them ends. Ray
+    installs a SIGTERM handler when it is initialized in the main thread.
     """
 
     def __init__(self, address: str, namespace: str) -> None:
         self.address = address
         self.users = 0
         self.times = 0
-        """How often it was opened."""
+        """How often the connection was opened."""
         self.theirs = False
-        """The program that this is a library of opened it."""
+        """Whether the host program of this library opened the connection, so that it must stay open."""
         self._namespace = namespace
         self._open()
 
     def reopen(self) -> None:
-        """Connect anew."""
+        """Reconnect."""
         self.close()
         self._open()
 
     def close(self) -> None:
-        """Disconnect; a local cluster is stopped."""
+        """Disconnect, and stop a local cluster."""
         self._stop.set()
         self._thread.join(_STOP_SECONDS)
 
@@ -135,7 +135,7 @@ class _Held:
         except MissingExtraError as error:
             self._opened.set_exception(error)
             return
-        except Exception as error:  # noqa: BLE001 - no cluster there, no room for one, another version of Ray, ...
+        except Exception as error:  # noqa: BLE001 - no cluster at the address, no room, another version of Ray, ...
             where = f"no Ray cluster at {self.address}" if self.address else "cannot start a local Ray cluster"
             why = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
             self._opened.set_exception(EngineUnavailableError(f"{where}: {why}"))
@@ -144,22 +144,22 @@ class _Held:
         self._opened.set_result(None)
         self._stop.wait()
         if not self.theirs:
-            with suppress(Exception):  # the cluster may be gone
+            with suppress(Exception):  # the cluster can be gone already
                 ray.shutdown()
 
 
 def node_is_lost() -> bool:
-    """Tell whether Ray's part on this machine is gone, so that only a new connection helps."""
+    """Tell whether the Ray node of this machine is gone, so that only a new connection helps."""
     ray = _ray()
     try:
         own = ray.get_runtime_context().get_node_id()
         return not any(node["Alive"] for node in ray.nodes() if node["NodeID"] == own)
-    except Exception:  # noqa: BLE001 - whatever it says, it is not there
+    except Exception:  # noqa: BLE001 - any error means that the node is not reachable
         return True
 
 
 def _knock(address: str) -> None:
-    """Look whether anything listens at an address: Ray goes on trying for minutes."""
+    """Raise `OSError` unless a process listens at an address: Ray itself would retry for minutes."""
     where = urlsplit(f"//{address}")
     if where.hostname is not None and where.port is not None:
         create_connection((where.hostname, where.port), _KNOCK_SECONDS).close()
@@ -182,7 +182,7 @@ def _arguments(address: str, namespace: str) -> dict[str, Any]:
 
 
 def _quiet_ray(*, loopback: bool) -> Any:
-    """Return Ray, which reads most of its settings from the environment when it is imported."""
+    """Set Ray's environment variables, which Ray reads on import, and return Ray."""
     for name, value in (_QUIET | _LOOPBACK if loopback else _QUIET).items():
         os.environ.setdefault(name, value)
     return _ray()

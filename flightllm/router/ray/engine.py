@@ -1,4 +1,4 @@
-"""Engines in actors on a Ray cluster, as many as the load needs, as one: the engine kind `ray`."""
+"""The engine kind `ray`: one engine made of engines in actors on a Ray cluster, as many as the load needs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from flightllm.router.scaling import Scaling
 
 @dataclass(frozen=True, slots=True)
 class RayOptions:
-    """Which cluster, what runs in each replica, and how many there are.
+    """The Ray cluster, the engine of each replica, and the number of replicas.
 
-    `replica` has the keys of `[engine]` for the engine in each, `kind` among them. `address` is that of a Ray cluster,
-    `auto` or `host:6379`, of which this machine is a node; without one the server starts one here, and stops it. See
-    `Scaling` and `Placement` for the others; `max_replicas` of 0 is as many as `min_replicas`.
+    `replica` has the keys of `[engine]` for the engine of each replica, including `kind`. `address` is `auto` or
+    `host:6379`: a Ray cluster of which this machine is a node. Without an address, the server starts a cluster on this
+    machine, and stops it. See `Scaling` and `Placement` for the other options. `max_replicas` of 0 means
+    `min_replicas`.
     """
 
     replica: Mapping[str, object] = field(default_factory=dict)
@@ -50,27 +51,27 @@ class RayOptions:
     def __post_init__(self) -> None:
         check_policy(self.policy)
         _ = self.scaling, self.placement
-        if "://" in self.address:  # Ray's client knows no calls beside others
+        if "://" in self.address:  # Ray Client does not support concurrency groups
             raise ValueError(
-                f"address: run the server on a node of the cluster and write 'auto' or HOST:6379; not {self.address!r}"
+                f"address: run the server on a node of the cluster and write 'auto' or HOST:6379; got {self.address!r}"
             )
         if not self.replica:
-            raise ValueError("replica: write a section [engine.replica] with the kind of engine that each one is")
+            raise ValueError("replica: write a section [engine.replica] with the kind of each replica's engine")
 
     @property
     def scaling(self) -> Scaling:
-        """Return when there are how many."""
+        """Return the options for the number of replicas."""
         given = {f.name: getattr(self, f.name) for f in fields(Scaling)}
         return Scaling(**given | {"max_replicas": self.max_replicas or self.min_replicas})
 
     @property
     def placement(self) -> Placement:
-        """Return what a replica needs of its node."""
+        """Return the requirements of a replica on its node."""
         return Placement(**{f.name: getattr(self, f.name) for f in fields(Placement)})
 
 
 class RayEngine(RoutedEngine):
-    """The replicas, the connection that they need, and who looks after their number."""
+    """The replicas on Ray, the connection to Ray, and the autoscaler."""
 
     def __init__(self, config: EngineConfig, options: RayOptions, replica: EngineConfig) -> None:
         tokens = tokens_of(replica)
@@ -93,7 +94,7 @@ class RayEngine(RoutedEngine):
         self._autoscaler = Autoscaler(self, "actor", create, options.scaling)
 
     def close(self) -> None:
-        """End the actors, and the cluster where it is ours. Idempotent."""
+        """End the actors, and the cluster if this process started it. Idempotent."""
         if self._autoscaler is not None:
             self._autoscaler.close()
         engines = [replica.engine for replica in list(self._replicas.values())]
@@ -105,41 +106,45 @@ class RayEngine(RoutedEngine):
 
 
 class _Begun:
-    """Makes engines, the first of them from now on: several start side by side."""
+    """A factory of engines that starts the first engine at once, so that several replicas start in parallel."""
 
     def __init__(self, create: Callable[[], Engine]) -> None:
         self._create = create
         first: Future[Engine] = Future()
         self._first: Future[Engine] | None = first
-        # No pool's: the interpreter's end waits for those.
+        # Not a pool's thread: the interpreter waits for a pool's threads when it exits.
         threading.Thread(target=self._begin, args=(first,), name="ray-start", daemon=True).start()
 
     def __call__(self) -> Engine:
-        """Return the first one once it is there; after that make another."""
+        """Wait for the first engine and return it; in later calls, create and return another engine."""
         first, self._first = self._first, None
         return self._create() if first is None else first.result()
 
     def _begin(self, first: Future[Engine]) -> None:
         try:
             first.set_result(self._create())
-        except BaseException as error:  # noqa: BLE001 - raised where the engine is wanted
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that asks for the engine
             first.set_exception(error)
 
     def discard(self) -> None:
-        """Close the first one, if nobody had it."""
+        """Close the first engine if no caller has taken it."""
         if self._first is not None:
             self._first.add_done_callback(_close)
 
 
 def create(config: EngineConfig) -> RayEngine:
-    """Connect to the cluster, or start one, and start the replicas there."""
+    """Connect to the cluster, or start a local one, and start the replicas on it."""
     return RayEngine(config, *check(config))
 
 
 def check(config: EngineConfig) -> tuple[RayOptions, EngineConfig]:
     """Return the options and the configuration of the engine in each actor.
 
-    Its own options are looked at where the actors run on this machine, with its models and packages.
+    The engine's own options are checked only for a local cluster, whose actors use this machine's models and packages.
+
+    Raises:
+        ConfigError: an option is wrong.
+        MissingExtraError: Ray is not installed.
     """
     options, replica = _read(config)
     if find_spec("ray") is None:
@@ -153,7 +158,7 @@ def replica_of(config: EngineConfig) -> EngineConfig:
     """Return the configuration of the engine in each actor.
 
     Raises:
-        ConfigError: an option is wrong; those of that engine are not looked at.
+        ConfigError: an option is wrong; the engine's own options are not checked.
     """
     return _read(config)[1]
 

@@ -1,4 +1,4 @@
-"""An engine in a Ray actor, anywhere on the cluster, used as one in this process."""
+"""Use an engine in a Ray actor, anywhere on the cluster, like an engine in this process."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from flightllm.router.ray.tokens import Tokens
 
 _CHARS_PER_TOKEN: Final = 4
 _CLOSE_SECONDS: Final = 2.0
-"""Of an engine; then its actor is ended, which takes with it what the engine started, if less politely."""
+"""The time for an engine to close; after that its actor is killed, with all processes that the engine started."""
 _LOOK_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 60.0
-"""After which an actor counts as dead: it says at least every ten that there is nothing."""
+"""An actor that is silent for this long counts as dead: a living actor returns from `take` at least every 10 s."""
 _ANSWERS: Final = "answers"
-"""The group of calls that Ray makes beside the others."""
+"""The concurrency group of `take`, which Ray runs concurrently with the other calls."""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What an actor needs of the node that it runs on, and how long it may take to start there."""
+    """The requirements of an actor on its node, and the time limit for its start."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
@@ -48,30 +48,30 @@ class Placement:
     def __post_init__(self) -> None:
         for name in ("num_cpus", "num_gpus"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}: expected a number from 0 on, got {getattr(self, name):g}")
+                raise ValueError(f"{name}: expected a number of at least 0, got {getattr(self, name):g}")
         for name, amount in self.resources.items():
             if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not amount >= 0:
-                raise ValueError(f"resources: expected a number from 0 on for {name!r}, got {amount!r}")
+                raise ValueError(f"resources: expected a number of at least 0 for {name!r}, got {amount!r}")
         if not self.start_seconds > 0:
             raise ValueError(f"start_seconds: expected a number above 0, got {self.start_seconds:g}")
 
 
 class RayReplica:
-    """An engine that `config` describes, in an actor of its own; this process is connected to Ray.
+    """The client of an engine that `config` describes and that runs in its own actor; Ray must be connected.
 
-    One call after another takes the answers from the actor, as many as there are each time, so that messages become
-    fewer and larger with load, and an actor's death is known at once.
+    One call after another takes all available answers from the actor. So messages become fewer and larger with load,
+    and an actor's death is noticed at once.
     """
 
     token_ids: Callable[[Sequence[str]], list[list[int]]]
-    """The tokens of each prompt as the model gets it; only where this process can tell them too."""
+    """Returns the tokens of each prompt as the model gets it; exists only where this process has the tokenizer."""
     context_tokens: int
 
     def __init__(self, config: EngineConfig, placement: Placement, tokens: Tokens | None = None) -> None:
-        """Start the actor, and wait until the engine in it is ready. `tokens` tells its tokens here.
+        """Start the actor, and wait until its engine is ready. `tokens` is the model's tokenizer in this process.
 
         Raises:
-            FlightLLMError: what creating the engine raises there.
+            FlightLLMError: the engine's creation in the actor raised this error.
             EngineUnavailableError: the actor did not start.
         """
         self._name = f"{config.kind} ({config.model}) on Ray"
@@ -81,7 +81,7 @@ class RayReplica:
         self._tokens = tokens
         self._keeps_fields = config.kind == "fake"
         self._waiting: dict[tuple[int, int], asyncio.Future[Completion]] = {}
-        """By group and request id; this and what follows is the loop's."""
+        """By group and request id. Only the loop's thread uses `_waiting`, `_outbox` and `_death`."""
         self._outbox: list[tuple[int, Request]] = []
         self._death: str | None = None
         self._closed = False
@@ -112,12 +112,12 @@ class RayReplica:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the actor is there, as far as is known."""
+        """Tell whether the actor is alive, as far as is known."""
         return self._death is None
 
     @property
     def reason(self) -> str | None:
-        """Return why the actor is not there."""
+        """Return why the actor is dead, or None."""
         return self._death
 
     @property
@@ -132,7 +132,7 @@ class RayReplica:
 
     @property
     def kv_events(self) -> KvEventsAddress | None:
-        """Return where the engine tells of its prefix cache; None where it does not, or only to its own node."""
+        """Return where the engine publishes its KV events; None where it does not, or only to its own node."""
         return self._about.kv_events
 
     @property
@@ -142,15 +142,15 @@ class RayReplica:
 
     @property
     def in_flight(self) -> int:
-        """Return how many prompts are being answered."""
+        """Return how many prompts the engine is answering."""
         return self._shares.in_flight
 
     def count_tokens(self, text: str) -> int:
-        """Count as the model does, where this process knows how; else four characters are one token."""
+        """Count the tokens of `text`; without the model's tokenizer, each four characters count as one token."""
         return -(-len(text) // _CHARS_PER_TOKEN) if self._tokens is None else self._tokens.count(text)
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Keep the engine's window full; see `Engine.generate`."""
+        """Answer requests with a full window; see `Engine.generate`."""
         if self._death is not None:
             raise EngineUnavailableError(self._death)
         group = next(self._groups)
@@ -181,8 +181,8 @@ class RayReplica:
             found: Description | Failure = await asyncio.wait_for(_unless_lost(call), seconds)
         except TimeoutError as error:
             raise EngineUnavailableError(
-                f"the engine {self._name} did not start within start_seconds = {seconds:g}: the cluster may have no"
-                " room for one more replica (num_cpus, num_gpus, resources); see `ray status`"
+                f"the engine {self._name} did not start within start_seconds = {seconds:g}: see with `ray status`"
+                " whether the cluster has room for one more replica (num_cpus, num_gpus, resources)"
             ) from error
         except Exception as error:
             raise EngineUnavailableError(f"the engine {self._name} did not start: {_reason(error)}") from error
@@ -200,7 +200,7 @@ class RayReplica:
         loop = asyncio.get_running_loop()
         answer = self._waiting[group, request.id] = loop.create_future()
         if not self._outbox:
-            loop.call_soon(self._send)  # with what else is asked in the same turn of the loop
+            loop.call_soon(self._send)  # one message for all requests of this turn of the loop
         self._outbox.append((group, request if self._keeps_fields else _bare(request)))
         try:
             return [await answer]
@@ -210,24 +210,24 @@ class RayReplica:
     def _send(self) -> None:
         requests, self._outbox = self._outbox, []
         for group, some in groupby(requests, itemgetter(0)):
-            with suppress(Exception):  # the actor is gone, which `_receive` hears too
+            with suppress(Exception):  # the actor is gone: `_receive` gets an error too
                 self._actor.ask.remote(group, [request for _, request in some])
 
     def _end(self, group: int) -> None:
-        # Sent after the end they would begin the group anew, and nobody would end it.
+        # Requests sent after the end would start the group again, and no call would end it.
         self._outbox = [one for one in self._outbox if one[0] != group]
         if self._death is None:
             with suppress(Exception):
                 self._actor.end.remote(group)
 
     async def _receive(self) -> None:
-        """Hand out answers until the actor dies or this is closed."""
+        """Deliver answers until the actor dies or the replica is closed."""
         try:
             while True:
                 for group, result in await asyncio.wait_for(self._take.remote(), _SILENT_SECONDS):
                     self._hand_out(group, result)
-        except Exception as error:  # noqa: BLE001 - of the actor, its node, the cluster or the connection
-            silent = f"no word from it for {_SILENT_SECONDS:g} s"
+        except Exception as error:  # noqa: BLE001 - the actor, its node, the cluster or the connection failed
+            silent = f"its actor was silent for {_SILENT_SECONDS:g} s"
             self._death = f"the engine {self._name} died: {silent if type(error) is TimeoutError else _reason(error)}"
             if not self._closed:
                 _log.warning("ray actor lost", engine=self._name, pid=self.pid)
@@ -236,7 +236,7 @@ class RayReplica:
 
     def _hand_out(self, group: int, result: Completion | Failure) -> None:
         if isinstance(result, Completion):
-            answer = self._waiting.get((group, result.id))  # None: nobody wants it any more
+            answer = self._waiting.get((group, result.id))  # None: the caller has stopped waiting
             if answer is not None and not answer.done():
                 answer.set_result(result)
             return
@@ -245,18 +245,18 @@ class RayReplica:
                 _fail(answer, result.error())
 
     async def _stop(self) -> None:
-        """Let the engine end what it started, then end the actor."""
+        """Close the engine, so that it ends its own processes, then end the actor."""
         import ray
 
         if self._death is None:
-            with suppress(Exception):  # dead, or it hangs
+            with suppress(Exception):  # the actor is dead or hangs
                 await asyncio.wait_for(self._actor.close.remote(), _CLOSE_SECONDS)
         with suppress(Exception):
             ray.kill(self._actor)
 
 
 def _actor(placement: Placement) -> Any:
-    """Start an actor, which Ray is not to start again by itself: what it was asked is sent elsewhere at once."""
+    """Start an actor that Ray does not restart: the router sends a dead actor's prompts elsewhere at once."""
     import ray
 
     options: dict[str, Any] = {
@@ -265,7 +265,7 @@ def _actor(placement: Placement) -> Any:
         "resources": dict(placement.resources),
         "concurrency_groups": {_ANSWERS: 1},
         "max_restarts": 0,
-        "scheduling_strategy": "SPREAD",  # a node that is lost takes few with it
+        "scheduling_strategy": "SPREAD",  # a lost node then has few replicas
     }
     if placement.runtime_env:
         options["runtime_env"] = dict(placement.runtime_env)
@@ -276,7 +276,7 @@ def _actor(placement: Placement) -> Any:
 
 
 async def _unless_lost(call: Any) -> Any:
-    """Wait for a call, which does not always end when the cluster does."""
+    """Wait for a call, or raise if the cluster is gone: a call does not always end with the cluster."""
     waited = asyncio.ensure_future(call)
     while not (await asyncio.wait({waited}, timeout=_LOOK_SECONDS))[0]:
         if await asyncio.to_thread(node_is_lost):
@@ -285,7 +285,7 @@ async def _unless_lost(call: Any) -> Any:
 
 
 def _bare(request: Request) -> Request:
-    """Leave out what only the fake engine looks at."""
+    """Return a request without the fields that only the fake engine reads."""
     return replace(request, function="", instruction="", fields=())
 
 
@@ -295,6 +295,6 @@ def _fail(answer: asyncio.Future[Completion], error: FlightLLMError) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return what Ray says first of an error; what follows is for its developers."""
+    """Return the first line of a Ray error; the other lines are for Ray's developers."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""The tokens of prompts that an engine elsewhere gets, told in this process."""
+"""Compute in this process the tokens of prompts that an engine elsewhere gets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tokens(Protocol):
 
 
 class _FakeTokens:
-    """The fake engine's, whose tokens are pieces of text."""
+    """The tokenizer of the fake engine, whose tokens are pieces of text."""
 
     def __init__(self, config: EngineConfig) -> None:
         from flightllm.llm.fake.engine import create
@@ -37,9 +37,9 @@ class _FakeTokens:
 
 
 def tokens_of(config: EngineConfig) -> Tokens | None:
-    """Return the tokenizer of the engine that `config` describes; None where this machine has neither it nor a way.
+    """Return the tokenizer of the engine that `config` describes; None where this machine does not have it.
 
-    A model that is only named is not downloaded for it.
+    A hub model is not downloaded for its tokenizer.
     """
     if config.kind == "fake":
         return _FakeTokens(config)
@@ -52,5 +52,5 @@ def tokens_of(config: EngineConfig) -> Tokens | None:
             return None  # only a node that runs the model converts it
         folder = local_folder(config.model)
         return None if folder is None else PromptEncoder(folder, reasoning=config.reasoning)
-    except (ConfigError, ImportError, OSError):  # the model or its tokenizer is on the cluster's nodes alone
+    except (ConfigError, ImportError, OSError):  # only the cluster's nodes have the model or its tokenizer
         return None

@@ -1,4 +1,4 @@
-"""Kinds of index over vectors, one per file; `kind` finds one by its name."""
+"""The kinds of vector index, one per file; `kind` finds a kind by its name."""
 
 from importlib import import_module
 
@@ -6,7 +6,7 @@ from flightllm.vector.kinds.base import Neighbors
 
 
 def kind(name: str) -> type[Neighbors]:
-    """Return the class of a kind of index.
+    """Return the class for a kind of index.
 
     Raises:
         MissingExtraError: the extra `vector` is not installed.

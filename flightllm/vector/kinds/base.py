@@ -1,4 +1,4 @@
-"""Nearest neighbours of vectors by faiss: what all kinds of index have in common."""
+"""Nearest neighbors by faiss: the base class of all kinds of index."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ except ImportError as error:
     raise MissingExtraError("a vector index", "vector") from error
 
 Vectors: TypeAlias = NDArray[np.float32]
-"""Rows × dimensions."""
+"""Shape: rows x dimensions."""
 Ids: TypeAlias = NDArray[np.int64]
 
 _ADDED = 65_536
 _TUNED_QUERIES, _TUNED_NEIGHBORS, _TUNED_RECALL = 200, 10, 0.98
-"""Left to itself an index looks as far as finds this share of the true neighbours of some of its vectors."""
+"""Without a configured depth, searches go as deep as finds this share of a sample's true neighbors."""
 _DEEPEST = 1 << 14
 _MOST_ON_GPU = 2_048
-"""Neighbours that faiss can look for on a GPU."""
+"""The largest number of neighbors that faiss can search for on a GPU."""
 
 faiss.cvar.distance_compute_blas_threshold = 4_096
-"""Numbers in a batch of queries from which on faiss multiplies matrices; its own 128,000 makes a search for 100 vectors
-of 384 numbers twelve times as slow."""
+"""The batch size, in numbers, from which faiss multiplies matrices. With faiss's own 128,000, a search for 100 vectors
+of 384 numbers takes twelve times as long."""
 
 
 class Neighbors(ABC):
-    """Vectors by number, 0 on. Searches may run at the same time, not beside `append`.
+    """Vectors with ids from 0. Threads can search at the same time, but not while one appends.
 
-    A score is higher for what is closer: the cosine, the inner product, or minus the Euclidean distance.
+    Closer vectors have higher scores: the cosine, the inner product, or minus the Euclidean distance.
     """
 
     trains: ClassVar[bool]
-    """Whether an index learns from the vectors before any is added."""
+    """Whether the index must be trained on vectors before any are added."""
 
     def __init__(self, index: Any, options: IndexOptions) -> None:
         self.index = index
         self.options = options
         self._searched: Any = None
-        """The index or its copy on GPUs, once something was searched for."""
+        """The index or its copy on GPUs, set by the first search."""
 
     @classmethod
     def build(cls, ready: Vectors, options: IndexOptions) -> Self:
-        """Index vectors that `prepared` returned, one row each; they may be a file in memory.
+        """Index vectors that `prepared` returned, one per row; they can be a memory-mapped file.
 
         Raises:
             InvalidInputError: an option does not fit the vectors.
@@ -66,11 +66,11 @@ class Neighbors(ABC):
     @classmethod
     @abstractmethod
     def create(cls, vectors: Vectors, options: IndexOptions) -> Any:
-        """Return an empty faiss index, trained on `vectors` where its kind needs that."""
+        """Return an empty faiss index, trained on `vectors` if its kind needs training."""
 
     @classmethod
     def read(cls, path: Path, options: IndexOptions) -> Self:
-        """Read what `write` wrote.
+        """Read an index file that `write` wrote.
 
         Raises:
             InvalidInputError: faiss cannot read the file.
@@ -83,10 +83,10 @@ class Neighbors(ABC):
     def write(self, path: Path) -> None:
         """Write the index to a file.
 
-        Python writes: faiss takes no notice where the last part of a file of its own cannot be written.
+        Python writes the file, because faiss ignores errors when it flushes the end of a file itself.
 
         Raises:
-            OSError: the disk is full, or fails.
+            OSError: the disk is full or fails.
         """
         with path.open("wb") as file:
             try:
@@ -106,25 +106,25 @@ class Neighbors(ABC):
 
     @property
     def depth(self) -> int | None:
-        """Return how far a search looks: lists probed, or candidates of the graph; None where it looks at all."""
+        """Return the search depth: lists probed, or candidates in the graph; None if all vectors are compared."""
         return None
 
     def wanted_depth(self) -> int | None:
-        """Return how far the options want searches to look, 0 where they leave it open, None where it looks at all."""
+        """Return the configured depth: 0 where it is not configured, None for a kind that compares all vectors."""
         return None
 
     def look(self, depth: int) -> None:
-        """Let searches look so far; a kind that looks at all vectors is not asked to."""
+        """Set the search depth. Kinds that compare all vectors do not implement this."""
         raise NotImplementedError
 
     def append(self, ready: Vectors) -> None:
-        """Add vectors that `prepared` returned after those that are there; the index is not trained anew."""
+        """Append vectors that `prepared` returned; the index is not trained again."""
         for part in parts(ready):
             self.index.add(part)
         self.changed()
 
     def settle(self, ready: Vectors) -> None:
-        """Choose how far searches look, once all vectors are in: as the options say, else by trying on `ready`."""
+        """Set the search depth once all vectors are added: the configured depth, or one found by trials on `ready`."""
         depth = self.wanted_depth()
         if depth:
             self.look(depth)
@@ -132,9 +132,9 @@ class Neighbors(ABC):
             self._tune(ready)
 
     def search(self, queries: Vectors, count: int, within: NDArray[np.bool_] | None = None) -> tuple[Vectors, Ids]:
-        """Return the scores and numbers of the `count` nearest vectors of each query, -1 where there are no more.
+        """Return the scores and ids of each query's `count` nearest vectors; the id -1 fills missing results.
 
-        With `within`, a flag per vector, only among those: that search compares with all of them, so it is exact.
+        `within`, a flag per vector, restricts the search to flagged vectors: it compares all of them, so it is exact.
         """
         ready = prepared(queries, self.options.metric)
         count = min(count, self.count if within is None else int(within.sum()))
@@ -144,12 +144,12 @@ class Neighbors(ABC):
         return (-np.sqrt(np.maximum(scores, 0)) if self.options.metric == "l2" else scores), ids
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
-        """Search all vectors; scores are faiss's own."""
+        """Search all vectors; the scores are faiss's own."""
         scores, ids = self.searched(count).search(queries, count)
         return scores, ids
 
     def searched(self, count: int) -> Any:
-        """Return what to search all vectors in for `count` neighbours."""
+        """Return the index to search for `count` neighbors: its copy on GPUs, or the index itself."""
         if count > _MOST_ON_GPU:
             return self.index
         if self._searched is None:
@@ -157,11 +157,11 @@ class Neighbors(ABC):
         return self._searched
 
     def changed(self) -> None:
-        """Forget the copy on GPUs: the index is another."""
+        """Drop the copy on GPUs, because the index has changed."""
         self._searched = None
 
     def vectors(self) -> Vectors:
-        """Return the vectors of an index that keeps them one after the other; a view, good until the next is added."""
+        """Return the vectors of an index that stores them contiguously; the next `append` invalidates this view."""
         stored = faiss.downcast_index(getattr(self.index, "storage", self.index))
         numbers = faiss.rev_swig_ptr(stored.get_xb(), stored.ntotal * stored.d)
         found: Vectors = numbers.reshape(stored.ntotal, stored.d)
@@ -169,10 +169,17 @@ class Neighbors(ABC):
 
     @abstractmethod
     def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
-        """Search the vectors with a flag exactly; scores are faiss's own."""
+        """Search the flagged vectors exactly; the scores are faiss's own."""
 
     def _tune(self, ready: Vectors) -> None:
-        """Look as far as it takes to find nearly all true neighbours of some of the vectors, these aside."""
+        """Double the depth until searches find nearly all true neighbors of a sample of the vectors.
+
+        Each sampled vector is its own nearest neighbor, so its own id does not count. With 3 neighbors in place of 10:
+
+        | sampled id | `true` ids | `others` | `found` ids at this depth | recall |
+        |---|---|---|---|---|
+        | 5 | 5, 1, 9, 4 | 1, 4, 9 | 5, 1, 8, 9 | 2/3 |
+        """
         wanted = min(_TUNED_NEIGHBORS + 1, len(ready))
         places = np.unique(np.linspace(0, len(ready) - 1, _TUNED_QUERIES).astype(np.int64))
         queries = np.ascontiguousarray(ready[places])
@@ -182,30 +189,30 @@ class Neighbors(ABC):
         while recall < _TUNED_RECALL and depth < _DEEPEST:
             depth *= 2
             self.look(depth)
-            if self.depth != depth:  # there is no more to look at
+            if self.depth != depth:  # this depth already covers the whole index
                 return
             _, found = self.nearest(queries, wanted)
             recall = float(np.mean([np.isin(a, b).mean() if len(a) else 1 for a, b in zip(others, found, strict=True)]))
 
 
 class _OneAtATime:
-    """An index on GPUs, which cannot search for several threads at once."""
+    """An index on GPUs, with a lock, because faiss cannot search it from several threads at once."""
 
     def __init__(self, index: Any) -> None:
         self._index = index
         self._lock = Lock()
 
     def search(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
-        """Search as any faiss index does."""
+        """Search like a faiss index."""
         with self._lock:
             scores, ids = self._index.search(queries, count)
         return scores, ids
 
 
 def on_gpus(index: Any) -> Any:
-    """Return a copy of an index on the GPUs that the installed faiss can use; the index itself where there is none.
+    """Return a copy of an index on the GPUs that the installed faiss can use, or the index itself.
 
-    Some kinds there are for CPUs alone, and a GPU's memory may be the language model's.
+    The result is the index itself without a GPU, for kinds that run only on CPUs, or if models fill the memory.
     """
     if not faiss.get_num_gpus():
         return index
@@ -216,18 +223,18 @@ def on_gpus(index: Any) -> Any:
 
 
 def metric(options: IndexOptions) -> int:
-    """Return faiss's number of the metric; the cosine is the inner product of vectors of length one."""
+    """Return faiss's number of the metric; the cosine is the inner product of vectors of length 1."""
     number: int = faiss.METRIC_L2 if options.metric == "l2" else faiss.METRIC_INNER_PRODUCT
     return number
 
 
 def selector(within: NDArray[np.bool_]) -> Any:
-    """Return what tells faiss which vectors to compare."""
+    """Return the faiss selector of the flagged vectors."""
     return faiss.IDSelectorBitmap(np.packbits(within, bitorder="little"))
 
 
 def prepared(vectors: Vectors, name: str) -> Vectors:
-    """Return vectors as faiss takes them; for the cosine of length one, those without a direction as they are."""
+    """Return vectors as faiss needs them; for the cosine they get length 1, except vectors of length 0."""
     ready = np.ascontiguousarray(vectors, np.float32)
     if name == "cosine":
         lengths = np.linalg.norm(ready, axis=1, keepdims=True)
@@ -236,5 +243,5 @@ def prepared(vectors: Vectors, name: str) -> Vectors:
 
 
 def parts(vectors: Vectors) -> Iterator[Vectors]:
-    """Cut vectors into as many at a time as faiss should copy at once."""
+    """Cut vectors into parts that faiss can copy at once."""
     return (vectors[start : start + _ADDED] for start in range(0, len(vectors), _ADDED))

@@ -1,4 +1,4 @@
-"""All vectors compared: exact."""
+"""Exact search: compares all vectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Flat(Neighbors):
         return faiss.IndexFlat(vectors.shape[1], metric(options))
 
     def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
-        """Compare the vectors with a flag."""
+        """Compare the flagged vectors."""
         scores, ids = self.index.search(queries, count, params=faiss.SearchParameters(sel=selector(within)))
         return scores, ids
 

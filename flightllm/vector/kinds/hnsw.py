@@ -1,4 +1,4 @@
-"""A graph of near vectors, walked towards the query (Malkov and Yashunin 2018)."""
+"""A graph of near vectors; a search walks it towards the query (HNSW, Malkov and Yashunin 2018)."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Hnsw(Neighbors):
 
     @property
     def depth(self) -> int | None:
-        """Return the candidates that a search keeps."""
+        """Return the number of candidates that a search keeps."""
         return int(self.index.hnsw.efSearch)
 
     def wanted_depth(self) -> int | None:
-        """Return the candidates that the options want kept."""
+        """Return the configured number of candidates."""
         return self.options.search_depth
 
     def look(self, depth: int) -> None:
-        """Keep so many candidates."""
+        """Set the number of candidates that a search keeps."""
         self.index.hnsw.efSearch = depth
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
-        """Walk the graph; it finds no more than the candidates that it keeps, and the last of these badly."""
+        """Walk the graph with at least twice as many candidates as neighbors: the last candidates are inexact."""
         kept = max(self.index.hnsw.efSearch, 2 * count)
         scores, ids = self.index.search(queries, count, params=faiss.SearchParametersHNSW(efSearch=kept))
         return scores, ids
 
     def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
-        """Compare the vectors with a flag, without the graph."""
+        """Compare the flagged vectors, without the graph."""
         vectors = faiss.downcast_index(self.index.storage)
         scores, ids = vectors.search(queries, count, params=faiss.SearchParameters(sel=selector(within)))
         return scores, ids

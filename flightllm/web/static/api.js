@@ -1,4 +1,4 @@
-// Ask the server.
+// Requests to the server.
 
 export class Refused extends Error {
   constructor(status, error) {
@@ -10,7 +10,7 @@ export class Refused extends Error {
 
 let signedOut = () => {};
 
-// Say what happens once the server knows us no more.
+// Set the function to call when the server reports that the login has ended.
 export function onSignedOut(action) {
   signedOut = action;
 }
@@ -42,7 +42,7 @@ export async function post(path, values = {}) {
   return (await send(path, posting(values))).json();
 }
 
-// Run a statement, and call `tell` with each event; aborting `signal` stops it on the server.
+// Run a statement and call `tell` with each event; aborting `signal` stops the statement on the server.
 export async function run(values, signal, tell) {
   const response = await send("/api/statements", posting(values, signal));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -56,7 +56,7 @@ export async function run(values, signal, tell) {
   }
 }
 
-// Call `ask` now and every so many seconds while the page is seen; returns what ends that.
+// Call `ask` now and every `seconds()` seconds while the page is visible; return a function that stops this.
 export function poll(ask, seconds) {
   let stopped = false;
   let timer = 0;

@@ -1,15 +1,15 @@
-// A result as bars: a column of numbers, beside the first column of another kind.
+// A result as bars: a numeric column, labelled by the first column that is not numeric.
 
 import { h } from "./dom.js";
 
 const MOST = 200;
 
-// Tell whether rows can be bars.
+// Return whether the rows can be shown as bars.
 export function canBeBars(columns, rows) {
   return rows.length > 0 && rows.length <= MOST && columns.some((one) => one.number) && columns.some((one) => !one.number);
 }
 
-// Return the bars of a column of numbers; a choice of columns stands above where there are several.
+// Return the bars of a numeric column; with several numeric columns, a select box is above them.
 export function bars(columns, rows) {
   const label = columns.findIndex((one) => !one.number);
   const numbers = columns.flatMap((one, at) => (one.number ? [at] : []));

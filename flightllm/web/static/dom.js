@@ -1,4 +1,4 @@
-// Make elements. Texts become text nodes, never markup, whatever they hold.
+// Make DOM elements. Texts always become text nodes, never markup.
 
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -17,12 +17,12 @@ export function replace(element, ...children) {
   return element;
 }
 
-// Change a text only where it is another one, so that a selection in it stays.
+// Set a text only if it differs, so that a selection in it stays.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// A table in a box that scrolls sideways; columns are texts, or [text, class].
+// Make a table in a box that scrolls sideways; columns are texts or [text, class].
 export function table(caption, columns, body) {
   const heads = columns.map((column) => {
     const [text, style] = Array.isArray(column) ? column : [column, null];
@@ -32,7 +32,7 @@ export function table(caption, columns, body) {
     h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, heads)), body));
 }
 
-// Show items as children of a parent in their order; those that were shown before are changed, not made anew.
+// Show items as children of a parent, in order; update the elements of known items instead of making new ones.
 export function keyed(parent, items, key, make) {
   const known = parent.known ?? new Map();
   const ids = new Set(items.map(key));

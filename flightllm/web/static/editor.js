@@ -1,6 +1,5 @@
-// A text area for SQL: coloured, and completed from the names of tables, columns and functions.
-//
-// The coloured text lies behind the text area, letter for letter, and the text area's own letters are transparent.
+// A text area for SQL with syntax colours, and with completion of table, column and function names.
+// The coloured text is behind the text area, letter for letter; the letters of the text area are transparent.
 
 import { h, replace } from "./dom.js";
 
@@ -12,7 +11,7 @@ const MOST = 9;
 const TOKEN = /(--[^\n]*|\/\*[^]*?(?:\*\/|$))|('(?:[^']|'')*(?:'|$))|("(?:[^"]|"")*(?:"|$))|(\b\d[\w.]*)|(\w+)(\s*\()?/gu;
 const KINDS = ["comment", "text", "name", "number"];
 
-// Return the parts of a statement as [text, kind]; the kind is null for what keeps the page's colour.
+// Return the parts of a statement as [text, kind]; a part without a colour has the kind null.
 function parts(sql) {
   const found = [];
   let start = 0;
@@ -55,7 +54,7 @@ export class Editor {
     this.colour();
   }
 
-  // Write a text where the caret is, over what is selected.
+  // Insert a text at the caret, or replace the selection.
   insert(text) {
     this.text.setRangeText(text, this.text.selectionStart, this.text.selectionEnd, "end");
     this.colour();
@@ -78,7 +77,7 @@ export class Editor {
     this.colours.scrollLeft = this.text.scrollLeft;
   }
 
-  // Offer names for the word before the caret, if it has that many characters or stands behind a point.
+  // Offer names for the word before the caret, if it has at least `least` characters or follows a dot.
   complete(least) {
     const before = this.text.value.slice(0, this.text.selectionStart);
     const [, table, word] = /(?:(\w+)\.)?("?\w*)$/u.exec(before);
@@ -105,7 +104,7 @@ export class Editor {
     if (choices.length) this.place();
   }
 
-  // Put the list below the word: a copy of the text before the caret tells where that is.
+  // Put the list below the word. A copy of the text before the caret gives the word's position.
   place() {
     const mark = h("span", {}, "\u200b");
     const copy = h("pre", { class: "colours measured" }, this.text.value.slice(0, this.text.selectionStart), mark);

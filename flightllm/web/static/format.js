@@ -1,4 +1,4 @@
-// Figures as people read them.
+// Numbers, sizes and times as text for people.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
@@ -38,7 +38,7 @@ export function when(text) {
   return today ? time : `${day.join("-")} ${time}`;
 }
 
-// SQL on one line, for lists.
+// Return SQL on one line, for lists.
 export function oneLine(text) {
   return text.replace(/\s+/g, " ").trim();
 }

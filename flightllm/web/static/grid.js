@@ -36,10 +36,10 @@ function cell(text, column) {
     onclick: () => showAll(column, text) }, short));
 }
 
-// Write a value as CSV reads it; NULL is nothing, and an empty text is two quotes.
+// Return a value as CSV; NULL is an empty field, and an empty text is two quotes.
 function quoted(text) {
   if (text === null) return "";
-  // A spreadsheet must not run a text from a table, or from a model, as a formula.
+  // A spreadsheet must not run a text from a table or a model as a formula, so a quote precedes it.
   const safe = /^[=+\-@\t\r]/.test(text) && !NUMBER.test(text) ? `'${text}` : text;
   return text === "" || /[",\r\n]/.test(text) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
@@ -70,7 +70,7 @@ export class Grid {
     replace(this.shown);
   }
 
-  // Offer what can be done with the rows that are shown.
+  // Show the buttons for the rows: chart and download.
   end() {
     setText(this.csv, `Download ${count(this.rows.length)} rows as CSV`);
     this.tools.hidden = this.isPlan || !this.columns.length;

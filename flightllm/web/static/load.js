@@ -1,4 +1,4 @@
-// What the server and its engine are doing, for admins.
+// The load of the server and its engine, for admins.
 
 import { get, poll } from "./api.js";
 import { alert, h, keyed, replace, setText, table } from "./dom.js";
@@ -35,10 +35,10 @@ function figures(now, before) {
       ["Prompts in flight", `${count(engine.in_flight)} of ${count(engine.max_in_flight)}`],
       ["Prompts", rate("calls")], ["Tokens in", rate("prompt_tokens")], ["Tokens out", rate("completion_tokens")],
       ["Prefix hits now", recent > 0 ? share(totals.cached_tokens - before.totals.cached_tokens, recent) : "–"],
-      ["Prefix hits in all", share(totals.cached_tokens, totals.prompt_tokens)]],
+      ["Prefix hits in total", share(totals.cached_tokens, totals.prompt_tokens)]],
     Statements: [["Running", `${count(statements.running)} of ${count(statements.places)}`],
       ["Waiting", count(statements.queued)], ["Left behind", count(statements.left_behind)],
-      ["In processes of their own", count(statements.isolated)], ["Ended", count(totals.ended)], ["Rows", count(totals.rows)],
+      ["In separate processes", count(statements.isolated)], ["Ended", count(totals.ended)], ["Rows", count(totals.rows)],
       ["Prompts sent", count(totals.calls)], ["Answers reused", count(totals.cache_hits)],
       ["Tokens in", count(totals.prompt_tokens)], ["Tokens out", count(totals.completion_tokens)],
       ...Object.entries(now.refusals).map(([limit, refused]) => [`Refused: ${limit}`, count(refused)])],

@@ -84,7 +84,7 @@ async function signOut() {
       return;
     }
   }
-  location.replace("/"); // nothing that was shown stays
+  location.replace("/"); // a reload removes everything that was shown
 }
 
 async function start() {
@@ -94,7 +94,7 @@ async function start() {
 }
 
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the address names the page
+  event.preventDefault(); // the address must keep naming the page
   main.focus();
 });
 onSignedOut((refused) => {
@@ -106,7 +106,7 @@ try {
 } catch (error) {
   try {
     if (error.status !== 401) throw error;
-    await post("/api/sign-in"); // a server without users lets its own machine in
+    await post("/api/sign-in"); // a server without users accepts its own machine
     await start();
   } catch (again) {
     askWho(again.status === 401 ? null : again);

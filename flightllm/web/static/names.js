@@ -1,10 +1,10 @@
-// The tables and columns that the user may see, beside the SQL box: a click writes a name.
+// The tables and columns that the user can see, beside the SQL box: a click inserts a name.
 
 import { get } from "./api.js";
 import { h, replace } from "./dom.js";
 import { KEYWORDS } from "./editor.js";
 
-// Return a name as SQL reads it: in quotes where it is not all lower case, or a word of SQL.
+// Return a name as SQL text: quoted if it is a keyword, or has other characters than a-z, 0-9 and _.
 function written(name) {
   return /^[a-z_][a-z0-9_]*$/.test(name) && !KEYWORDS.includes(name.toUpperCase()) ? name : `"${name.replaceAll('"', '""')}"`;
 }
@@ -16,13 +16,13 @@ export class Names {
     this.element = h("aside", { class: "names", "aria-label": "Tables" }, h("h2", {}, "Tables"), this.list);
   }
 
-  // Ask the server again, as a statement can have changed what there is.
+  // Ask the server again: a statement can have changed the tables.
   async refresh() {
     let found;
     try {
       found = await get("/api/objects");
     } catch {
-      return; // those that were shown stay
+      return; // keep the shown names
     }
     const tables = found.tables.filter((table) => table.type !== "SYSTEM TABLE");
     const name = (table) => (table.schema === "public" ? written(table.name) : `${written(table.schema)}.${written(table.name)}`);
@@ -37,14 +37,14 @@ export class Names {
     ];
     const open = new Set([...this.list.querySelectorAll("details[open]")].map((one) => one.dataset.name));
     replace(this.list, tables.length ? tables.map((table) => this.table(table, name(table), open)) : h("p", { class: "hint" },
-      "No tables yet. CREATE EXTERNAL TABLE, or start the server with a file."));
+      "No tables yet. Run CREATE EXTERNAL TABLE, or start the server with a file."));
   }
 
   table(table, name, open) {
     const columns = table.columns.map((column) => h("li", {}, this.writes(written(column.name), column.name),
       h("span", { class: "hint" }, column.type)));
     const details = h("details", { "data-name": name, open: open.has(name) },
-      h("summary", {}, h("span", {}, name)), h("ul", {}, h("li", {}, this.writes(name, "write this name")), columns));
+      h("summary", {}, h("span", {}, name)), h("ul", {}, h("li", {}, this.writes(name, "insert this name")), columns));
     return details;
   }
 

@@ -1,10 +1,10 @@
-// Queries that run, and those that ran.
+// The running queries and the ended ones.
 
 import { get, poll, post } from "./api.js";
 import { alert, h, keyed, replace, setText, table } from "./dom.js";
 import { count, isOpen, oneLine, seconds, share, when } from "./format.js";
 
-// How far the model calls of a query are.
+// Make the progress bar of a query's model calls.
 export function progressOf() {
   const bar = h("progress", { max: "1", "aria-label": "Model calls answered" });
   const text = h("span", {});
@@ -37,7 +37,7 @@ function row(query, context, failed) {
   const progress = progressOf();
   const cells = Object.fromEntries(["when", "user", "status", "time", "rows", "hits"].map((name) => [name, h("td", {})]));
   for (const name of ["time", "rows", "hits"]) cells[name].className = "number";
-  const act = isOpen(query) ? h("td", {}, cancelButton(query.query_id, failed)) : null; // first, so that it is seen
+  const act = isOpen(query) ? h("td", {}, cancelButton(query.query_id, failed)) : null; // the first column, so that it is always visible
   const link = h("a", { href: `#/queries/${query.query_id}` }, oneLine(query.sql) || query.query_id);
   const element = h("tr", {}, act, cells.when, cells.status, h("td", { class: "sql" }, link),
     context.me.admin ? cells.user : null, cells.time, h("td", {}, progress.element), cells.rows, cells.hits);
@@ -79,7 +79,7 @@ export function show(main, _parameters, context) {
       live.hidden = !some;
       keyed(running, found.running, (query) => query.query_id, (query) => row(query, context, failed));
       keyed(ended, found.ended, (query) => query.query_id, (query) => row(query, context, failed));
-      setText(left, found.left_out ? `${count(found.left_out)} earlier ones are in system.queries.` : "");
+      setText(left, found.left_out ? `${count(found.left_out)} earlier queries are in system.queries.` : "");
       if (problem.dataset.lost) {
         replace(problem);
         delete problem.dataset.lost;

@@ -7,7 +7,7 @@ import { Grid } from "./grid.js";
 import { cancelButton, progressOf } from "./queries.js";
 import { put } from "./sql.js";
 
-const MOST_TEXT = 16384; // characters that the server keeps of a statement; what is cut can be run no more
+const MOST_TEXT = 16384; // the server keeps this many characters of a statement; a truncated statement cannot run again
 
 const FIGURES = [
   ["Status", (query) => query.status],

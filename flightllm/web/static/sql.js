@@ -40,7 +40,7 @@ class Box {
         h("span", { class: "pair" }, h("label", { for: "most" }, "Rows shown"), this.most),
         h("span", { class: "pair" }, h("label", { for: "history" }, "Earlier"), this.history)),
       h("p", { id: "sql-hint", class: "hint" },
-        "Ctrl+Enter runs it, Ctrl+Space and Tab complete a name. SET holds until you sign out."));
+        "Ctrl+Enter runs the statement; Ctrl+Space and Tab complete a name. SET applies until you sign out."));
     const box = h("div", { class: "box" }, form, h("p", { class: "line" }, this.status, this.bar, this.link), this.error,
       this.grid.element);
     this.element = h("div", {}, h("h1", { tabindex: "-1" }, "SQL"), h("div", { class: "beside" }, this.names.element, box));
@@ -75,7 +75,7 @@ class Box {
     setText(this.status, "Planning …");
     try {
       await run({ sql, rows: Number(this.most.value) }, this.abort.signal, (event) => this.tell(event));
-      if (!this.ended) this.fail("The connection broke off before the statement ended.");
+      if (!this.ended) this.fail("The connection was lost before the statement ended.");
     } catch (error) {
       if (error.name === "AbortError") setText(this.status, "Cancelled.");
       else this.fail(this.ended ? "" : error.message);
@@ -86,7 +86,7 @@ class Box {
     this.refresh();
   }
 
-  // Ask the server what a statement, also another's, can have changed.
+  // Ask the server again for the names and the history: any user's statement can have changed them.
   refresh() {
     this.names.refresh();
     this.remember();
@@ -116,7 +116,7 @@ class Box {
     } else if (event.event === "end") {
       this.ended = true;
       const rows = `${count(event.rows)} ${event.rows === 1 ? "row" : "rows"}`;
-      const most = event.more ? `The first ${rows}; there are more, and the query was stopped here` : rows;
+      const most = event.more ? `The first ${rows}; there are more rows, and the query was stopped here` : rows;
       setText(this.status, this.grid.isPlan ? `Plan, ${passed}.` : `${most}, ${passed}.`);
     } else if (event.event === "error") this.fail(event.message, event.sqlstate);
   }
@@ -139,7 +139,7 @@ class Box {
 }
 
 export function show(main, _found, context) {
-  if (box?.me.user !== context.me.user) box = new Box(context.me); // another user sees nothing of the one before
+  if (box?.me.user !== context.me.user) box = new Box(context.me); // a new user must not see the previous user's box
   if (pending !== null) box.text.value = pending;
   pending = null;
   main.replaceChildren(box.element);
@@ -147,7 +147,7 @@ export function show(main, _found, context) {
   return () => {};
 }
 
-// Put a text into the box, for another page.
+// Put a text into the box; other pages call this.
 export function put(sql) {
   pending = sql;
 }

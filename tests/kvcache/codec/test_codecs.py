@@ -152,7 +152,7 @@ def test_foreign() -> None:
         (RawCodec().encode(cache), "coded by 'raw'"),
         (CacheGenCodec(profile_of(*SHAPE), 1).encode(cache), "coded by 'cachegen-1'"),
         (CacheGenCodec(other).encode(cache), "another model's profile"),
-        (b"PAR1" + bytes(200), "no coded KV chunk"),
+        (b"PAR1" + bytes(200), "not a coded KV chunk"),
     ):
         with pytest.raises(BitstreamError, match=said):
             decode(ours, data)
@@ -170,7 +170,7 @@ def test_refused() -> None:
                 codec.encode(broken)
         found = decode(RawCodec(), RawCodec().encode(broken))
         assert torch.equal(found.view(torch.int32), broken.view(torch.int32))
-    with pytest.raises(InvalidInputError, match="profile its own model"):
+    with pytest.raises(InvalidInputError, match="use the profile of its own model"):
         CacheGenCodec(profile_of(*SHAPE)).encode(smooth_cache(layers + 1, 21, heads, head_dim))
     with pytest.raises(InvalidInputError, match="float64"):
         RawCodec().encode(cache.double())

@@ -38,7 +38,7 @@ def test_digest() -> None:
 def test_damaged(tmp_path: Path, content: bytes) -> None:
     """A file that is no profile is refused with what to do."""
     (tmp_path / "profile.npz").write_bytes(content)
-    with pytest.raises(ConfigError, match=r"make it anew: python -m flightllm\.kvcache\.profile"):
+    with pytest.raises(ConfigError, match=r"make it again: python -m flightllm\.kvcache\.profile"):
         Profile.load(tmp_path / "profile.npz")
 
 
@@ -69,5 +69,5 @@ def test_not_whole(tmp_path: Path) -> None:
 
 def test_missing(tmp_path: Path) -> None:
     """A profile that is not there is missed by its path."""
-    with pytest.raises(ConfigError, match=r"no profile .*nowhere\.npz"):
+    with pytest.raises(ConfigError, match=r"nowhere\.npz does not exist"):
         Profile.load(tmp_path / "nowhere.npz")

@@ -61,7 +61,7 @@ def test_memory_that_is_refused() -> None:
         (torch.zeros(BLOCKS, 7), kernel, "shape"),
         (torch.zeros(5, HEADS, TOKENS, 2 * HEAD_DIM), kernel, "does not fit 6 blocks"),
         (good, lossy, "changes the numbers"),
-        (good, silent, "in a way that is not known"),
+        (good, silent, "does not know how the attention of one"),
     ):
         with pytest.raises(UnsupportedError, match=told):
             PagedMemory({"one": cache}, {"one": layer}, SHAPE)

@@ -247,7 +247,7 @@ def test_misuse() -> None:
     block, *_ = free.popleft_n(BLOCKS)
     with pytest.raises(ValueError, match="No free blocks"):
         free.popleft()
-    with pytest.raises(ValueError, match="1 blocks were asked for, and 0 are free"):
+    with pytest.raises(ValueError, match="1 blocks were requested, but only 0 are free"):
         free.popleft_n(1)
     with pytest.raises(RuntimeError, match="not free"):
         free.remove(block)

@@ -49,7 +49,7 @@ def test_beside_the_model(model: Path) -> None:
     ("arguments", "told"),
     [
         (["/no/model"], "no folder"),
-        (["--texts", "short.txt"], "too short: 0 contexts"),
+        (["--texts", "short.txt"], "too short: they give 0 contexts"),
         (["--texts", "missing.parquet"], r"missing\.parquet"),
         (["--contexts", "2"], "2 is not in the range"),
     ],

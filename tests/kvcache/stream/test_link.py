@@ -39,7 +39,7 @@ def test_lookup_is_measured(store: MemoryStore) -> None:
 def test_answer_that_is_none(store: MemoryStore) -> None:
     """A store that tells of fewer chunks than it was asked for is not believed."""
     store.lookup = lambda keys: [{} for _ in keys[1:]]  # type: ignore[method-assign]
-    with pytest.raises(StoreUnavailableError, match="asked for 2 chunks and told of 1"):
+    with pytest.raises(StoreUnavailableError, match="asked for 2 chunks and answered for 1"):
         Link(store).lookup(["a", "b"])
 
 

@@ -297,7 +297,7 @@ def test_rope_by_length(store: KvServer, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"kv_codec": "raw"}, "say where it is"),
+        ({"kv_codec": "raw"}, "no address"),
         ({"kv_store": "http://here:1"}, "grpc://host:port"),
         ({"kv_store": "grpc://here"}, "grpc://host:port"),
         ({"kv_store": "grpc://here:1", "kv_codec": "zip"}, "raw, int8, cachegen-0"),

@@ -41,7 +41,7 @@ def test_arguments() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"kv_codec": "raw"}, "say where it is"),
+        ({"kv_codec": "raw"}, "no address"),
         ({"kv_store": "grpc://here:1", "kv_options": {"chunks": 3}}, r"chunks: unknown option.*chunk_tokens"),
         ({"kv_store": "grpc://here:1", "kv_token": "hunter2"}, "env:NAME"),
     ],

@@ -217,12 +217,12 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"replicas": 2}, r"\[engine\] replicas: unknown option of the engine 'ray'; valid options: address, backlog"),
         ({"replica": {}}, r"\[engine\] replica: write a section \[engine.replica\]"),
-        ({"replica": {"latency_ms": 1}}, r"\[engine.replica\] kind: say which kind of engine"),
+        ({"replica": {"latency_ms": 1}}, r"\[engine.replica\] kind: write the kind of engine"),
         (
             {"replica": {"kind": "fake", "price_output": 1.0}},
             r"\[engine.replica\] price_output: .* write it in \[engine\]",
         ),
-        ({"replica": {"kind": "ray"}}, r"\[engine.replica\] kind: 'ray' is no single engine"),
+        ({"replica": {"kind": "ray"}}, r"\[engine.replica\] kind: 'ray' is not a single engine"),
         (
             {"replica": {"kind": "fake", "latency": 1}},
             r"\[engine.replica\] latency: unknown option of the engine",

@@ -77,11 +77,11 @@ SELECT id FROM people WHERE score > (SELECT avg(ai_score('x', thing)) / 3 FROM l
 SELECT id, (SELECT max(ai_gen('x', thing)) FROM likes) AS m FROM people
 
 -- name: scalar of one row
--- fallback: may return several rows
+-- fallback: can return several rows
 SELECT id, (SELECT ai_gen('x', thing) FROM likes WHERE weight = 9) AS g FROM people
 
 -- name: scalar of no row
--- fallback: may return several rows
+-- fallback: can return several rows
 SELECT id, (SELECT ai_gen('x', thing) FROM likes WHERE weight = 99) AS g FROM people
 
 -- name: scalar correlated

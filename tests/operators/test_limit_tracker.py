@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.operators.demand import Demand
+from flightllm.operators.limit_tracker import LimitTracker
 from flightllm.session.session import Session
 from tests.databases import ask, open_database
 
 
 def test_waves() -> None:
     """The first wave takes half of the rows to pass; later ones what was seen, so that they grow where few pass."""
-    demand = Demand(10)
-    assert demand.room() == 20
-    assert demand.room(15) == 5
-    assert demand.room(25) == 0
-    demand.seen(20)
-    assert demand.room() == 220
-    demand.got(9)
-    assert demand.room() == 3
-    assert not Demand().limited
+    tracker = LimitTracker(10)
+    assert tracker.trials_needed() == 20
+    assert tracker.trials_needed(15) == 5
+    assert tracker.trials_needed(25) == 0
+    tracker.add_trials(20)
+    assert tracker.trials_needed() == 220
+    tracker.add_rows(9)
+    assert tracker.trials_needed() == 3
+    assert not LimitTracker().limited
 
 
 @pytest.fixture

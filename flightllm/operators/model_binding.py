@@ -1,4 +1,4 @@
-"""What calls of one kind, or of one language model, are answered by and remembered with."""
+"""What answers the calls of one kind, or of one language model, and what remembers the answers."""
 
 from dataclasses import dataclass, field
 
@@ -7,38 +7,38 @@ from flightllm.model.cost import Costs
 from flightllm.model.engine import Engine
 from flightllm.model.prompt_formats import PLAIN, PromptFormat
 from flightllm.operators.budget import Budget
-from flightllm.operators.flights import Flights
+from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.overlay import Answers
 
 
 @dataclass(frozen=True, slots=True)
-class Backing:
-    """What one run of a query asks and remembers with: the real engine and answers, or stand-ins that cost nothing."""
+class ModelBinding:
+    """The engine and the answer cache of one run of a query. A dry run binds substitutes that cost nothing."""
 
     engine: Engine
     cache: Answers
-    flights: Flights
+    in_flight: InFlightRequests
     window: int
-    """Prompts the engine keeps in flight, each of its replicas."""
+    """Prompts that each replica of the engine keeps in flight."""
     budget: Budget | None = None
     reader: str = ""
-    """Whose answers these are: of somebody who sees a part of a table only, else those that all share."""
+    """The user that alone can reuse these answers, because of a right to a part of a table; empty: all users can."""
     tenant: str = ""
-    """Whose prompts may share prefixes in the engine's cache."""
+    """Prompts of one tenant can share prefixes in the engine's cache."""
     costs: Costs = field(default_factory=Costs)
     """How long the engine takes."""
     precedence: Precedence = field(default_factory=Precedence)
-    """Which of the query's prompts go before those of others."""
+    """The priority of the query's next prompt."""
     replicas: int = 1
-    """Engines behind `engine`."""
+    """The number of engines behind `engine`."""
     repair: bool = True
-    """Whether an unusable answer of a constrained kind is asked for once more."""
+    """A prompt is sent a second time if its answer has the wrong form."""
     prompt_format: PromptFormat = PLAIN
-    """How prompts are put to the model."""
+    """How prompts are written for the model."""
 
     @property
     def revision(self) -> str:
-        """Return what tells these answers from others to the same prompt."""
+        """Return what the cache key of an answer begins with: the model, the prompt format and the reader."""
         revision = self.engine.revision
         if not self.prompt_format.plain:
             revision = f"{revision} asked {self.prompt_format.name}"

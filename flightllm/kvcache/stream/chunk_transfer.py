@@ -1,0 +1,129 @@
+"""Bring one chunk: choose its codec, watch the transfer, and give it up if something else is sooner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from flightllm.errors import NotFoundError
+from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Situation
+from flightllm.kvcache.stream.items import Reason
+from flightllm.kvcache.stream.transfer import Transfer
+
+if TYPE_CHECKING:
+    from flightllm.kvcache.stream.fetch import Source
+
+_LOOK_SECONDS: Final = 0.02
+"""How often the policy is asked whether to go on with a transfer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """The chunks that a request of the engine needs, and its times. Times are those of `time.monotonic`."""
+
+    chunks: Sequence[Chunk]
+    have: int
+    """The engine has the tokens before this one."""
+    started: float
+    slo: float | None
+    """Seconds from `started` within which all should be there; None: as soon as possible."""
+    limit: float | None
+    """Seconds from `started` after which nothing is awaited any more; None: no limit."""
+
+    @property
+    def stop(self) -> int:
+        """Return where the last chunk ends."""
+        return self.chunks[-1].stop
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the limit."""
+        return inf if self.limit is None else max(0.0, self.started + self.limit - time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A chunk's bitstream."""
+
+    chunk: Chunk
+    codec: str
+    data: memoryview
+
+
+class ChunkTransfers:
+    """Bring chunks one by one, as the policy decides. One thread uses it.
+
+    Example: the policy chooses `int8`, and after a second 1 of 4 MB have come. The policy then finds that computing is
+    sooner. The transfer is given up, 1 MB is wasted, and `bring` returns `"chosen"`: compute the rest.
+    """
+
+    def __init__(
+        self, source: Source, request: FetchRequest, decoded_at: Callable[[], float], closed: Callable[[], bool]
+    ) -> None:
+        """Create it. `decoded_at` returns when the chunk that arrived last is decoded; `closed` ends every transfer."""
+        self._source = source
+        self._link = source.link
+        self._request = request
+        self._decoded_at = decoded_at
+        self._closed = closed
+        self.costs = Costs(source.prefill, self._decode_seconds)
+        self.given_up = 0
+        """Transfers that ended because something else was sooner."""
+        self.wasted_bytes = 0
+        """The bytes that those transfers brought."""
+
+    def bring(self, route: Sequence[HeldChunk]) -> Arrived | Reason | None:
+        """Return the first chunk of a route, or why all from there on must be computed; None once closed.
+
+        Raises:
+            Exception: whatever the store raises, and `BitstreamError` if a bitstream has another size than expected.
+        """
+        held, later = route[0], route[1:]
+        missing = not held.sizes
+        while not self._closed():
+            codec = self._source.policy.choose(self._situation([held, *later], self._link.meter.transfers + 1))
+            if codec == TEXT:
+                return "missing" if missing else "chosen"
+            transfer = self._link.transfer(held.chunk.key, codec, held.sizes[codec])
+            try:
+                if self._arrives(transfer, [held, *later], codec):
+                    return Arrived(held.chunk, codec, transfer.result())
+            except NotFoundError:  # the store has evicted it since the lookup
+                missing = len(held.sizes) == 1
+            held = held.without(codec)  # a transfer that was given up does not begin again
+        return None
+
+    def _arrives(self, transfer: Transfer, route: Sequence[HeldChunk], codec: str) -> bool:
+        """Wait for the end of a transfer and return True, or give the transfer up."""
+        while not transfer.wait(_LOOK_SECONDS):
+            rest = route[0].sizes[codec] - transfer.received
+            situation = self._situation(route, self._link.meter.transfers)
+            if self._closed():
+                transfer.leave()
+                return False
+            if not self._source.policy.keeps(situation, codec, rest):
+                transfer.leave()
+                self.given_up += 1
+                self.wasted_bytes += transfer.received
+                return False
+        return True
+
+    def _situation(self, route: Sequence[HeldChunk], transfers: int) -> Situation:
+        now, meter = time.monotonic(), self._link.meter
+        return Situation(
+            route,
+            self.costs,
+            throughput=meter.throughput(now),
+            transfers=transfers,
+            round_trip=meter.round_trip(now),
+            elapsed=now - self._request.started,
+            slo=self._request.slo,
+            busy=max(0.0, self._decoded_at() - now),
+            have=self._request.have,
+        )
+
+    def _decode_seconds(self, codec: str, tokens: int) -> float:
+        return self._link.meter.decode_seconds(codec, tokens, time.monotonic())

@@ -1,0 +1,143 @@
+"""Fetch a prompt's chunks in a thread, one chunk ahead of the engine that decodes them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from flightllm.errors import BitstreamError, StoreUnavailableError
+from flightllm.kvcache.stream.chunk_transfer import Arrived, ChunkTransfers, FetchRequest
+from flightllm.kvcache.stream.handover import Handover
+from flightllm.kvcache.stream.items import Reason, Recompute
+from flightllm.kvcache.stream.route import find_route, gap
+
+if TYPE_CHECKING:
+    from flightllm.kvcache.stream.fetch import Source
+
+_LOOKUP_SECONDS: Final = 0.1
+"""A healthy store answers a lookup within this time, even over a new connection."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Prefetcher:
+    """A thread that brings the next chunk while one is decoded, and no further ones. One thread can take from it.
+
+    A failure of the store ends the prefetch. It is logged, and the engine computes the rest; nothing is raised.
+
+    Example with three chunks, of which the store holds two:
+
+    | thread `kv-ahead` | engine |
+    |---|---|
+    | lookup, then chunk 1 | `take` waits for chunk 1 |
+    | chunk 2 | decodes chunk 1 |
+    | nothing: chunk 2 waits | `take` returns chunk 2 |
+    | | `take` returns `Recompute` for the third chunk |
+    """
+
+    def __init__(self, request: FetchRequest, source: Source) -> None:
+        self._request = request
+        self._source = source
+        self._link = source.link
+        self._compute_seconds = source.prefill(request.have, request.stop)
+        """How long the engine would compute everything."""
+        self._route = [gap(request.have, request.stop)]
+        """The chunks to come, in order, and a gap if the store lacks the rest. Before the lookup all is a gap."""
+        self._taken = 0
+        """Chunks of the route that the engine took."""
+        self._decoded_at = 0.0
+        self._handover = Handover[Arrived | Recompute]()
+        self._transfers = ChunkTransfers(source, request, lambda: self._decoded_at, lambda: self._handover.closed)
+        self.lookup_seconds = 0.0
+        threading.Thread(target=self._run, name="kv-ahead", daemon=True).start()
+
+    @property
+    def given_up(self) -> int:
+        """Return how many transfers ended because something else was sooner."""
+        return self._transfers.given_up
+
+    @property
+    def wasted_bytes(self) -> int:
+        """Return the bytes that those transfers brought."""
+        return self._transfers.wasted_bytes
+
+    def take(self) -> Arrived | Recompute:
+        """Wait for the next chunk and return it, or return what must be computed. What was taken before is decoded now.
+
+        A store that does not answer the lookup is awaited no longer than computing would take, or `_LOOKUP_SECONDS`. No
+        store is awaited beyond the limit of the request.
+        """
+        self._decoded_at = 0.0
+        if not self._handover.wait_open(min(max(self._compute_seconds, _LOOKUP_SECONDS), self._seconds_left())):
+            return self._too_late("the KV store did not answer in time")
+        item = self._handover.wait_item(self._seconds_left())
+        if item is None:
+            return self._too_late("the KV store did not send a chunk in time")
+        if isinstance(item, Arrived):
+            self._taken += 1
+            # The thread reads this for its next choice, so it must be there before the thread goes on.
+            self._decoded_at = time.monotonic() + self._transfers.costs.decode(item.codec, item.chunk.tokens)
+        self._handover.taken()
+        return item
+
+    def close(self) -> None:
+        """Bring nothing more. Idempotent."""
+        self._handover.close()
+
+    def _run(self) -> None:
+        position = 0
+        try:
+            reason = self._why_not()
+            if reason is not None:
+                self._handover.give_last(self._rest(0, reason))
+                return
+            self._look_up()
+            for position in range(len(self._route)):
+                found = self._transfers.bring(self._route[position:])
+                if isinstance(found, str):
+                    self._handover.give_last(self._rest(position, found))
+                    return
+                if found is None or not self._handover.give(found):
+                    return
+        except Exception as error:  # noqa: BLE001 - an engine can always compute instead
+            if self._handover.closed:
+                return
+            reason = "damaged" if isinstance(error, BitstreamError) else "store"
+            self._handover.give_last(self._failed(position, reason, error))
+
+    def _why_not(self) -> Reason | None:
+        """Return why not to ask the store at all, if there is a reason."""
+        if not self._link.up:
+            return "store"
+        round_trips = 2 * self._link.meter.round_trip(time.monotonic())  # the lookup, and the first chunk
+        return "chosen" if self._compute_seconds <= round_trips else None
+
+    def _look_up(self) -> None:
+        started = time.monotonic()
+        self._route = find_route(self._link, self._request.chunks, self._source.codecs, self._request.have)
+        self.lookup_seconds = time.monotonic() - started
+        self._handover.open()
+
+    def _seconds_left(self) -> float:
+        return min(self._request.seconds_left(), threading.TIMEOUT_MAX)
+
+    def _too_late(self, what: str) -> Recompute:
+        """Stop, as the store is too slow; return what must be computed."""
+        self.close()
+        return self._failed(self._taken, "store", StoreUnavailableError(what))
+
+    def _failed(self, position: int, reason: Reason, error: Exception) -> Recompute:
+        """Log a failure; return what must be computed."""
+        if reason == "store":
+            self._link.failed()
+        rest = self._rest(position, reason)
+        _log.warning("kv chunks are computed instead", reason=reason, tokens=rest.stop - rest.start, error=str(error))
+        return rest
+
+    def _rest(self, position: int, reason: Reason) -> Recompute:
+        """Return that all from a chunk of the route on must be computed."""
+        start = max(self._request.have, self._route[position].chunk.start)
+        return Recompute(start, self._request.stop, reason)
