@@ -7,9 +7,10 @@ from docs.pictures.drawing import EDGE, WIDTH, Box, arrow, picture
 
 _PATH: Final = (
     ("flight", "speaks with clients"),
-    ("sql", "finds the AI calls"),
-    ("plan, optimizer", "place the calls"),
-    ("operators", "run the calls"),
+    ("session, dialect, sql", "read the statement"),
+    ("execution", "plans and runs it"),
+    ("plan, optimizer", "place the AI calls"),
+    ("operators", "run the AI calls"),
     ("llm", "asks the engine"),
 )
 """In the order in which a query passes them."""
@@ -23,9 +24,10 @@ def draw() -> str:
     parts = [part for box, (name, does) in zip(boxes, _PATH, strict=True) for part in box.titled(name, (does,))]
     for before, box in pairwise(boxes):
         parts.extend(arrow((before.centre, before.bottom + 2), (box.centre, box.top - 2)))
-    operators = boxes[3]
+    at = next(place for place, (name, _) in enumerate(_PATH) if name == "operators")
+    operators = boxes[at]
     for number, (name, does) in enumerate(_SIDE):
-        row = boxes[2 + 2 * number]
+        row = boxes[at - 1 + 2 * number]
         side = Box(WIDTH - EDGE - _WIDE, row.top, _WIDE, _HEIGHT)
         parts.extend(side.titled(name, (does,)))
         end = operators.middle - 8 + 16 * number
