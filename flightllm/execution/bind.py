@@ -33,6 +33,7 @@ from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.unpivot_types import MARK as UNPIVOT
 from flightllm.sql.unpivot_types import check_types
 
 if TYPE_CHECKING:
@@ -215,7 +216,8 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
             text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
         mapped.args = (text,)
         raise mapped from error
-    check_types(extracted.sql, planned.logical_plan().display_indent_schema)
+    if UNPIVOT in extracted.sql:
+        check_types(planned.logical_plan().display_indent_schema)
     return planned
 
 

@@ -37,7 +37,7 @@ from flightllm.execution.bind import (
 from flightllm.execution.cancel_token import stop_of_planning, stopped
 from flightllm.execution.context import Services
 from flightllm.execution.isolated import Isolated
-from flightllm.execution.read_files import replace_files
+from flightllm.execution.read_files import MAY_BE_FILE, replace_files
 from flightllm.functions.call import EMBEDDING, SEARCH, AICall
 from flightllm.llm.registry import Served
 from flightllm.observe.query_record import QueryRecord
@@ -173,6 +173,8 @@ def _files_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mappi
         tables[name] = found
         return name
 
+    if not MAY_BE_FILE.search(text.sql):
+        return text, tables
     return _replaced(text, replace_files(text, services, kept)), tables
 
 
@@ -205,6 +207,8 @@ def _searched(
         indexes.add(index)
         return name
 
+    if not services.functions.may_search(sql.sql):
+        return sql, tables, frozenset()
     joined = _replaced(sql, replace_semantic_joins(sql, services.functions, pairs))
     replaced = _replaced(joined, replace_table_functions(joined, services.functions, table))
     return replaced, tables, frozenset(indexes)

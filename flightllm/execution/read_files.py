@@ -23,7 +23,7 @@ from flightllm.sql.scopes import NO_ALIAS, Scopes
 from flightllm.sql.tokens import Kind, Token, position
 
 _FUNCTIONS = ("read_csv", "read_csv_auto")
-_MAY_BE = re.compile(r"\bread_csv|\b(?:from|join)\s*'|,\s*'[^']*\.(?:csv|tsv|parquet)", re.IGNORECASE)
+MAY_BE_FILE = re.compile(r"\bread_csv|\b(?:from|join)\s*'|,\s*'[^']*\.(?:csv|tsv|parquet)", re.IGNORECASE)
 _EXAMPLE = "write read_csv('/folder/file.csv', delim => ';', header => true)"
 _BATCH_ROWS = 1_024
 """Rows that are read before their bytes are counted."""
@@ -40,8 +40,6 @@ def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa
     """
     parsed = ParsedText.of(text)
     sql = parsed.sql
-    if not _MAY_BE.search(sql):
-        return sql
     tokens, scopes = parsed.tokens, parsed.scopes
     parts, start = [], 0
     for index, token in enumerate(tokens):

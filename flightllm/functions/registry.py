@@ -12,6 +12,7 @@ from types import ModuleType
 from flightllm.common.package_data import packaged_folder
 from flightllm.errors import ConfigError
 from flightllm.functions.base import AIFunction, ScalarFunction
+from flightllm.functions.call import SEARCH
 
 
 class FunctionRegistry:
@@ -69,6 +70,10 @@ class FunctionRegistry:
     def may_be_in(self, sql: str) -> bool:
         """Tell quickly whether a function's name can occur in the text; if false, the text calls no function."""
         return self._mention.search(sql) is not None
+
+    def may_search(self, sql: str) -> bool:
+        """Tell quickly whether the name of a search function can occur in the text."""
+        return any(function.backend == SEARCH and function.name in sql.lower() for function in self.ai_functions())
 
     def scalars(self) -> tuple[ScalarFunction, ...]:
         """Return the ordinary functions that a session registers with DataFusion, bound to its engine."""

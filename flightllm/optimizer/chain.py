@@ -8,7 +8,7 @@ from substrait.algebra_pb2 import Expression
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, own_messages
+from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, call_expressions, own_messages
 from flightllm.plan.through import has_window, over_input
 
 Step: TypeAlias = tuple[Call, ...] | Expression
@@ -64,11 +64,6 @@ def moved(call: Call, move: Callable[[Expression], Expression]) -> Call:
     return replace(
         call, arguments=tuple(map(move, call.arguments)), when=None if call.when is None else move(call.when)
     )
-
-
-def call_expressions(calls: Iterable[Call]) -> list[Expression]:
-    """Return the arguments and guards of calls."""
-    return [e for c in calls for e in (*c.arguments, *([] if c.when is None else [c.when]))]
 
 
 def whole(node: Node) -> Chain:

@@ -5,7 +5,6 @@ SELECT count(*) FROM (SELECT id, ai_gen('…', x) FROM t)  →  no call at all
 
 from substrait.algebra_pb2 import JoinRel, SetRel
 
-from flightllm.optimizer.chain import call_expressions
 from flightllm.optimizer.unasked import without_calls
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
@@ -23,6 +22,7 @@ from flightllm.plan.nodes import (
     Scan,
     SetOp,
     Sort,
+    call_expressions,
     children,
     has_ai,
     with_children,

@@ -9,10 +9,10 @@ only rows of groups that pass. Where no call is below the aggregate, `group_befo
 
 from substrait.algebra_pb2 import Expression
 
-from flightllm.optimizer.chain import Chain, all_over, call_expressions, peel
+from flightllm.optimizer.chain import Chain, all_over, peel
 from flightllm.optimizer.group_before_ai import one_set
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Node, Project, transform
+from flightllm.plan.nodes import Aggregate, Node, Project, call_expressions, transform
 from flightllm.plan.through import has_window, over_input
 
 

@@ -5,9 +5,9 @@ AiMap(b, Project(AiMap(a, x)))  →  Project(AiMap(b, AiMap(a, x)))
 Neighbours can be merged, or run step by step in one pass over the rows.
 """
 
-from flightllm.optimizer.chain import all_over, call_expressions, moved, peel
+from flightllm.optimizer.chain import all_over, moved, peel
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import AiMap, Node, Project, transform
+from flightllm.plan.nodes import AiMap, Node, Project, call_expressions, transform
 from flightllm.plan.through import has_window, over_input
 
 

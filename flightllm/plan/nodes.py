@@ -4,7 +4,7 @@ A node's columns are the columns of its inputs, left to right, unless its class 
 look through keeps its own Substrait message as `rel`, without the message's inputs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from google.protobuf.message import Message
@@ -289,6 +289,11 @@ def has_ai(node: Node) -> bool:
     return any(isinstance(n, AiMap) for n in walk(node))
 
 
+def call_expressions(calls: Iterable[Call]) -> list[Expression]:
+    """Return the arguments and guards of calls."""
+    return [e for c in calls for e in (*c.arguments, *([] if c.when is None else [c.when]))]
+
+
 def own_messages(node: Node) -> tuple[Message, ...]:
     """Return the expressions and relations that `node` itself holds, without those of its inputs."""
     match node:
@@ -299,7 +304,7 @@ def own_messages(node: Node) -> tuple[Message, ...]:
         case Join():
             return () if node.condition is None else (node.condition,)
         case AiMap():
-            return tuple(e for c in node.calls for e in (*c.arguments, *([] if c.when is None else [c.when])))
+            return tuple(call_expressions(node.calls))
         case Groups(_, keys, order):
             return (*keys, *([] if order is None else [order]))
         case Number() | GroupLimit():

@@ -19,7 +19,7 @@ from flightllm.sql.names import identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
 from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.prompt_parts import Part, read_prompt_parts
+from flightllm.sql.prompt_parts import JOINING, Part, read_prompt_parts
 from flightllm.sql.scopes import Scopes, Table
 from flightllm.sql.tokens import Kind, Token, position
 
@@ -125,12 +125,15 @@ class _Extractor:
         tokens = text.tokens
         self._sql = text.sql
         self._tokens = tokens
+        self._joins = "||" in text.marks or not text.words.isdisjoint(JOINING)
         self._catalog = catalog
         self._depth = depth
         self._scopes: Scopes = text.scopes
         self._aggregates = Aggregates(tokens, self._scopes.closing)
         self.calls: dict[str, AICall] = {}
-        self._nulls_last = ends_of_answers(tokens, self._scopes.closing, self._is_call)
+        self._nulls_last = (
+            ends_of_answers(tokens, self._scopes.closing, self._is_call) if "desc" in text.words else frozenset[int]()
+        )
 
     def render(self, first: int, last: int, start: int, end: int, depth: int) -> str:
         """Return `sql[start:end]`, which `tokens[first:last]` lie in, with its calls replaced."""
@@ -287,7 +290,8 @@ class _Extractor:
             return Argument(tuple(self._expand(call, qualifier)), star=True)
         if tokens[0].is_word("prompt") and first + 1 < last and self._scopes.closing.get(first + 1) == last - 1:
             return self._template(call, first, last, name, depth - 1)
-        if (parts := read_prompt_parts(self._tokens, first, last, self._scopes.closing)) is not None:
+        parts = read_prompt_parts(self._tokens, first, last, self._scopes.closing) if self._joins else None
+        if parts is not None:
             return self._joined(parts, tokens[0].start, tokens[-1].end, name, depth - 1)
         sql = self.render(first, last, tokens[0].start, tokens[-1].end, depth - 1)
         return Argument((Expression(sql, read_column(tokens), len(tokens) == 1),), name, read_constant(tokens))

@@ -7,6 +7,8 @@ from flightllm.sql.arguments import read_column, read_constant, split_arguments
 from flightllm.sql.tokens import Kind, Token
 
 _MOST_LEVELS = 32
+JOINING = ("concat", "concat_ws")
+"""Functions that join texts, as `||` does."""
 _TEXT_TYPES = ("varchar", "text", "string")
 _QUERIES = ("select", "with", "values", "table")
 _PREFIXES = ("not", "distinct", "all", "any", "some", "interval", "select")
@@ -35,7 +37,7 @@ def read_prompt_parts(
     expression joins nothing, where an operator in it binds otherwise, or where no text in it has a letter:
     such texts only part the values of a row.
     """
-    joins = any(token.is_symbol("||") or token.is_word("concat", "concat_ws") for token in tokens[first:last])
+    joins = any(token.is_symbol("||") or token.is_word(*JOINING) for token in tokens[first:last])
     parts = _Reader(tokens, closing).joined(first, last, filled=False, levels=_MOST_LEVELS) if joins else None
     told = any(character.isalpha() for part in parts or () if isinstance(part, str) for character in part)
     return tuple(parts) if parts and told else None

@@ -60,7 +60,7 @@ def replace_semantic_joins(
     """
     parsed = ParsedText.of(text)
     sql = parsed.sql
-    if not any(function.backend == SEARCH and function.name in sql.lower() for function in registry.ai_functions()):
+    if not registry.may_search(sql):
         return sql
     reader = _JoinReader(parsed, registry)
     parts, copied = [], 0

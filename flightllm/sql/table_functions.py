@@ -33,7 +33,7 @@ def replace_table_functions(
     """
     parsed = ParsedText.of(text)
     sql = parsed.sql
-    if not any(function.backend == SEARCH and function.name in sql.lower() for function in registry.ai_functions()):
+    if not registry.may_search(sql):
         return sql
     tokens, scopes = parsed.tokens, parsed.scopes
     parts, start = [], 0
