@@ -45,9 +45,10 @@ def numbered(sql: str, intervals: Collection[int] = ()) -> str:
     return with_parameters(sql, lambda i: f"CAST(${i + 1} AS INTERVAL)" if i in intervals else f"${i + 1}")
 
 
-def with_parameters(sql: str, write: Callable[[int], str]) -> str:
-    """Return `sql` with other text for its parameters; `write` is given the index of each, from 0."""
-    placeholders = _placeholders(sql)
+def with_parameters(text: str | ParsedText, write: Callable[[int], str]) -> str:
+    """Return a text with other text for its parameters; `write` is given the index of each, from 0."""
+    text = ParsedText.of(text)
+    sql, placeholders = text.sql, _placeholders(text)
     indexes = _indexes(placeholders, _names(placeholders))
     parts, end = [], 0
     for token, index in zip(placeholders, indexes, strict=True):
@@ -98,7 +99,7 @@ def bind(text: str | ParsedText, parameters: pa.RecordBatch | None) -> str:
     literals = [_read(parameters, column, literal) for column in range(given)]
     if (found := sum(len(literals[column]) for column in columns)) > _MOST_TEXT:
         raise _too_much(f"are {found:,} characters of SQL text", f"{_MOST_TEXT:,}")
-    return with_parameters(text.sql, literals.__getitem__)
+    return with_parameters(text, literals.__getitem__)
 
 
 def _too_much(found: str, most: str) -> LimitExceededError:
