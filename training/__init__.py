@@ -1,1 +1,1 @@
-"""Writes the sample tables, trains and measures the demonstration model. The installed package does not contain this."""
+"""Writes the sample tables, trains and measures the demonstration model; not in the installed package."""
