@@ -224,6 +224,19 @@ def _tree(parts: Sequence[_Part], end: int) -> Encoded:
 
 
 def _batch(rows: Sequence[Encoded], width: int, height: int, text_weight: float, generator: torch.Generator) -> Batch:
+    """Return rows as one batch of `height` × `width`.
+
+    A row with the trunk `a b` and the branches `c d` and `e f`, where `d` and `f` are answers:
+
+    | token | branch | position | target | counts | attends to |
+    |---|---|---|---|---|---|
+    | a | 0 | 0 | b | as text | a |
+    | b | 0 | 1 | c | no: another branch | a b |
+    | c | 1 | 2 | d | as an answer | a b c |
+    | d | 1 | 3 | e | no: another branch | a b c d |
+    | e | 2 | 2 | f | as an answer | a b e |
+    | f | 2 | 3 | | no: the row ends | a b e f |
+    """
     ids, positions, branches = (torch.zeros(height, width, dtype=torch.long) for _ in range(3))
     branches[len(rows) :] = -1
     marks = [(place, *mark) for place, row in enumerate(rows) for mark in row.marks]
@@ -242,8 +255,10 @@ def _batch(rows: Sequence[Encoded], width: int, height: int, text_weight: float,
         text[place] = row.text
     followed = (branches[:, :-1] == branches[:, 1:]) & (branches[:, 1:] >= 0)
     weights = torch.zeros(height, width)
+    # The weight is that of the target, which is in the next column.
     weights[:, :-1] = answers[:, 1:] * followed
     if text_weight:
+        # Each sampled token has the weight of all text tokens that it represents.
         text &= (weights == 0) & (torch.rand(height, width, generator=generator) < _TEXT_SAMPLE)
         weights[:, :-1] += text[:, :-1] * followed * (text_weight / _TEXT_SAMPLE)
     mask = None

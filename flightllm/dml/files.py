@@ -150,7 +150,19 @@ class Rewriting:
 
 
 def _put(values: pa.Array, rows: Numbers, new: pa.ChunkedArray, column: pa.Field) -> pa.Array:
-    """Return `values` with the values `new` at the indices `rows`."""
+    """Return `values` with the values `new` at the indices `rows`.
+
+    `values` are `[5, 6, 7]`, `rows` `[1]`, and `new` `[60]`. The index is into `[5, 6, 7, 60]`:
+
+    | row | index | result |
+    |---|---|---|
+    | 0 | 0 | 5 |
+    | 1 | 3 | 60 |
+    | 2 | 2 | 7 |
+
+    Raises:
+        SqlError: a new value is NULL in a column that is NOT NULL.
+    """
     if new.null_count and not column.nullable:
         raise _not_null(column)
     indices = np.arange(len(values))

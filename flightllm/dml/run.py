@@ -301,6 +301,7 @@ class _Run(_Planned):
         """
         positions = table[POSITION]
         there = positions.drop_null().to_numpy()
+        # The query mostly returns the rows in order already, and then sorting is unnecessary.
         sound = positions.slice(0, len(there)).null_count == 0
         if sound and (len(there) < 2 or bool(np.all(there[1:] > there[:-1]))):
             return table
@@ -314,6 +315,14 @@ class _Run(_Planned):
 
     def _once(self, table: pa.Table) -> pa.Table:
         """Return each row to change once: the first of those with an equal number.
+
+        `table` is sorted by number, so a row repeats if its number equals the one before it:
+
+        | row | number | again |
+        |---|---|---|
+        | 0 | 4 | no |
+        | 1 | 4 | yes |
+        | 2 | NULL: a row to insert | no |
 
         Raises:
             SqlError: MERGE or ON CONFLICT would change a row twice.
