@@ -61,7 +61,11 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
 def _group_limit(stage_input: GroupLimited) -> str:
     rows = "one row" if stage_input.count == 1 else f"{stage_input.count} rows"
     whole = "" if stage_input.limit is None else f", and with all groups after {stage_input.limit} rows"
-    group = f"each group of equal values in its last {stage_input.keys} columns" if stage_input.keys else "all rows as one group"
+    group = (
+        f"each group of equal values in its last {stage_input.keys} columns"
+        if stage_input.keys
+        else "all rows as one group"
+    )
     return f"asks about a few rows of a group at a time and is done with the group after {rows}: {group}{whole}"
 
 
