@@ -1,10 +1,11 @@
-"""Is the ordering that `auto` chooses worth what choosing it costs?
+"""Does the ordering that `auto` chooses save more time than the choice costs?
 
     python -m bench.choice TABLE.parquet … [--rows 1000] [--repeats 3] [--engine vllm] [--json]
 
-One AI filter over all columns of each table, with the orderings `none`, `fixed` and `auto` in turn, on one engine with
-an empty prefix cache each time and without kept answers. Seconds are medians of whole queries: reading, ordering and
-asking. The ratio is `auto` / the better of the others: above 1.02 the choice cost more than it saved.
+Runs one AI filter over all columns of each table with the orderings `none`, `fixed` and `auto` in turn. All runs use
+one engine; each begins with an empty prefix cache and without cached answers. Seconds are medians of whole queries:
+reading, ordering and asking. The ratio is `auto` / the better of the other two. Above 1.02 the choice cost more than it
+saved.
 """
 
 import argparse
@@ -67,13 +68,17 @@ def measure(path: Path, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
-    parser = argparse.ArgumentParser(description="What choosing an ordering costs and saves.")
+    """Run the benchmark with the arguments of the command line."""
+    parser = argparse.ArgumentParser(description="Measure the cost and the savings of the choice of an ordering.")
     parser.add_argument("tables", type=Path, nargs="+", metavar="TABLE.parquet")
     parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
-    parser.add_argument("--model", default="bench", choices=tuple(SHAPES), help="vLLM's; 7b needs a GPU")
-    parser.add_argument("--rows", type=int, default=1_000, help="of each table (default %(default)s)")
-    parser.add_argument("--cache-blocks", type=int, default=2_000, help="of 32 tokens (default %(default)s)")
+    parser.add_argument(
+        "--model", default="bench", choices=tuple(SHAPES), help="the model's size in vLLM; 7b needs a GPU"
+    )
+    parser.add_argument("--rows", type=int, default=1_000, help="rows of each table (default %(default)s)")
+    parser.add_argument(
+        "--cache-blocks", type=int, default=2_000, help="cache blocks of 32 tokens (default %(default)s)"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""What every benchmark shares: arguments, tables, medians, and one way to report."""
+"""Shared parts of all benchmarks: arguments, tables, medians and the report."""
 
 import argparse
 import json
@@ -21,7 +21,10 @@ _SAMPLE_NAMES = {"movie_reviews": "reviews"}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run: `quick` means under a minute, at a smaller size; `json` prints one object on the last line."""
+    """How to run a benchmark.
+
+    `quick` runs a smaller size in under a minute. `json` prints one object on the last line.
+    """
 
     json: bool
     quick: bool
@@ -38,36 +41,38 @@ def parse_options(description: str, arguments: Sequence[str] | None = None) -> O
 
 
 def data_table(name: str) -> Path:
-    """Return the Parquet file of a table: in the folder `FLIGHTLLM_DATA`, else among the packaged samples.
+    """Return the Parquet file of a table, from the folder `FLIGHTLLM_DATA` or else from the packaged samples.
 
     Raises:
-        FileNotFoundError: neither has it.
+        FileNotFoundError: neither place has the table.
     """
     given = os.environ.get("FLIGHTLLM_DATA")
     packaged = sample_folder() / f"{_SAMPLE_NAMES.get(name, name)}.parquet"
     path = Path(given) / f"{name}.parquet" if given else packaged
     if not path.is_file():
-        raise FileNotFoundError(f"no table {name!r} at {path}; set FLIGHTLLM_DATA to a folder that has it")
+        raise FileNotFoundError(f"no table {name!r} at {path}; set FLIGHTLLM_DATA to a folder that contains this table")
     return path
 
 
 def timed(run: Callable[[], object]) -> float:
-    """Return the seconds one call takes."""
+    """Return the seconds that one call takes."""
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
 
 
 def median_seconds(run: Callable[[], object], repeats: int) -> float:
-    """Return the median seconds of `repeats` calls, after one that warms up."""
+    """Return the median seconds of `repeats` calls, after one call to warm up."""
     run()
     return statistics.median(timed(run) for _ in range(repeats))
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and those it started, which other work on the machine does not change.
+    """Return the CPU seconds of this process and of the processes that it started.
 
-    Where psutil is missing (it comes with vLLM) only this process counts.
+    Other work on the machine does not change this figure.
+
+    If psutil is missing (it comes with vLLM), only this process counts.
     """
     try:
         import psutil
@@ -79,7 +84,7 @@ def cpu_seconds() -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Describe what the figures were measured on."""
+    """Return a description of the machine and the package versions."""
     return {
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
@@ -90,14 +95,17 @@ def machine() -> dict[str, Any]:
 
 
 def markdown(title: str, heads: Mapping[str, Callable[[Any], str]], rows: Mapping[str, object]) -> str:
-    """Return a Markdown table: a line for each row, of which `heads` show a column each."""
+    """Return a Markdown table with a line for each row.
+
+    `heads` maps the title of each column to the function that shows its cell of a row.
+    """
     lines = [f"| {title} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     lines += [f"| {name} | {' | '.join(show(row) for show in heads.values())} |" for name, row in rows.items()]
     return "\n".join([*lines, ""])
 
 
 def report(name: str, options: Options, figures: Mapping[str, Any]) -> None:
-    """Print the figures for people, and with `--json` one object on the last line."""
+    """Print the figures as text; with `--json`, print one JSON object on the last line too."""
     for key, value in figures.items():
         print(f"{key:40} {value:,.4g}" if isinstance(value, float) else f"{key:40} {value}")
     if options.json:

@@ -1,4 +1,4 @@
-"""Which figures of each benchmark two versions of the project are compared by, and its quick and smallest forms."""
+"""The figures by which each benchmark compares two versions of the project, and its quick and smallest forms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One benchmark: how to run it soon, and which of its figures are to be high or low.
+    """One benchmark: how to run it quickly, and which of its figures are better when higher or lower.
 
-    `figures` are patterns over the names of its JSON figures; those of inner objects and lists are joined by " / ".
-    `quick` and `smallest` are its arguments; without `smallest` the quick form is the smallest.
+    `figures` are patterns over the names of its JSON figures. Names in inner objects and lists are joined by " / ".
+    `quick` and `smallest` are its arguments. Without `smallest`, the quick form is also the smallest.
     """
 
     figures: Mapping[str, Literal["higher", "lower"]]
     quick: Sequence[str] = ("--quick",)
     smallest: Sequence[str] | None = None
     needs: Sequence[str] = ()
-    """Packages beside those that every benchmark needs."""
+    """The packages that it needs in addition to those of every benchmark."""
     data: bool = False
-    """It reads the tables in `FLIGHTLLM_DATA`."""
+    """Whether it reads the tables in `FLIGHTLLM_DATA`."""
 
 
 SCRIPTS: Final[Mapping[str, Script]] = {
@@ -96,4 +96,4 @@ APART: Final[Mapping[str, str]] = {
     "prompts": "measures how good answers are, with a model of one's own",
     "peers": "runs other projects' code, in environments of their own",
 }
-"""Modules that can be run and are not compared, with the reason."""
+"""Modules that can run but are not compared, with the reason."""

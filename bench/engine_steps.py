@@ -1,9 +1,9 @@
-"""Time the steps of vLLM, for the router's simulation: what a step takes, by the tokens that it computes.
+"""Time the steps of vLLM, for the router's simulation: seconds of a step as a function of the tokens that it computes.
 
     python -m bench.engine_steps [--model demo|bench|7b] [--quick] [--json]
 
-Prompts of random tokens, each in one step, then answers of several prompts at once, a token of each in a step. Least
-squares on the relative error.
+First it measures prompts of random tokens, each computed in one step. Then it measures the decoding of several prompts
+at once, with one token of each per step. The fit minimises the squares of the relative error.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(engine: Any, rounds: int) -> list[tuple[int, int, float]]:
-    """Return prompt tokens computed, requests decoding and seconds of steps."""
+    """Return samples of steps: prompt tokens computed, requests decoding, seconds."""
     from vllm import SamplingParams
 
     random = np.random.default_rng(0)
@@ -86,7 +86,7 @@ def _timed_step(engine: Any) -> float:
 
 
 def _engine(name: str) -> Any:
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # steps are taken, and timed, in this process
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # run the steps in this process, so that they can be timed
     prepare_environment()
     from vllm import EngineArgs, LLMEngine
 

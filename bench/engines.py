@@ -1,4 +1,4 @@
-"""Engines whose prefix cache is smaller than what a query sends, so that the order of prompts matters."""
+"""Engines whose prefix cache is smaller than a query's prompts, so that the order of prompts matters."""
 
 from typing import Final
 
@@ -9,15 +9,18 @@ from flightllm.llm.vllm.engine import VllmEngine
 from flightllm.model.engine import Engine
 
 CACHE_BLOCKS: Final = 320
-"""Blocks of 32 tokens, 10,240 in all: in 2,000 rows, the texts that prompts share have 36,000 and more."""
+"""Blocks of 32 tokens, 10,240 tokens in all. The texts shared by the prompts of 2,000 rows have at least 36,000
+tokens.
+"""
 _BLOCK_TOKENS: Final = 32
 IN_FLIGHT: Final = 16
 
 
 def engine_config(kind: str, shape: Shape, blocks: int, *, prefix_cache: bool) -> EngineConfig:
-    """Return an engine of this kind with a small prefix cache, or none.
+    """Return the configuration of an engine with a small prefix cache, or without a prefix cache.
 
-    `shape` is the model of vLLM; `blocks` of its cache hold keys and values of 32 tokens each, used as prefixes or not.
+    `shape` is vLLM's model. Each of the `blocks` of its KV cache holds the keys and values of 32 tokens. The number of
+    blocks is the same with and without the prefix cache.
     """
     tokens = blocks * _BLOCK_TOKENS
     if kind == "fake":
@@ -28,32 +31,32 @@ def engine_config(kind: str, shape: Shape, blocks: int, *, prefix_cache: bool) -
         "kv_cache_memory_bytes": shape.kv_bytes(tokens),
         "enable_prefix_caching": prefix_cache,
         "dtype": "bfloat16",
-        "max_model_len": min(CONTEXT_TOKENS, tokens - _BLOCK_TOKENS),  # one block is vLLM's own
+        "max_model_len": min(CONTEXT_TOKENS, tokens - _BLOCK_TOKENS),  # vLLM reserves one block
         "engine_args": {} if shape.weights else {"load_format": "dummy"},
     }
     return EngineConfig("vllm", str(model(shape)), IN_FLIGHT, options)
 
 
 def keeps_prefixes(engine: Engine) -> bool:
-    """Tell whether one engine can serve several measurements, each beginning with an empty prefix cache."""
+    """Tell whether one engine can serve several measurements, each of which begins with an empty prefix cache."""
     return isinstance(_itself(engine), VllmEngine)
 
 
 def _itself(engine: Engine) -> Engine | None:
-    """Return the engine within the one that opens it again when it dies, as a database has it."""
+    """Return the engine inside the wrapper that restarts a dead engine. A database always wraps its engine."""
     return engine.inner if isinstance(engine, SupervisedEngine) else engine
 
 
 def forget_prefixes(engine: Engine) -> None:
-    """Empty the prefix cache of an engine that has nothing to do.
+    """Empty the prefix cache of an idle engine.
 
     Raises:
         RuntimeError: the engine is not idle.
-        TypeError: this kind of engine cannot; see `keeps_prefixes`.
+        TypeError: this kind of engine cannot empty its prefix cache; see `keeps_prefixes`.
     """
     vllm = _itself(engine)
     if not isinstance(vllm, VllmEngine):
-        raise TypeError(f"{engine.name} cannot empty its prefix cache")
-    # Only benchmarks ever want an empty cache, so the engine has no method for it.
+        raise TypeError(f"the engine {engine.name} cannot empty its prefix cache")
+    # Only benchmarks need an empty cache, so the engine has no method that empties it.
     if not vllm._loop.run(vllm._engine.reset_prefix_cache()):  # noqa: SLF001
-        raise RuntimeError(f"{engine.name} is not idle")
+        raise RuntimeError(f"the engine {engine.name} is not idle: wait for its requests before you empty its cache")

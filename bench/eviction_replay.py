@@ -1,4 +1,4 @@
-"""Run what happens to prompts through a cache of some policy, and count what is found."""
+"""Replay the starts and ends of prompts through a cache with an eviction policy, and count the cache hits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _PROMPT_BLOCKS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many blocks were found of those counted, and what evictions took, in seconds, at the median."""
+    """The result of a replay.
+
+    `found` of the `asked` blocks were in the cache. `evicting` is the median of the seconds per eviction.
+    """
 
     found: int
     asked: int
@@ -30,12 +33,12 @@ class Outcome:
 
     @property
     def ratio(self) -> float:
-        """Return the share of blocks that were found."""
+        """Return the share of blocks that were found, 0 to 1."""
         return self.found / self.asked
 
 
 class _Cache:
-    """Blocks that are cached; those of prompts that run are held."""
+    """The cached blocks; the blocks of running prompts are held and cannot be evicted."""
 
     def __init__(self, blocks: int, policy: Policy[int]) -> None:
         self._blocks, self._policy = blocks, policy
@@ -44,7 +47,10 @@ class _Cache:
         self.evicting: list[float] = []
 
     def begin(self, use: Use[int], now: float) -> int:
-        """Hold a prompt's blocks; return how many are found: those cached with all before them."""
+        """Hold a prompt's blocks; return the number of hits.
+
+        A hit is a cached block before which all blocks of the prompt are cached too.
+        """
         keys = use.keys
         hits = next((place for place, key in enumerate(keys) if key not in self._cached), len(keys))
         self._policy.cancel(use, now)
@@ -56,7 +62,7 @@ class _Cache:
         return hits
 
     def end(self, use: Use[int], now: float) -> None:
-        """Let go of a prompt's blocks."""
+        """Release a prompt's blocks."""
         for key in reversed(use.keys):
             self._held[key] -= 1
             if not self._held[key]:
@@ -64,7 +70,7 @@ class _Cache:
                 self._policy.free(key, now)
 
     def shrink(self, now: float) -> None:
-        """Evict what does not fit."""
+        """Evict blocks until the cache fits its size."""
         while len(self._cached) > max(self._blocks, len(self._held)):
             started = time.perf_counter()
             key = self._policy.evict(now)
@@ -75,9 +81,11 @@ class _Cache:
 def replay(
     events: Sequence[Event], blocks: int, policy: Policy[int], counted: int = 0, *, learning: bool = True
 ) -> Outcome:
-    """Run prompts through a cache; the first `counted` ones only warm it, with `learning` off nothing is learned later.
+    """Replay prompts through a cache; return the hits after the first `counted` prompts.
 
-    Where a prompt has more blocks than there are, the cache is larger while it runs.
+    The first `counted` prompts only warm the cache. With `learning` off, the policy learns only from them.
+
+    While a prompt with more blocks than the cache runs, the cache is larger.
     """
     cache, found, asked, begun = _Cache(blocks, policy), 0, 0, 0
     for event in events:
@@ -100,7 +108,7 @@ def replay(
 def compare(
     events: Sequence[Event], blocks: int, names: Sequence[str], counted: int = 0, *, learning: bool = True
 ) -> dict[str, Outcome]:
-    """Return what each policy finds, and `belady`, which knows the future; `ideal` is a cache without an end."""
+    """Return the outcome of each policy, of `belady`, which knows the future, and of `ideal`, an unlimited cache."""
     begun = [event.use.keys for event in events if event.what in BEGINS]
     made: dict[str, Policy[int]] = {**{name: POLICIES[name](blocks) for name in names}, "belady": Belady(begun)}
     found = {name: replay(events, blocks, policy, counted, learning=learning) for name, policy in made.items()}
@@ -108,18 +116,18 @@ def compare(
 
 
 def distinct(events: Sequence[Event]) -> int:
-    """Return how many different blocks prompts have."""
+    """Return the number of distinct blocks in the prompts."""
     return len({key for event in events for key in event.use.keys})
 
 
 def closed(found: dict[str, Outcome], name: str) -> float:
-    """Return which share of the gap between `lru` and `belady` a policy closes; NaN where there is none."""
+    """Return the share of the gap between `lru` and `belady` that a policy closes; NaN if there is no gap."""
     gap = found["belady"].found - found["lru"].found
     return (found[name].found - found["lru"].found) / gap if gap > 0 else float("nan")
 
 
 def eviction_seconds(name: str, blocks: int = 100_000, classes: int = 50, evictions: int = 2_000) -> float:
-    """Return what an eviction takes, at the median, with so many blocks that may go and call sites of prompts."""
+    """Return the median seconds of an eviction, with `blocks` blocks that can be evicted and `classes` call sites."""
     policy = filled(name, blocks, classes)
     seconds = []
     for number in range(evictions):
@@ -130,7 +138,7 @@ def eviction_seconds(name: str, blocks: int = 100_000, classes: int = 50, evicti
 
 
 def filled(name: str, blocks: int, classes: int) -> Policy[int]:
-    """Return a policy with so many blocks that may go, of prompts of so many call sites."""
+    """Return a policy with `blocks` blocks that can be evicted, from prompts of `classes` call sites."""
     policy: Policy[int] = POLICIES[name](blocks)
     keys = range(_PROMPT_BLOCKS)
     for number, start in enumerate(range(0, blocks, _PROMPT_BLOCKS)):

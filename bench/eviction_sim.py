@@ -1,13 +1,18 @@
-"""Which share of prompts' blocks does each eviction policy find in the cache, and what does an eviction take?
+"""What is the hit ratio of each eviction policy, and how long does an eviction take?
 
     python -m bench.eviction_sim [--workload NAME …] [--policy NAME …] [--parts 0.05 …] [--blocks 256 …] [--rows 2000]
                                  [--rate 3] [--again 0.5] [--seed 1] [--plot] [--json] [--quick]
 
-Workloads are those of `bench.eviction_workloads` (tables by `FLIGHTLLM_DATA`): the Mooncake conversation trace, on
-caches of parts of its distinct blocks; queries side by side among interactive prompts, on caches of some sizes and
-parts; and queries alone. A block is found where it is cached with all before it. Of the trace policies learn on the
-first half, and the second counts; queries begin after five minutes of interactive prompts, which do not count. `belady`
-knows the future; `ideal` is a cache without an end.
+The workloads are those of `bench.eviction_workloads`, with the tables in `FLIGHTLLM_DATA`:
+
+- the Mooncake conversation trace, with caches of given shares of its distinct blocks; policies learn on the first half
+  of the trace, and only the second half counts
+- queries side by side with interactive prompts, with caches of given sizes and shares; queries begin after five minutes
+  of interactive prompts, which do not count
+- queries without interactive prompts
+
+A block is a hit if it and all blocks before it in its prompt are cached. `belady` knows the future; `ideal` is an
+unlimited cache.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ _ALONE_BLOCKS: Final = (64, 128, 256, 512)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What to run, from the command line."""
+    """The arguments of the command line."""
 
     workload: Sequence[str]
     policy: Sequence[str]
@@ -45,11 +50,11 @@ class Given:
 
 
 Found = Mapping[int, dict[str, Outcome]]
-"""What policies find, by size of the cache, in blocks."""
+"""The outcome of each policy, by the size of the cache in blocks."""
 
 
 def trace(given: Given) -> Found:
-    """Return what is found of the Mooncake trace's second half."""
+    """Return the outcomes on the second half of the Mooncake trace."""
     events = mooncake(1_000 if given.quick else None)
     whole, half = distinct(events), len(events) // 2
     sizes = [max(1, int(part * whole)) for part in given.parts]
@@ -57,7 +62,7 @@ def trace(given: Given) -> Found:
 
 
 def mix(names: Sequence[str], given: Given) -> Found:
-    """Return what is found by queries side by side and interactive prompts."""
+    """Return the outcomes on queries side by side with interactive prompts."""
     prompts = [query(name, given.rows) for name in names]
     whole = len({key for one in prompts for prompt in one for key in prompt.use.keys})
     found = {}
@@ -70,13 +75,13 @@ def mix(names: Sequence[str], given: Given) -> Found:
 
 
 def alone(name: str, given: Given) -> Found:
-    """Return what is found by a query."""
+    """Return the outcomes on one query without other prompts."""
     prompts = [query(name, given.rows)]
     return {size: compare(list(run(prompts, iter(()), size)), size, given.policy) for size in _ALONE_BLOCKS}
 
 
 def show(name: str, found: Found) -> None:
-    """Print what policies find, and the share of the gap between LRU and the optimum that they close."""
+    """Print the hit ratio of each policy, and the share of the gap between LRU and the optimum that it closes."""
     rows = {policy: {size: one[policy] for size, one in found.items()} for policy in next(iter(found.values()))}
     heads: dict[str, Callable[[Any], str]] = {
         f"{size:,}": lambda row, size=size: f"{100 * row[size].ratio:.2f}"  # type: ignore[misc]
@@ -91,7 +96,7 @@ def show(name: str, found: Found) -> None:
 
 
 def curves(found: Found) -> dict[str, list[tuple[float, float]]]:
-    """Return hits by blocks cached, of each policy, in points above those of LRU."""
+    """Return the hit ratio of each policy by cache size, in percentage points above LRU."""
     names = [name for name in next(iter(found.values())) if name != "ideal"]
     return {name: [(size, 100 * (one[name].ratio - one["lru"].ratio)) for size, one in found.items()] for name in names}
 
@@ -124,12 +129,20 @@ def _read(arguments: Sequence[str] | None) -> Given:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workload", nargs="+", choices=workloads, default=workloads)
     parser.add_argument("--policy", nargs="+", choices=POLICIES, default=list(POLICIES), help="besides lru")
-    parser.add_argument("--parts", nargs="*", type=float, default=[0.05, 0.1, 0.2, 0.4], help="of the distinct blocks")
-    parser.add_argument("--blocks", nargs="*", type=int, default=[256, 512, 1_024], help="sizes for queries besides")
-    parser.add_argument("--rows", type=int, default=2_000, help="of each query")
-    parser.add_argument("--seed", type=int, default=1, help="of interactive prompts")
-    parser.add_argument("--rate", type=float, default=3.0, help="of interactive prompts, a second")
-    parser.add_argument("--again", type=float, default=0.5, help="how likely dashboards and conversations come again")
+    parser.add_argument(
+        "--parts",
+        nargs="*",
+        type=float,
+        default=[0.05, 0.1, 0.2, 0.4],
+        help="cache sizes, as shares of the distinct blocks",
+    )
+    parser.add_argument(
+        "--blocks", nargs="*", type=int, default=[256, 512, 1_024], help="further cache sizes for queries, in blocks"
+    )
+    parser.add_argument("--rows", type=int, default=2_000, help="rows of each query")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the interactive prompts")
+    parser.add_argument("--rate", type=float, default=3.0, help="interactive prompts a second")
+    parser.add_argument("--again", type=float, default=0.5, help="how likely a dashboard or a conversation returns")
     parser.add_argument("--plot", action="store_true", help="write bench/eviction_sim.png")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--quick", action="store_true", help="1,000 prompts of the trace, a mix of 100 rows, one size")

@@ -1,10 +1,10 @@
-"""What does a policy take in a running vLLM: for an eviction, and where nothing is evicted?
+"""What does a policy cost in a running vLLM, for each eviction and when nothing is evicted?
 
     python -m bench.eviction_speed [--policies NAME …] [--blocks 100000] [--rounds 15] [--quick] [--json]
 
-Evictions: vLLM in this process with a very small model and as many blocks as `--blocks`, which prompts of 50 call sites
-fill; then further prompts come, each of which has to take blocks from others. Overhead: engines with their own
-processes, one by vLLM's own order and one by each policy, are asked the same new prompts in turns, which all fit.
+Evictions: vLLM runs in this process with a very small model and `--blocks` blocks. Prompts of 50 call sites fill the
+blocks. Each further prompt then needs blocks of earlier prompts. Overhead: engines in processes of their own, one with
+vLLM's own order and one with each policy, answer the same new prompts in turns. These prompts all fit into the cache.
 """
 
 import argparse
@@ -34,14 +34,14 @@ BLOCK_TOKENS: Final = 32
 SITES: Final = 50
 _PROMPT_TOKENS: Final = 480
 _SHARED_TOKENS: Final = 96
-"""At the start of a call site's prompts."""
+"""Tokens that all prompts of a call site begin with."""
 _TOGETHER: Final = 200
 _YES_OR_NO: Final = Parameters(1, 0.0, Choice(("Yes", "No")))
 _WORDS: Final = ("ship", "reef", "wind", "old", "sail", "rope", "calm", "night", "coast", "north", "storm", "lamp")
 
 
 def prompts(count: int, seed: int) -> Iterator[tuple[list[int], dict[str, Any]]]:
-    """Yield the tokens of prompts of all call sites in turns, and what goes with them."""
+    """Yield the tokens of prompts, call site by call site in turn, with the arguments that go to vLLM with them."""
     drawn = random.Random(seed)  # noqa: S311
     for number in range(count):
         site = number % SITES
@@ -52,7 +52,7 @@ def prompts(count: int, seed: int) -> Iterator[tuple[list[int], dict[str, Any]]]
 
 
 def evict(policy: str, blocks: int) -> dict[str, float]:
-    """Return what an eviction takes in an engine in this process, in microseconds; see the module."""
+    """Return the microseconds of an eviction in an engine in this process; see the module's docstring."""
     prepare_environment()
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     import vllm
@@ -81,7 +81,7 @@ def evict(policy: str, blocks: int) -> dict[str, float]:
 
 
 def overhead(policies: Sequence[str], rounds: int, count: int) -> dict[str, float]:
-    """Return the prompts a second of each policy as a part of vLLM's own, where nothing is evicted."""
+    """Return the prompts a second of each policy as a share of vLLM's own order, when nothing is evicted."""
     names = ["none", *policies]
     seconds: dict[str, list[float]] = {name: [] for name in names}
     with ExitStack() as stack:
@@ -103,7 +103,7 @@ def overhead(policies: Sequence[str], rounds: int, count: int) -> dict[str, floa
                 for done in engines[name].generate(iter(asked), lambda: False):
                     if done.error:
                         raise RuntimeError(done.error)
-                if round_:  # the first one warms the engine
+                if round_:  # the first round warms the engine up
                     seconds[name].append(time.perf_counter() - started)
     return {
         name: median(base / own for base, own in zip(seconds["none"], seconds[name], strict=True)) for name in policies
@@ -111,7 +111,7 @@ def overhead(policies: Sequence[str], rounds: int, count: int) -> dict[str, floa
 
 
 def requests(seed: int, count: int) -> Iterator[Request]:
-    """Yield requests that share about 300 tokens and have about 40 of their own, to be answered by one choice."""
+    """Yield requests with about 300 shared tokens and about 40 of their own, each answered by one choice."""
     drawn = random.Random(seed)  # noqa: S311
     shared = " ".join(drawn.choice(_WORDS) for _ in range(240))
     for number in range(count):
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.quick:
         given.blocks, given.rounds, given.policies = 2_000, 2, given.policies[-1:]
-    if given.evict:  # in a process of its own: vLLM runs once in each
+    if given.evict:  # in a process of its own, because vLLM can run only once in a process
         print(json.dumps(evict(given.evict, given.blocks)))
         return
     announce("eviction_speed", arguments)

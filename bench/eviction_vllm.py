@@ -1,13 +1,13 @@
-"""What does it save vLLM to know which blocks of its cache are used again, and what do those gain who wait?
+"""How much time does an eviction policy save in vLLM, for large queries and for single rows beside them?
 
     python -m bench.eviction_vllm [--blocks 128 256 512] [--policies none workload_aware planned] [--model bench]
         [--dtype bfloat16] [--rows 400] [--asked 100] [--rate 3] [--repeats 3] [--quick] [--json]
 
-On one vLLM on this machine, two queries ask for all rows of movies' and of products' reviews, while somebody asks for
-single rows at times of the Azure trace of conversations, by a few call sites with long instructions. Each policy has an
-engine of its own with an empty cache; `none` is vLLM's own order. Each figure is the median of the runs, in which the
-policies take turns. In 16-bit numbers answers of this model, whose weights are random, depend on which prompts run
-together; with `--dtype float32` they hardly do. `--quick` is a small run on the demo model.
+One vLLM on this machine serves two queries over all reviews of movies and of products. Meanwhile a client asks for
+single rows at the times of the Azure conversation trace, from a few call sites with long instructions. Each policy has
+an engine of its own with an empty cache; `none` is vLLM's own order. Each figure is the median of the runs, in which
+the policies take turns. The model's weights are random, so in 16-bit numbers an answer depends on the prompts of the
+same batch. With `--dtype float32` it hardly does. `--quick` is a small run on the demo model.
 """
 
 import argparse
@@ -36,7 +36,7 @@ BLOCK_TOKENS: Final = 32
 IN_FLIGHT: Final = 64
 AT_ONCE: Final = 6
 STEP_TOKENS: Final = 512
-"""Computed at once, so that who asks for a single row does not wait long for what others are asked."""
+"""Tokens computed in one step: few, so that a single row does not wait long for the prompts of other queries."""
 SITES: Final = 4
 QUERY: Final = "q1"
 _RULES: Final = (
@@ -51,21 +51,21 @@ _RULES: Final = (
     "It has no word that nobody needs",
     "It may be in any language",
 )
-"""Of the instructions of those who ask for single rows."""
+"""The rules in the instructions for single rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run came to."""
+    """The figures and answers of one run."""
 
     prompt_tokens: int
     computed_tokens: int
     interactive_hits: float
-    """Share of the prompt tokens of single rows that were cached."""
+    """The share of the single rows' prompt tokens that were cached."""
     seconds: float
-    """That the two queries took."""
+    """The time of the two queries."""
     waits: tuple[float, ...]
-    """Seconds until a single row was answered."""
+    """Seconds until each single row was answered."""
     answers: tuple[Any, ...]
 
     def figures(self) -> dict[str, float]:
@@ -81,13 +81,13 @@ class Run:
 
 
 def instruction(site: int) -> str:
-    """Return the long instruction of a call site; no two begin alike."""
+    """Return the long instruction of a call site. The instructions of two call sites begin differently."""
     rules = [f"Rule {number + 1}: {_RULES[(number + site) % len(_RULES)]}." for number in range(3 * len(_RULES))]
     return f"You are reader {site} of a shop and look whether a review follows its rules. {' '.join(rules)}"
 
 
 def question(number: int, rows: int) -> str:
-    """Return the SQL of the n-th one who asks for a single row."""
+    """Return the SQL of the n-th query for a single row."""
     place = (7 * number) % rows
     return (
         f"SELECT ai_filter('{instruction(number % SITES)}', review_text) AS answer "
@@ -104,13 +104,13 @@ def run_sql(database: Database, sql: str) -> tuple[list[Any], dict[str, Any]]:
 
 @contextmanager
 def files(rows: int) -> Iterator[Mapping[str, Path]]:
-    """Yield the files of both topics' tables, cut down."""
+    """Yield the files of both topics' tables, reduced to about `rows` joined rows each."""
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
         yield {k: v for suite in suites().values() for k, v in write(sample(suite.pair, rows), Path(folder)).items()}
 
 
 def engine(given: argparse.Namespace, policy: str, blocks: int) -> EngineConfig:
-    """Return vLLM with so many blocks, of which a running request has some and the others keep what was computed."""
+    """Return vLLM with `blocks` blocks, which running requests and the prefix cache share."""
     shape = SHAPES[given.model]
     options: dict[str, object] = {
         "kv_cache_memory_bytes": shape.kv_bytes(blocks * BLOCK_TOKENS) * (2 if given.dtype == "float32" else 1),
@@ -124,7 +124,7 @@ def engine(given: argparse.Namespace, policy: str, blocks: int) -> EngineConfig:
 
 
 def run(given: argparse.Namespace, config: EngineConfig, tables: Mapping[str, Path]) -> Run:
-    """Run the two queries, and those for single rows beside them, on an engine of their own."""
+    """Run the two queries, and the queries for single rows beside them, on a new engine."""
     sqls = [suite.queries[QUERY] for suite in suites().values()]
     times = list(azure("azure_trace_conv", np.random.default_rng(5), given.asked, given.rate))
     with open_database(config, tables) as database, ThreadPoolExecutor(len(times) + len(sqls)) as pool:
@@ -163,7 +163,7 @@ def run(given: argparse.Namespace, config: EngineConfig, tables: Mapping[str, Pa
 
 
 def equal(one: Run, other: Run) -> float:
-    """Return the share of rows that two runs answered alike."""
+    """Return the share of rows with the same answer in two runs."""
     pairs = [(_sorted(mine), _sorted(theirs)) for mine, theirs in zip(one.answers, other.answers, strict=True)]
     alike = sum(left == right for mine, theirs in pairs for left, right in zip(mine, theirs, strict=True))
     return alike / sum(len(mine) for mine, _ in pairs)
@@ -174,7 +174,7 @@ def _sorted(rows: Sequence[Any]) -> list[str]:
 
 
 def measure(given: argparse.Namespace, blocks: int) -> dict[str, dict[str, float]]:
-    """Return the figures of each policy with so many blocks."""
+    """Return the figures of each policy with `blocks` blocks."""
     runs: dict[str, list[Run]] = {policy: [] for policy in given.policies}
     with files(given.rows) as tables:
         for _ in range(given.repeats):
@@ -199,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"))
     parser.add_argument("--rows", type=int, default=400, help="joined rows of each query (default 400)")
     parser.add_argument("--asked", type=int, default=100, help="single rows (default 100)")
-    parser.add_argument("--rate", type=float, default=3.0, help="of these a second (default 3)")
+    parser.add_argument("--rate", type=float, default=3.0, help="single rows a second (default 3)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--quick", action="store_true", help="40 rows and 8 single ones, on the demo model, once")

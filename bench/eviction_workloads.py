@@ -1,8 +1,8 @@
-"""What a KV cache is asked for: a trace's prompts one by one, or SQL queries side by side among interactive prompts.
+"""Workloads for a KV cache: a trace's prompts one by one, or SQL queries side by side with interactive prompts.
 
 A query's prompts are those of our own queries, in the planner's order (`bench.prompt_streams`), cut into blocks of 16
-tokens. Interactive ones are drawn: call sites with instructions of their own, whose prompts are about rows that come
-once, or are a dashboard's that is looked at again, or go on where an earlier one ended. They come at Azure's times.
+tokens. Interactive prompts are random. Each call site has its own instruction. A prompt is about a row that comes only
+once, belongs to a dashboard that is opened again, or continues an earlier prompt. Prompts arrive at Azure's times.
 """
 
 from __future__ import annotations
@@ -29,48 +29,54 @@ MIXES: Final = {
     "3 queries": ("movies q2", "products q4", "beer q1"),
     "4 queries": ("movies q4", "products q1", "beer q2", "squad q5"),
 }
-"""Queries that run side by side."""
+"""Groups of queries that run side by side."""
 ALONE: Final = ("movies q1", "movies q2", "movies q3", "movies q4", "squad q5")
 _BLOCK_BYTES: Final = 4 * 16
 AT_ONCE: Final = 16
-"""Prompts that run at once."""
+"""The number of prompts that run at once."""
 WINDOW: Final = 64
-"""Prompts of a query that its client has waiting in the engine."""
+"""The number of a query's prompts that its client keeps waiting in the engine."""
 _SECONDS: Final = 0.1
 _MOST: Final = 8_000
-"""Interactive prompts that do not follow others."""
+"""The number of interactive prompts that do not continue others."""
 WARM_SECONDS: Final = 300.0
-"""For so long there are only interactive prompts."""
+"""The time before the queries begin, with interactive prompts only."""
 _BLOCK_SECONDS: Final = 8e-3
-"""A prompt runs so long, and longer by its blocks, found or not: in which order prompts come depends on no policy."""
+"""Seconds per block of a prompt, added to `_SECONDS`, whether the block is cached or not.
+
+Cached blocks save no time here, so the order of prompts does not depend on the policy.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt's blocks and what it tells of them; when it comes, in seconds, where it is not a query's next one."""
+    """A prompt's blocks and the hints for them.
+
+    `at` is the second at which an interactive prompt arrives; a query's prompts follow one another instead.
+    """
 
     use: Use[int]
     at: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """Return how long it runs."""
+        """Return the seconds that the prompt runs."""
         return _SECONDS + _BLOCK_SECONDS * len(self.use.keys)
 
 
 class What(Enum):
-    """What happens to a prompt."""
+    """The kind of an event of a prompt."""
 
     WAITS = auto()
     BEGINS = auto()
     ENDS = auto()
     PASSES = auto()
-    """It begins and ends, alone."""
+    """The prompt begins and ends before any other event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens to a prompt at some second."""
+    """An event of a prompt, at some second."""
 
     at: float
     what: What
@@ -78,7 +84,7 @@ class Event:
 
 
 def mooncake(most: int | None = None) -> list[Event]:
-    """Return the Mooncake conversation trace, one prompt after the other; a block is 512 tokens.
+    """Return the Mooncake conversation trace, one prompt after another. A block has 512 tokens.
 
     Raises:
         FileNotFoundError: there is no such table; see `bench.common.data_table`.
@@ -89,7 +95,7 @@ def mooncake(most: int | None = None) -> list[Event]:
 
 
 def query(name: str, rows: int) -> list[Prompt]:
-    """Return the prompts of a query over so many rows, by topic and name.
+    """Return the prompts of a query over `rows` rows. `name` is the topic and the query's name.
 
     Raises:
         FileNotFoundError: there is no such table; see `bench.common.data_table`.
@@ -99,7 +105,7 @@ def query(name: str, rows: int) -> list[Prompt]:
 
 
 def bulk(stream: Stream) -> list[Prompt]:
-    """Return a query's prompts, each of which tells how many of its blocks the next one of its call site has too."""
+    """Return a query's prompts, each with the number of its blocks that the next prompt of its call site shares."""
     passes: dict[str, list[list[int]]] = defaultdict(list)
     for asked in stream.prompts:
         whole = range(0, len(asked.tokens) - _BLOCK_BYTES + 1, _BLOCK_BYTES)
@@ -115,24 +121,24 @@ def bulk(stream: Stream) -> list[Prompt]:
 
 @dataclass(frozen=True, slots=True)
 class Interactive:
-    """Call sites, asked as often as Zipf's law has it, each with an instruction that all its prompts begin with.
+    """Call sites with a frequency by Zipf's law. All prompts of a call site begin with its instruction.
 
-    A third of the sites asks about rows that come once, a third mostly what one of its dashboards asks; on most prompts
-    of the others another one follows, that begins with all of the first.
+    A third of the sites asks about rows that come only once. Another third mostly repeats prompts of its dashboards. In
+    the last third, most prompts are followed by another prompt that begins with the whole first one.
     """
 
     sites: int = 12
     rate: float = 3.0
-    """Prompts a second, those that follow others besides."""
+    """Prompts a second, without the prompts that continue others."""
     table: str = "azure_trace_conv"
     again: float = 0.5
     dashboards: int = 8
-    """Of each site."""
+    """The number of dashboards of each site."""
     think: float = 20.0
-    """Seconds until another prompt follows, on average."""
+    """The mean seconds until the prompt that continues another one."""
 
     def __call__(self, seed: int) -> Iterator[Prompt]:
-        """Yield prompts by time."""
+        """Yield prompts in the order of their times."""
         drawn, fresh = np.random.default_rng(seed), count(1)
         instructions = [_new(fresh, drawn) for _ in range(self.sites)]
         known = [[[*one, *_new(fresh, drawn)] for _ in range(self.dashboards)] for one in instructions]
@@ -164,10 +170,10 @@ class Interactive:
 
 
 def run(queries: Sequence[Sequence[Prompt]], others: Iterator[Prompt], blocks: int) -> Iterator[Event]:
-    """Yield what happens where queries run side by side, from the beginning to the end of all, with so many blocks.
+    """Yield the events of queries that run side by side until all have ended, with `blocks` blocks.
 
-    Their clients keep a window of prompts waiting each, in turns; interactive ones go first. A prompt begins once there
-    is a place, and room for its blocks besides those of running ones.
+    Each query's client keeps a window of prompts waiting. The queries take turns, and interactive prompts go first. A
+    prompt begins when a slot is free and its blocks fit beside the blocks of the running prompts.
     """
     engine = _Engine(queries, others, blocks)
     while engine.busy:
@@ -188,11 +194,11 @@ class _Engine:
 
     @property
     def busy(self) -> bool:
-        """Tell whether any query is not over."""
+        """Tell whether any query has prompts left."""
         return bool(self._new or self._waiting or self._bulk)
 
     def step(self) -> Iterator[Event]:
-        """Take in what waits, begin what may, and go on to the next end or arrival."""
+        """Accept waiting prompts, begin those that fit, and advance to the next end or arrival."""
         yield from self._fill()
         while self._urgent or self._waiting:
             lane, prompt = (-1, self._urgent[0]) if self._urgent else self._waiting[0]

@@ -1,4 +1,4 @@
-"""What a router expects its replicas to have cached, to be held against what they had."""
+"""The cached tokens that a router expects of its replicas, to compare with the tokens that were cached."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from flightllm.router.tree import Node
 
 @dataclass
 class Foreseen:
-    """Tokens of the prompts that were answered which were expected to be cached, when routed and when sent."""
+    """The tokens of answered prompts that the router expected to be cached.
+
+    The router has one expectation when it routes a prompt, and another when it sends it.
+    """
 
     when_routed: int = 0
     when_sent: int = 0
 
 
 def watch(engine: RoutedEngine) -> Foreseen:
-    """Have all replicas of an engine counted from now on."""
+    """Count the expected tokens of all replicas of an engine from now on."""
     found = Foreseen()
     with engine.lock:
         for status in engine.status():
@@ -33,14 +36,16 @@ def watch(engine: RoutedEngine) -> Foreseen:
 
 @dataclass
 class _Watched:
-    """A replica's engine, with a look at the tree before each prompt that it is sent."""
+    """A replica's engine that looks the tree up before it sends each prompt."""
 
     _engine: Any
     _owner: RoutedEngine
     _replica: int
     _found: Foreseen
     _flying: dict[int, tuple[Node, int, int]] = field(default_factory=dict)
-    """By key, where a prompt ends in the tree, and what was expected of it when it was routed and when it was sent."""
+    """For each key: the prompt's last node in the tree, and its expected tokens when it was routed and when it was
+    sent.
+    """
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -48,7 +53,7 @@ class _Watched:
     def generate(
         self, requests: Iterator[Request | None], cancelled: Callable[[], bool]
     ) -> Generator[Completion, None, None]:
-        """Pass on what the engine answers."""
+        """Yield the engine's answers unchanged."""
         answers = cast("Generator[Completion, None, None]", self._engine.generate(self._seen(requests), cancelled))
         with closing(answers):
             for completion in answers:
@@ -61,7 +66,7 @@ class _Watched:
                 with self._owner.lock:
                     fleet = self._owner.fleet
                     one = fleet.open[request.id]
-                    expected = one.cached_tokens  # of an estimated cache nobody knows more
+                    expected = one.cached_tokens  # an estimated cache has no better figure
                     if fleet.caches[self._replica].exact:
                         expected = _expected(fleet, one.prompt.count, one.leaf, self._replica, self._flying)
                     self._flying[request.id] = one.leaf, one.cached_tokens, expected
@@ -75,7 +80,7 @@ class _Watched:
 
 
 def _expected(fleet: Fleet, tokens: int, leaf: Node, replica: int, flying: dict[int, tuple[Node, int, int]]) -> int:
-    """Return how many tokens of a prompt a replica holds, or computes for prompts that it was sent before."""
+    """Return the tokens of a prompt that a replica holds, or computes for prompts that it received earlier."""
     begun = {node for other, _, _ in flying.values() for node in other.up()}
     count = 0
     for node in leaf.path():

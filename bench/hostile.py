@@ -1,14 +1,24 @@
-"""Run hostile statements on one connection: what do others, who ask SELECT 1 at the same time, see of it?
+"""Run hostile statements on one connection, and measure their effect on a client that runs SELECT 1 at the same time.
 
     python -m bench.hostile [--json] [--only NAME] [--seconds 20]
 
-A real server process with default limits on the fake engine. So that it cannot take the machine down, it can reserve
-12 GiB of addresses beyond those of its start. Each statement is cancelled by its client after `--seconds`. Prints for
-each statement how it ended, the victim's 99th percentile and maximum in seconds, its failures, the peak memory of the
-server's process and of its isolated processes in MiB, and whether the server died (a new one is started then). With
-`--json` the last line is one object with the figures of all. Ends with 1 where the victim waited over a second at the
-99th percentile, or over three, where one of its statements failed, where the process took 8 GiB, or where it died.
-An administrator runs the statements; a row filter or a mask is set for another user, whose query it slows.
+A real server process runs with default limits on the fake engine. It can reserve 12 GiB of addresses beyond those of
+its start, so that it cannot take the machine down. The client cancels each statement after `--seconds`. An
+administrator runs the statements. A hostile row filter or mask is set for another user, whose query it slows down.
+
+The output has one line for each statement:
+
+- how the statement ended
+- the victim's 99th percentile and maximum in seconds, and its failures
+- the peak memory of the server's process and of its isolated processes, in MiB
+- whether the server died; a new server starts in this case
+
+With `--json` the last line is one object with the figures over all statements. The exit code is 1 if one of these is
+true:
+
+- the victim's 99th percentile is over one second, or its maximum is over three
+- a statement of the victim failed
+- the server's process took 8 GiB, or it died
 """
 
 import argparse
@@ -48,34 +58,34 @@ serve(Config(server=ServerConfig("127.0.0.1:0"), engine=EngineConfig(kind="fake"
 _EVERY_SECONDS = 0.05
 _P99_SECONDS, _MOST_SECONDS, _MOST_MIB = 1.0, 3.0, 8 << 10
 _MORE_ADDRESSES = 12 << 30
-"""Addresses that the server can reserve beyond those that it has when it is idle."""
+"""Bytes of addresses that the server can reserve beyond those of its idle state."""
 _ADMIN, _READER = "ann", READER
 _GRACE_SECONDS = 20.0
-"""How long a cancelled statement is waited for before the server is killed."""
+"""Seconds that a cancelled statement has to end before the server is killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What happened while one statement ran."""
+    """The measurements of one statement."""
 
     name: str
     outcome: str
     seconds: float
     cancelled: bool
-    """It had not ended by itself in time."""
+    """Whether the client had to cancel the statement."""
     p50: float
     p99: float
     worst: float
-    """Of the victim's statements, in seconds."""
+    """The 50th and 99th percentile and the maximum of the victim's statements, in seconds."""
     failures: int
-    """Of these, how many failed."""
+    """The number of the victim's statements that failed."""
     peak_mib: float
     isolated_mib: float
     died: bool
 
     @property
     def held(self) -> bool:
-        """Tell whether others were served."""
+        """Tell whether the server still served others within the limits."""
         served = not self.failures and self.p99 <= _P99_SECONDS and self.worst <= _MOST_SECONDS
         return served and not self.died and self.peak_mib < _MOST_MIB
 
@@ -105,17 +115,17 @@ class Server:
         resource.prlimit(self.process.pid, resource.RLIMIT_AS, (most, most))
 
     def connect(self, user: str = _ADMIN) -> flight_sql.Connection:
-        """Open a connection."""
+        """Open a connection as a user."""
         header = {"adbc.flight.sql.authorization_header": f"Bearer {self._tokens[user]}"}
         return flight_sql.connect(self.uri, header, autocommit=True)
 
     @property
     def died(self) -> bool:
-        """Tell whether the process is gone."""
+        """Tell whether the process has ended."""
         return self.process.poll() is not None
 
     def peak_mib(self) -> float:
-        """Return the most memory that it had since the last call."""
+        """Return the peak memory of the process since the last call, in MiB."""
         found = 0.0
         with suppress(OSError, IndexError):
             status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -124,7 +134,7 @@ class Server:
         return found
 
     def isolated_mib(self) -> float:
-        """Return how much memory its isolated processes take now."""
+        """Return the memory that its isolated processes use now, in MiB."""
         found = 0
         with suppress(OSError, IndexError, ValueError):
             for task in Path(f"/proc/{self.process.pid}/task").iterdir():
@@ -139,7 +149,7 @@ class Server:
 
 
 class Victim(threading.Thread):
-    """Asks SELECT 1 again and again; a question that is not answered yet counts as long as it waits."""
+    """Runs SELECT 1 again and again. A statement without an answer yet counts with its time so far."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(daemon=True)
@@ -151,7 +161,7 @@ class Victim(threading.Thread):
         self.isolated_mib = 0.0
 
     def run(self) -> None:
-        """Ask until told to end; after a failure on a connection anew."""
+        """Ask until the end; open a new connection after a failure."""
         while not self._ended.is_set():
             try:
                 self._ask()
@@ -170,7 +180,7 @@ class Victim(threading.Thread):
                 self._asked = None
 
     def end(self) -> list[float]:
-        """Return how long each answer took, the shortest first."""
+        """Stop asking; return the seconds of each answer in ascending order."""
         self._ended.set()
         self.join(_GRACE_SECONDS)
         waiting = [] if self._asked is None else [time.monotonic() - self._asked]
@@ -181,8 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
-    parser.add_argument("--only", default="", help="statements whose names hold this text")
-    parser.add_argument("--seconds", type=float, default=20.0, help="until a statement is cancelled")
+    parser.add_argument("--only", default="", help="run only statements whose names contain this text")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds until a statement is cancelled")
     chosen = parser.parse_args(arguments)
     server: Server | None = None
     all_seen: list[Seen] = []
@@ -213,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _figures(seen: Sequence[Seen], waits: Sequence[float]) -> dict[str, float]:
-    """Return what holds for all statements together."""
+    """Return the figures over all statements."""
     waits = sorted(waits)
     return {
         "hostile": len(seen),
@@ -235,7 +245,7 @@ def _percentile(waits: Sequence[float], part: float) -> float:
 
 
 def _run(server: Server, hostile: Hostile, seconds: float) -> tuple[Seen, list[float]]:
-    """Run one statement beside a victim; return what happened, and how long the victim waited each time."""
+    """Run one statement beside a victim; return the measurements and the seconds of each wait of the victim."""
     victim = Victim(server)
     connection = server.connect(_READER if hostile.route == "policy" else _ADMIN)
     cursor = connection.cursor()
@@ -259,10 +269,10 @@ def _run(server: Server, hostile: Hostile, seconds: float) -> tuple[Seen, list[f
         took = time.monotonic() - started
         waits = victim.end()
         peak = server.peak_mib()
-        time.sleep(_EVERY_SECONDS)  # a process that was killed takes a moment to be gone
+        time.sleep(_EVERY_SECONDS)  # a killed process needs a moment to end
         died = server.died
         if stuck and not died:
-            server.kill()  # else the next statement would be blamed for this one
+            server.kill()  # otherwise the next statement would be measured beside this one
             attack.join(_GRACE_SECONDS)
     finally:
         for opened in (cursor, connection):
@@ -293,7 +303,7 @@ def _attack(cursor: Any, hostile: Hostile, outcome: list[str]) -> None:
 
 def _substrait(sql: str) -> bytes:
     context = SessionContext()
-    for name in TABLES:  # with columns that can be NULL, as the server's are
+    for name in TABLES:  # with nullable columns, as on the server
         context.sql(f"CREATE TABLE {name} (n BIGINT, s VARCHAR)").collect()
     return Producer.to_substrait_plan(context.sql(sql).logical_plan(), context).encode()
 

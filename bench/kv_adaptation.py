@@ -1,13 +1,16 @@
-"""How often are KV caches there in time on links that change, with adaptation and without?
+"""How often do KV caches arrive in time over links of varying bandwidth, with adaptation and without?
 
     python -m bench.kv_adaptation [--traces 20] [--slo 0.5 1 2] [--tokens 1500 3000 6000 9400] [--uniform]
         [--segment 0.5] [--low 0.1] [--high 10] [--json] [--quick]
 
-Simulated, with the product's own policies: each of some random bandwidth traces meets each length of prompt, whose
-chunks are held at every level; prefill rates and sizes are those of a 7B model (`bench.kv_simulation`). Bandwidths are
-Gbit/s, drawn log-uniformly, or uniformly as in CacheGen; a new one after each `--segment` seconds. Figures: the share
-of prompts that were late, seconds until all was there, the bits of a number (16 is exact, and computing is), and the
-share of tokens computed. `live` fetches the bytes of one prompt, over a slow link before a real store.
+A simulation with the product's own policies. Each random bandwidth trace is combined with each length of prompt. The
+store holds the chunks of the prompts at every level. Prefill rates and sizes are those of a 7B model
+(`bench.kv_simulation`). Bandwidths are in Gbit/s and change after each `--segment` seconds. They are drawn
+log-uniformly, or uniformly as in CacheGen.
+
+The figures are the share of late prompts, the seconds until the whole prompt was available, the bits per number, and
+the computed share. 16 bits are exact; computed tokens count as 16 bits. `live` fetches the bytes of one
+prompt over a slow link from a real store.
 """
 
 from __future__ import annotations
@@ -97,9 +100,9 @@ def table(title: str, found: Mapping[str, Figures]) -> str:
 def live(
     chunks: Sequence[Chunk], source: Source, network: Network, trace: Trace, slo: float
 ) -> tuple[float, FetchFigures]:
-    """Fetch a prompt's chunks through a slow link that begins a trace; return the seconds and what was done.
+    """Fetch a prompt's chunks through a slow link at the beginning of a trace; return the seconds and the figures.
 
-    `source` has its store behind the network. Computing is not done but counted as its estimate.
+    The store of `source` is behind the network. Computed chunks are not computed here: their estimated time is added.
     """
     network.follow(trace)
     started, computing = time.monotonic(), 0.0

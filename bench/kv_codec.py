@@ -1,11 +1,12 @@
-"""How small and how fast is the KV codec, and what does each of its parts bring?
+"""How small and how fast is the KV codec, and what does each of its parts contribute?
 
     python -m bench.kv_codec [--repeats 5] [--json] [--quick]
 
-Sizes: the demo model with the profile beside it, on texts that were not learned from: rows of sample tables, and long
-chats where there are any. Parts: bits an element at equal error, one part added after the other, from the numbers' own
-entropies; the error is that of the whole codec at its default level, relative in each layer, the mean over layers.
-Speed: bytes of 16-bit numbers a second, on a chunk of 1,500 tokens of a made-up cache in the shape of a model.
+Sizes: the demo model with the profile beside it, on texts that the profile was not learned from. These are rows of
+sample tables, and long chats if they are available. Parts: bits per element at equal error, with one more part of the
+codec in each row. Bits come from the entropies of the numbers. The error is that of the whole codec at its default
+level: relative in each layer, and the mean over layers. Speed: bytes of 16-bit numbers a second, on a chunk of 1,500
+tokens of a synthetic cache in the shape of a model.
 """
 
 import statistics
@@ -76,7 +77,10 @@ _SIZES: Mapping[str, Callable[[LevelReport], str]] = {
 
 
 def _chunks(count: int, tokens: int) -> tuple[list[torch.Tensor], dict[str, list[torch.Tensor]]]:
-    """Return chunks that the profile was learned from, and others by the kind of text, each of so many tokens."""
+    """Return chunks to learn a profile from, and held-out chunks by the kind of text.
+
+    Each chunk has `tokens` tokens. Every fourth sample is held out.
+    """
     model, encoder = PrefixModel(demo_model(), "cpu", "auto"), PromptEncoder(demo_model(), chat=False)
     rows = (encoder.encode([text])[0] for text in sample_texts())
     samples = [model.kv_cache(ids) for ids in contexts(rows, tokens, count)]
@@ -88,7 +92,7 @@ def _chunks(count: int, tokens: int) -> tuple[list[torch.Tensor], dict[str, list
 
 
 def ablation(learned: Sequence[torch.Tensor], chunks: Sequence[torch.Tensor]) -> dict[str, float]:
-    """Return the bits an element at equal error, with one part after the other."""
+    """Return the bits per element at equal error, with one more part of the codec in each entry."""
     whole = learn(lambda: learned)
     error = _coded(whole, chunks, 1.0)[0]
     plain = partial(learn, lambda: learned, _EVEN, rotate=False)
@@ -104,7 +108,7 @@ def ablation(learned: Sequence[torch.Tensor], chunks: Sequence[torch.Tensor]) ->
 
 
 def _bits_at(error: float, profile: Profile, chunks: Sequence[torch.Tensor], *, by_channel: bool = True) -> float:
-    """Return the bits at which the relative error is as given: the bins' width is sought."""
+    """Return the bits per element at a given relative error, by a search for the bins' width."""
     low, high = 0.05, 20.0
     for _ in range(9):
         middle = (low * high) ** 0.5
@@ -115,7 +119,7 @@ def _bits_at(error: float, profile: Profile, chunks: Sequence[torch.Tensor], *, 
 def _coded(
     profile: Profile, chunks: Sequence[torch.Tensor], factor: float, *, by_channel: bool = True
 ) -> tuple[float, float]:
-    """Return the relative error, the mean over layers, and the bits an element with bins so many times as wide."""
+    """Return the relative error (mean over layers) and the bits per element, with bins `factor` times as wide."""
     widths = [factor * width for width in profile.bins.widths(profile.layers, DEFAULT_LEVEL)]
     symbols, errors, squares = SymbolCounts(profile), torch.zeros(profile.layers), torch.zeros(profile.layers)
     for chunk in chunks:
@@ -130,7 +134,7 @@ def _coded(
 
 
 def speed(shape: tuple[int, int, int], repeats: int) -> dict[str, tuple[float, float]]:
-    """Return MB/s of encoding and decoding by codec, medians, the codecs taking turns."""
+    """Return the median MB/s of encoding and decoding for each codec. The codecs take turns."""
     layers, heads, head_dim = shape
     cache = _made_up(layers, heads, head_dim)
     codec = CacheGenCodec(learn(lambda: [cache[:, :, :500]]))
@@ -164,7 +168,7 @@ def _zipped(codec: Codec, cache: torch.Tensor) -> bytes:
 
 
 def _made_up(layers: int, heads: int, head_dim: int) -> torch.Tensor:
-    """Return a chunk whose neighbours are alike and whose channels differ."""
+    """Return a synthetic chunk in which neighbouring tokens are similar and channels differ."""
     random = torch.Generator().manual_seed(0)
     noise = torch.randn(layers, 2, CHUNK_TOKENS, heads, head_dim, generator=random)
     channels = torch.randn(layers, 2, 1, heads, head_dim, generator=random)

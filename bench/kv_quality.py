@@ -1,13 +1,16 @@
-"""What coding the KV cache costs in quality: the demo model on contexts of 1,500 tokens that come back from each codec.
+"""The quality loss of coded KV caches: the demo model on contexts of 1,500 tokens that each codec encoded and decoded.
 
     python -m bench.kv_quality --repeats 250 --plot
     python -m bench.kv_quality --repeats 250 --parts
 
-Needles (a fact of the context, word for word) and yes/no questions on it, in generated text that shares no sentence
-pattern with the model's training: right answers, and the perplexity of the right one. Perplexity of long chats after
-the context, for a model that can hardly read them. The first 1,500 tokens come from the codec, the rest is computed.
-Beside the levels stand int8, and uniform quantisation to fewer bits, entropy-coded with one distribution for all. With
-`--parts` the default level stands beside itself without one part, its bins such that it takes as many bits.
+The questions are needles (a fact of the context, word for word) and yes/no questions. Their text is generated and
+shares no sentence pattern with the model's training. Measured are the share of right answers and the perplexity of the
+right answer. A further figure is the perplexity of long chats after the context, which this model can hardly read. The
+first 1,500 tokens come from the codec; the rest is computed.
+
+The levels are compared with int8, and with uniform quantisation to fewer bits and one entropy code for all numbers.
+With `--parts` the default level is compared with variants that lack one part each. The bins of a variant are so wide
+that it takes as many bits.
 """
 
 import argparse
@@ -50,15 +53,19 @@ _FOLLOWING = 400
 _ANSWER_TOKENS = 24
 _UNIFORM_BITS = (6, 5, 4, 3)
 _LEARNED = 30
-"""Contexts to learn from."""
+"""The number of contexts to learn a profile from."""
 
 Coding = Callable[[torch.Tensor], tuple[torch.Tensor, float]]
-"""Returns what comes back of a chunk, and its bits an element."""
+"""Returns the decoded chunk and its bits per element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One codec: bits an element, accuracies, the perplexities of needles' right answers and of long chats."""
+    """The figures of one codec.
+
+    `bits` are per element, `needle` and `filter` are accuracies, and the perplexities are of right needle answers and
+    of long chats.
+    """
 
     bits: float
     needle: float
@@ -68,14 +75,14 @@ class Outcome:
 
 
 def codings() -> Mapping[str, Coding]:
-    """Return what is compared, by name."""
+    """Return the codings to compare, by name."""
     profile = profile_path(demo_model())
     found: dict[str, Coding] = {name: partial(_coded, open_codec(name, profile)) for name in CODECS}
     return {**found, **{f"uniform, {bits} bits, one distribution": partial(uniform, bits) for bits in _UNIFORM_BITS}}
 
 
 def without_parts() -> Mapping[str, Coding]:
-    """Return the default level, and without one of its parts each, learned from the same texts."""
+    """Return the default level, and variants without one of its parts, all learned from the same texts."""
     model, encoder = PrefixModel(demo_model(), "cpu", "auto"), PromptEncoder(demo_model(), chat=False)
     rows = (encoder.encode([text])[0] for text in sample_texts())
     learned = [model.kv_cache(ids) for ids in contexts(rows, CONTEXT, _LEARNED)]
@@ -96,7 +103,7 @@ def without_parts() -> Mapping[str, Coding]:
 
 
 def _as_large(make: Callable[[Bins], Profile], learned: list[torch.Tensor], wanted: float) -> Profile:
-    """Return a profile whose bins are so wide that the default level takes the bits wanted."""
+    """Return a profile whose bins are so wide that the default level takes `wanted` bits per element."""
     low, high = 0.5, 4.0
     for _ in range(6):
         factor = (low * high) ** 0.5
@@ -120,7 +127,7 @@ def _coded(codec: Codec, cache: torch.Tensor) -> tuple[torch.Tensor, float]:
 
 
 def uniform(bits: int, cache: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Quantise each token's vector by its largest number; the size is the entropy of all numbers taken together."""
+    """Quantise each token's vector relative to its largest number; the size is the joint entropy of all numbers."""
     largest = 2 ** (bits - 1) - 1
     scales = cache.abs().amax((3, 4), keepdim=True).clamp(min=1e-9) / largest
     numbers = (cache / scales).round()
@@ -130,7 +137,7 @@ def uniform(bits: int, cache: torch.Tensor) -> tuple[torch.Tensor, float]:
 
 
 class Model:
-    """The demo model, run on several versions of one context at once."""
+    """The demo model, which runs on several versions of one context at once."""
 
     def __init__(self) -> None:
         from transformers import AutoModelForCausalLM
@@ -141,7 +148,7 @@ class Model:
 
     @torch.inference_mode()
     def context(self, ids: list[int]) -> torch.Tensor:
-        """Return the chunk of a context."""
+        """Return the KV chunk of a context."""
         layers = self._model(torch.tensor([ids]), use_cache=True).past_key_values.layers
         return torch.stack([torch.stack([layer.keys[0], layer.values[0]]).transpose(1, 2) for layer in layers])
 
@@ -149,9 +156,9 @@ class Model:
     def answers(
         self, contexts: list[torch.Tensor], rest: list[int], wanted: list[int]
     ) -> tuple[list[str], list[float]]:
-        """Return what is answered, greedily, after each version of the context and the rest of the prompt.
+        """Return the greedy answer after each version of the context and the rest of the prompt.
 
-        And the mean negative log-likelihood of the wanted answer.
+        The second list has the mean negative log-likelihood of the wanted answer.
         """
         cache, count = _cache(contexts), len(contexts)
         first = self._logits(torch.tensor([rest]).repeat(count, 1), cache)[:, -1:]
@@ -172,7 +179,7 @@ class Model:
 
     @torch.inference_mode()
     def losses(self, contexts: list[torch.Tensor], following: list[int]) -> list[float]:
-        """Return the mean negative log-likelihood of what follows each version of the context."""
+        """Return the mean negative log-likelihood of the tokens `following` after each version of the context."""
         tokens = torch.tensor([following]).repeat(len(contexts), 1)
         logits = self._logits(tokens, _cache(contexts))[:, :-1].transpose(1, 2)
         found: list[float] = torch.nn.functional.cross_entropy(logits, tokens[:, 1:], reduction="none").mean(1).tolist()
@@ -194,7 +201,7 @@ def _cache(contexts: list[torch.Tensor]) -> Any:
 
 
 def examples(encoder: PromptEncoder, task: str, count: int) -> Iterator[tuple[Example, list[int]]]:
-    """Yield questions of a task whose context alone is as long as a chunk, with their tokens."""
+    """Yield questions of a task whose context is at least as long as a chunk, with their tokens."""
     writer = held_out_writer(SEED, f"coded {task}")
     while count:
         example = ask_needle(writer, writer.rng.randint(1_050, 1_300), early=True)
@@ -206,7 +213,7 @@ def examples(encoder: PromptEncoder, task: str, count: int) -> Iterator[tuple[Ex
 
 @dataclass(slots=True)
 class Tally:
-    """What one codec has come to so far, question by question or text by text."""
+    """The results of one codec so far, question by question or text by text."""
 
     bits: list[float] = field(default_factory=list)
     right: list[bool] = field(default_factory=list)
@@ -219,12 +226,15 @@ class Tally:
 
     @property
     def perplexity(self) -> float:
-        """Return the perplexity, each question or text counting the same."""
+        """Return the perplexity; each question or text has the same weight."""
         return math.exp(statistics.mean(self.losses))
 
 
 def ask(model: Model, coders: Mapping[str, Coding], task: str, count: int) -> dict[str, Tally]:
-    """Return what is answered to questions of a task, by codec, and how likely the right answers were."""
+    """Return the results of each codec on a task's questions.
+
+    The results are the right answers and the likelihoods of the wanted answers.
+    """
     found = {name: Tally() for name in coders}
     for example, ids in track(list(examples(model.encoder, task, count)), task):
         context, rest = model.context(ids[:CONTEXT]), ids[CONTEXT:]
@@ -233,7 +243,7 @@ def ask(model: Model, coders: Mapping[str, Coding], task: str, count: int) -> di
         answer = [*model.encoder.continuation(example.answer), model.encoder.tokenizer.eos_token_id]
         for tally, text, loss in zip(found.values(), *model.answers(versions, rest, answer), strict=True):
             tally.losses.append(loss)
-            with contextlib.suppress(ValueError):  # no answer at all
+            with contextlib.suppress(ValueError):  # the text is not an answer
                 tally.right.append(call.parse(text) == wanted)
                 continue
             tally.right.append(False)
@@ -241,7 +251,7 @@ def ask(model: Model, coders: Mapping[str, Coding], task: str, count: int) -> di
 
 
 def read(model: Model, coders: Mapping[str, Coding], texts: list[list[int]]) -> dict[str, Tally]:
-    """Return how likely what follows the contexts is, by codec."""
+    """Return for each codec the likelihoods of the texts after the contexts."""
     found = {name: Tally() for name in coders}
     for ids in track(texts, "long chats"):
         versions = _versions(coders, model.context(ids[:CONTEXT]), found)
@@ -252,7 +262,7 @@ def read(model: Model, coders: Mapping[str, Coding], texts: list[list[int]]) -> 
 
 
 def _versions(coders: Mapping[str, Coding], context: torch.Tensor, tallies: Mapping[str, Tally]) -> list[torch.Tensor]:
-    """Return what comes back of a context from each codec, whose tally gets the size."""
+    """Return the context as decoded by each codec, and add its size to the codec's tally."""
     versions = []
     for name, coding in coders.items():
         cache, bits = coding(context)
@@ -262,7 +272,7 @@ def _versions(coders: Mapping[str, Coding], context: torch.Tensor, tallies: Mapp
 
 
 def long_chats(encoder: PromptEncoder, count: int) -> list[list[int]]:
-    """Return the beginnings of long chats, where there are any."""
+    """Return the beginnings of long chats; an empty list if there are no long chats."""
     path = Path(os.environ.get("FLIGHTLLM_DATA", "")) / "longchat.parquet"
     if not path.is_file():
         return []
@@ -275,7 +285,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=300, help="questions of each task (default 300)")
     parser.add_argument("--texts", type=int, default=50, help="texts for perplexities (default 50)")
-    parser.add_argument("--parts", action="store_true", help="the default level without one part each")
+    parser.add_argument(
+        "--parts", action="store_true", help="compare the default level with variants that lack one part"
+    )
     parser.add_argument("--plot", action="store_true", help="write bench/kv_quality.png")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--quick", action="store_true", help="under a minute")
@@ -312,7 +324,7 @@ def main() -> None:
 
 
 def _panels(outcomes: Mapping[str, Outcome]) -> dict[str, dict[str, Curve]]:
-    """Return the pictures of the plot: each measure against size."""
+    """Return the panels of the plot: each measure against the size."""
     members = {
         label: [one for name, one in outcomes.items() if name.startswith(start)]
         for label, start in {

@@ -1,4 +1,7 @@
-"""One prompt's KV chunks over a link that changes, in arithmetic: the product's own policies and meter, no bytes."""
+"""Simulate the transfer of one prompt's KV chunks over a link of varying bandwidth.
+
+The policies and the bandwidth meter are the product's own. No bytes are sent.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,18 @@ _LOOK_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model on its machine, as far as KV caches go."""
+    """The properties of a model and its machine that matter for KV caches."""
 
     elements: int
-    """Numbers in a token's keys and values, over all layers."""
+    """The count of numbers in a token's keys and values, over all layers."""
     bits: Mapping[str, float]
-    """Of a number, by codec; `TEXT` stands for what is exact."""
+    """The bits of a number, by codec; `TEXT` means computed and therefore exact."""
     prefill: Prefill
     decode_seconds: float
-    """For a token, of any codec."""
+    """The seconds to decode a token, for any codec."""
 
     def held(self, tokens: int) -> list[HeldChunk]:
-        """Return the chunks of a prompt, held in every codec but for its last tokens."""
+        """Return the chunks of a prompt. Every codec holds them, except the last tokens that fill no chunk."""
         cutting = Cutting("", CHUNK_TOKENS, 1)
         chunks = cutting.worth(cutting.chunks(range(tokens), ""), tokens)
         sizes = {codec: self.elements * bits / 8 for codec, bits in self.bits.items() if codec != TEXT}
@@ -44,7 +47,7 @@ class Model:
 
 
 MODELS: Final = {
-    # 32 layers of 8 heads of 128 (Mistral-7B). Bits: the demo model's, by `bench.kv_codec`; CacheGen has 8 and 2.3 of
+    # 32 layers of 8 heads of 128 (Mistral-7B). Bits: the demo model's, by `bench.kv_codec`. CacheGen has 8 and 2.3 for
     # Mistral-7B (section 7.2: 622 and 176 MB for 9,400 tokens). Prefill: Preble's fit of an A6000.
     "7b": Model(
         2 * 32 * 8 * 128,
@@ -65,19 +68,22 @@ MODELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one prompt."""
+    """The result of one prompt."""
 
     seconds: float
-    """Until all of it was there."""
+    """The seconds until the whole prompt was available."""
     bits: float
-    """Of a number, the mean over its tokens; 16 is exact."""
+    """The bits of a number, as the mean over the prompt's tokens; 16 is exact."""
     text: float
-    """The share of its tokens that were computed."""
+    """The share of the prompt's tokens that were computed."""
     given_up: int
 
 
 def simulate(model: Model, tokens: int, policy: Policy, trace: Trace, slo: float, trip: float) -> Outcome:
-    """Fetch a prompt that comes as the trace begins; every question takes a round trip of `trip` seconds."""
+    """Fetch a prompt at the beginning of the trace; return its result.
+
+    Every request takes a round trip of `trip` seconds.
+    """
     meter, left = Meter(), model.held(tokens)
     costs = Costs(model.prefill, lambda _, count: count * model.decode_seconds)
     meter.asked(trip, trip)

@@ -1,14 +1,20 @@
-"""How soon does an answer begin when a prompt's KV cache comes over a network, and when it is computed?
+"""How soon does an answer begin if the prompt's KV cache comes over a network, and if it is computed?
 
     python -m bench.kv_ttft [--gbps 0.1 0.3 1 3 10] [--tokens 1500 3000 6000 10000] [--repeats 3] [--json] [--quick]
     python -m bench.kv_ttft --traces 20 --slo 1
 
-The local engine's own way, from a prompt's tokens to the first token of the answer, with a real store behind an
-emulated network, on a model whose prefill takes seconds (random weights; keys and values as compressible as those of
-a trained model, or with `--model bench` hardly at all): `text` computes all, `int8` loads 8-bit
-numbers, `cachegen-2` the default level, `adaptive` is what the engine does: it chooses among these, chunk by chunk. The
-link's rate is known from the loads before. With `--traces`: how often the first token is later than `--slo`, on random
-bandwidths of 0.1 to 10 Gbit/s, with the levels held that adapting chooses among.
+Runs the local engine from a prompt's tokens to the first token of the answer, with a real store behind an emulated
+network. The model's prefill takes seconds. Its weights are random; its keys and values are as compressible as those of
+a trained model, or hardly compressible with `--model bench`. The ways to get the KV cache:
+
+- `text` computes all tokens
+- `int8` loads 8-bit numbers
+- `cachegen-2` loads the default level
+- `adaptive` is the engine's own policy, which chooses among the other ways, chunk by chunk
+
+The engine knows the link's rate from earlier loads. With `--traces` the figure is how often the first token is later
+than `--slo`, on random bandwidths of 0.1 to 10 Gbit/s. The store then holds the levels that the adaptive policy chooses
+among.
 """
 
 from __future__ import annotations
@@ -43,13 +49,16 @@ _LADDER: Final = Ladder(("int8", DEFAULT_CODEC), DEFAULT_CODEC)
 _LEVELS: Final = Ladder(tuple(name for name in CODECS if name != "raw"), DEFAULT_CODEC)
 _VOCABULARY: Final = 4_000
 _PROFILED, _PROFILED_TOKENS = 16, (500, 3_000)
-"""Prompts that the profile is learned from, and how long these are: as long as what is asked, within bounds."""
+"""The number of prompts to learn the profile from, and the least and most tokens of each.
+
+Within these bounds they are as long as the measured prompts.
+"""
 _SETTLING: Final = 2
-"""Loads that only measure the link."""
+"""The number of loads that only measure the link."""
 
 
 class Bench:
-    """An engine with a store behind a network, and a prompt whose starts of all lengths are there."""
+    """An engine with a store behind a network. The store holds the starts of one prompt in all lengths."""
 
     def __init__(self, folder: Path, open_things: ExitStack, given: argparse.Namespace, codecs: Sequence[str]) -> None:
         tokens = max(given.tokens)
@@ -76,7 +85,7 @@ class Bench:
         encoder = PromptEncoder(weights)
         filling = KeptStarts(options, "bench", weights, self._model, encoder)
         self._engine = filling
-        self.use(Fixed(_LADDER, TEXT))  # what follows from lossy loads is not kept
+        self.use(Fixed(_LADDER, TEXT))  # the engine does not save KV chunks that follow lossy loads
         for length in given.tokens:
             self.first_token(length)
         filling.close()
@@ -87,13 +96,13 @@ class Bench:
         self._engine = KeptStarts(replace(options, save="none"), "bench", weights, self._model, encoder)
 
     def use(self, policy: Policy | None, slo: float | None = None) -> None:
-        """Have the engine choose by another policy; None for its own."""
+        """Set the policy by which the engine chooses; None sets the engine's own policy."""
         keeper = self._engine.keeper
         keeper.source = replace(keeper.source, policy=policy or keeper.policy)
         keeper.slo_seconds = slo
 
     def first_token(self, tokens: int) -> float:
-        """Return the seconds until the first token after a prompt's first `tokens`, of which nothing is kept."""
+        """Return the seconds to the first token after a prompt's first `tokens` tokens, with an empty local cache."""
         self._model.kept_ids = []
         prompt = [*self._prompt[:tokens], self._prompt[-1]]
         request = Request(0, "", Parameters(), "ai_gen", "", ())
@@ -104,7 +113,7 @@ class Bench:
 
 
 def _tokens(seed: int, count: int) -> list[int]:
-    """Return a prompt of random tokens: a model of random weights reads these as well as any."""
+    """Return a prompt of random tokens. To a model with random weights, they are as good as any text."""
     numbers = random.Random(seed)  # noqa: S311
     return [numbers.randrange(10, _VOCABULARY) for _ in range(count)]
 
@@ -115,7 +124,7 @@ def main() -> None:
     parser.add_argument("--gbps", nargs="+", type=float, default=[0.1, 0.3, 1, 3, 10])
     parser.add_argument("--tokens", nargs="+", type=int, default=[1_500, 3_000, 6_000, 10_000])
     parser.add_argument("--model", choices=SHAPES, default="bench-decaying")
-    parser.add_argument("--chunk", type=int, default=1_500, help="tokens of a chunk (default 1,500)")
+    parser.add_argument("--chunk", type=int, default=1_500, help="tokens in a chunk (default 1,500)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--traces", type=int, default=0, help="random traces for an SLO, instead of fixed rates")
     parser.add_argument("--slo", type=float, default=1.0, help="seconds (default 1)")
@@ -135,7 +144,7 @@ def main() -> None:
 
 
 def fixed_rates(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the median seconds of each way, at each rate and length of prompt."""
+    """Return the median seconds of each way, for each rate and each length of prompt."""
     ways: Mapping[str, Policy | None] = {
         "text": Fixed(_LADDER, TEXT),
         "int8": Fixed(_LADDER, "int8"),
@@ -164,7 +173,7 @@ def fixed_rates(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def late(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the share of first tokens that were late, and their mean seconds, over random traces."""
+    """Return the share of late first tokens and the mean seconds to the first token, over random traces."""
     ways: Mapping[str, Policy | None] = {
         "adaptive": None,
         f"{DEFAULT_CODEC}, no adaptation": Fixed(_LEVELS, DEFAULT_CODEC),

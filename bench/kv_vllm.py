@@ -1,12 +1,12 @@
-"""What does vLLM compute less where a store has what prompts begin with, and are the answers the same?
+"""How many tokens less does vLLM compute if a store holds the start of its prompts, and are the answers the same?
 
     python -m bench.kv_vllm [--json] [--quick]
 
-A `flightllm kvstore serve` and vLLM engines on it, each with processes of its own. Several prompts begin with the same
-text of about 1,900 tokens and ask for different facts of it (answers that mean something on the demo model). The first
-engine is asked two of each text, keeps what they have in common in every codec, and ends. Each further one is asked
-these and as many others: without a store (`plain`), with one codec, and with a store that is killed at the first
-load. `--quick`: the demo model, fewer texts, one codec.
+A `flightllm kvstore serve` and the vLLM engines that use it each run in processes of their own. Several prompts begin
+with the same text of about 1,900 tokens and ask for different facts of it. The answers of the demo model are
+meaningful. The first engine answers two prompts of each text, saves their common start in every codec, and ends. Each
+further engine answers these prompts and as many others: without a store (`plain`), with one codec, and with a store
+that is killed at the first load. `--quick` runs the demo model with fewer texts and one codec.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from training.tasks.needles import ask_needles
 
 _WORDS: Final = 1_000
 _ASKED: Final = 4
-"""Questions on each text; the first engine is asked half of them."""
+"""The number of questions on each text; the first engine answers half of them."""
 _PROFILED: Final = 8
-"""Texts that the profile of the model with random weights is learned from."""
+"""The number of texts to learn the profile of the model with random weights from."""
 _IN_FLIGHT: Final = 4
 _LOOK_SECONDS: Final = 0.005
 _PATIENT: Final = {"lookup_seconds": 30.0, "load_seconds": 60.0, "flush_seconds": 600.0, "save_tokens": 1_000_000}
-"""Nothing is given up because this machine is busy."""
+"""Long timeouts, so that no transfer is cancelled on a busy machine."""
 
 Text = Sequence[Example]
 """The questions on one text."""
@@ -53,10 +53,10 @@ Text = Sequence[Example]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one engine did: the tokens it computed, the answers, and the bytes that the store holds for it."""
+    """The result of one engine: the tokens that it computed, its answers, and the bytes that the store holds for it."""
 
     computed: int | None
-    """None where loads failed: vLLM counts their tokens as not computed."""
+    """None if loads failed, because vLLM then counts their tokens as not computed."""
     stored: int
     right: float
     seconds: float
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def texts(name: str, count: int) -> Iterator[Text]:
-    """Yield texts with their questions, whose prompts begin with all of the text."""
+    """Yield texts with their questions. Each prompt begins with the whole text."""
     writer = held_out_writer(SEED, name)
     while count:
         asked = ask_needles(writer, _WORDS, _ASKED, early=True)
@@ -79,7 +79,7 @@ def _shared(prompts: Sequence[str]) -> int:
 
 
 def requests(asked: Sequence[Text], each: int) -> list[Request]:
-    """Return the first questions on each text."""
+    """Return the first `each` questions on each text."""
     found: list[Request] = []
     for examples in asked:
         prompts = [example.prompt() for example in examples]
@@ -97,23 +97,23 @@ class Bench:
         self._weights, self._profile, self._asked, self._folder = weights, profile, asked, folder
 
     def fill(self, codecs: Sequence[str]) -> None:
-        """Have an engine compute, and keep, what the prompts of each text have in common."""
+        """Let an engine compute and save the common start of the prompts of each text."""
         with self._store() as store:
             self._ask(_ASKED // 2, self._options(store.uri, codecs[0], codecs[1:]))
 
     def plain(self) -> Outcome:
-        """Ask an engine without a store."""
+        """Return the result of an engine without a store."""
         return self._ask(_ASKED, {})
 
     def loaded(self, codec: str) -> Outcome:
-        """Ask an engine that loads one codec."""
+        """Return the result of an engine that loads one codec."""
         with self._store() as store:
             with FlightStore(store.uri) as client:
                 stored = client.status().codecs[codec].bytes
             return self._ask(_ASKED, self._options(store.uri, codec, save="none"), stored)
 
     def killed(self, codec: str) -> Outcome:
-        """The same, and kill the store as soon as anything is loaded."""
+        """Return the result of an engine whose store is killed at the first load."""
         with self._store() as store:
             ended = threading.Event()
             killing = threading.Thread(target=kill_at_first_load, args=(store, ended))
@@ -146,7 +146,7 @@ class Bench:
 
 @contextmanager
 def _engine(weights: Path, options: Mapping[str, object]) -> Iterator[Callable[[Sequence[Request]], list[Completion]]]:
-    """Run an engine until the block ends; yield what asks it."""
+    """Run an engine until the block ends; yield a function that sends it requests."""
     engine = create_engine(EngineConfig("vllm", str(weights), _IN_FLIGHT, {"max_model_len": 2_048, **options}))
     try:
         yield lambda asked: list(engine.generate(iter(asked), lambda: False))
@@ -155,7 +155,7 @@ def _engine(weights: Path, options: Mapping[str, object]) -> Iterator[Callable[[
 
 
 def kill_at_first_load(store: KvProcess, ended: threading.Event) -> None:
-    """Kill a store once something was loaded from it, unless its engine has ended before."""
+    """Kill a store after the first load from it, unless the engine has ended before."""
     with FlightStore(store.uri) as client:
         while not client.status().hits:
             if ended.wait(_LOOK_SECONDS):
@@ -172,7 +172,7 @@ def _right(example: Example, done: Completion) -> bool:
 
 
 def measure(bench: Bench, *, quick: bool) -> dict[str, Any]:
-    """Return what each engine did, by what it loaded."""
+    """Return the figures of each engine, keyed by the codec that it loaded."""
     codecs = (DEFAULT_CODEC,) if quick else ("raw", "int8", DEFAULT_CODEC)
     bench.fill(codecs)
     outcomes = {"plain": bench.plain()}
@@ -221,8 +221,10 @@ def _demo(asked: Sequence[Text], folder: Path) -> Bench:
 
 
 def _random(asked: Sequence[Text], folder: Path) -> Bench:
-    """Return the same for the model with random weights, which gets a profile from other texts."""
-    from flightllm.kvcache.profile.learn import learn  # vLLM's processes import this module, and break on numba
+    """Return the benchmark of the model with random weights, whose profile is learned from other texts."""
+    from flightllm.kvcache.profile.learn import (
+        learn,
+    )  # imported here: vLLM's processes import this module, and numba breaks them
     from flightllm.llm.local.model import PrefixModel
 
     weights, profile = model(CPU), folder / "profile.npz"

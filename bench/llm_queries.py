@@ -2,10 +2,10 @@
 
     python -m bench.llm_queries [--model bench] [--rows 2000] [--topic movies] [--queries q1,q2] [--json] [--plot FILE]
 
-Each step keeps what the one before it has. Every query of every step begins with an empty prefix cache, which is too
-small for what the query's prompts share, and without kept answers. Speed-ups are against the prefix cache alone, over
-all queries of a topic; in CPU seconds too, which other work on the machine hardly changes. `--stored` leaves the
-reviews in the order of their file instead of a random one.
+Each step adds one optimisation to the step before. Every query of every step begins without cached answers and with an
+empty prefix cache. The cache is too small for the texts that the query's prompts share. Speed-ups compare with the step
+that has only the prefix cache, over all queries of a topic. They are also given in CPU seconds, which other work on the
+machine hardly changes. `--stored` leaves the reviews in the order of their file instead of a random order.
 """
 
 import argparse
@@ -39,7 +39,7 @@ _WARM_UP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step runs with: the engine's prefix cache or not, and settings."""
+    """The configuration of one step: its settings, and whether the engine has a prefix cache."""
 
     name: str
     prefix_cache: bool
@@ -64,7 +64,7 @@ Run = Callable[[str, Step], Figures]
 
 
 def run(database: Database, sql: str, step: Step) -> Figures:
-    """Run a query to its end; return wall seconds, calls and tokens, and the hit rate that EXPLAIN predicts for it."""
+    """Run a query to its end; return wall seconds, calls and tokens, and the hit rate that EXPLAIN predicts."""
     predicted = predicted_hit_rate(database, sql, step)
     started, busy = time.perf_counter(), cpu_seconds()
     result = database.session().execute(sql, settings=step.settings)
@@ -84,7 +84,7 @@ def predicted_hit_rate(database: Database, sql: str, step: Step) -> float:
 
 
 def summed(parts: Sequence[Figures]) -> Figures:
-    """Add figures up, and say how many prompt tokens were computed and which share was not."""
+    """Return the sums of the figures, with the computed prompt tokens and the share that was cached."""
     names = ("seconds", "cpu_seconds", "rows", "calls", "prompt_tokens", "cached_tokens", "failed_rows")
     total: Figures = {name: sum(part[name] for part in parts) for name in names}
     total["computed_tokens"] = total["prompt_tokens"] - total["cached_tokens"]
@@ -100,9 +100,11 @@ def cold_runs(
     prefix_cache: bool,
     prepare: Callable[[Database], object] = Database.session,
 ) -> Iterator[Run]:
-    """Yield a function that runs a query with an empty prefix cache, on one engine where that can forget.
+    """Yield a function that runs a query with an empty prefix cache.
 
-    `prepare` is called with each database before the first query.
+    All runs use one engine if it can empty its prefix cache, else each run opens a new engine.
+
+    `prepare` is called with each database before its first query.
     """
     config = engine(prefix_cache=prefix_cache)
     with open_database(config, files) as database:
@@ -124,7 +126,7 @@ def cold_runs(
 def measure(
     engine: Callable[..., EngineConfig], files: Mapping[str, Path], queries: Mapping[str, str]
 ) -> Iterator[tuple[str, str, Figures]]:
-    """Yield step, query and figures, step by step; steps with the same engine share it."""
+    """Yield step, query and figures, step by step. Steps with the same configuration of the engine share one engine."""
     for prefix_cache, steps in groupby(STEPS, key=lambda step: step.prefix_cache):
         with cold_runs(engine, files, prefix_cache=prefix_cache) as cold_run:
             for step in steps:
@@ -133,7 +135,7 @@ def measure(
 
 
 def totals(found: Mapping[str, Mapping[str, Figures]]) -> dict[str, Figures]:
-    """Add the queries of each step up, with its speed-up over the prefix cache alone and over the step before."""
+    """Return the sums over the queries of each step, with the speed-ups over `BASELINE` and over the step before."""
     sums = {step: summed(list(queries.values())) for step, queries in found.items()}
     before = None
     for figures in sums.values():
@@ -163,7 +165,7 @@ def table(found: Mapping[str, Mapping[str, Figures]]) -> str:
 
 
 def predictions(found: Mapping[str, Mapping[str, Figures]]) -> str:
-    """Return as a Markdown table, for every step with a prefix cache, each query's hit rate as predicted and actual."""
+    """Return a Markdown table of predicted and actual hit rates, for each query and each step with a prefix cache."""
     steps = {step: queries for step, queries in found.items() if step != STEPS[0].name}
     lines = [
         ["hit rate predicted / actual, %", *next(iter(steps.values()))],
@@ -193,12 +195,16 @@ def measure_topic(topic: str, given: argparse.Namespace) -> dict[str, dict[str, 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="The paper's queries, one optimisation after the other.")
     parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
-    parser.add_argument("--model", default="bench", choices=tuple(SHAPES), help="vLLM's; 7b needs a GPU")
+    parser.add_argument(
+        "--model", default="bench", choices=tuple(SHAPES), help="the model's size in vLLM; 7b needs a GPU"
+    )
     parser.add_argument("--rows", type=int, default=2_000, help="joined rows of each topic (default 2000)")
-    parser.add_argument("--cache-blocks", type=int, default=CACHE_BLOCKS, help="of 32 tokens (default %(default)s)")
+    parser.add_argument(
+        "--cache-blocks", type=int, default=CACHE_BLOCKS, help="cache blocks of 32 tokens (default %(default)s)"
+    )
     parser.add_argument("--topic", action="append", choices=tuple(suites()), help="default: all")
     parser.add_argument("--queries", default="q1,q2,q3,q4")
     parser.add_argument("--stored", action="store_true", help="leave reviews in the order of their file")

@@ -1,11 +1,12 @@
-"""Put 200 clients on one server for minutes: do they get what they ask for, and does the server stay as it is?
+"""Put 200 clients on one server for minutes: do they get right answers, and does the server's memory stay constant?
 
     python -m bench.load [--clients 200] [--seconds 300] [--workers 4] [--json] [--quick]
 
-A supervised `flightllm serve` process on the fake engine, and client processes with a thread for each client. Each
-client does one thing after another and thinks in between, so that the server is measured and not the clients, which
-share its cores. Threads, descriptors and memory are those of the server's process, in the first minute after
-`--warmup` seconds and in the last. Ends with 1 where a client got an error that it did not provoke.
+A supervised `flightllm serve` process runs on the fake engine. Client processes have one thread for each client. Each
+client does one thing after another and pauses between them. The pauses matter because clients share the server's cores:
+without them the clients would be measured. Threads, descriptors and memory are those of the server's process, in the
+first minute after `--warmup` seconds and in the last minute. The exit code is 1 if a client got an error that it did
+not provoke.
 """
 
 import argparse
@@ -43,7 +44,7 @@ _SAMPLE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the server holds at one time."""
+    """The resources of the server at one time."""
 
     seconds: float
     threads: int
@@ -104,7 +105,7 @@ def _run(folder: Path, plan: Plan, workers: int, warmup: float) -> tuple[dict[st
 
 
 def _load(plan: Plan, workers: int, server: int) -> tuple[list[Outcome], list[Sample]]:
-    """Run the clients, and look at the server meanwhile."""
+    """Run the clients and sample the server's resources meanwhile."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(workers) as pool:
         ended = threading.Event()
@@ -137,7 +138,7 @@ def _look(server: int, samples: list[Sample], ended: threading.Event) -> None:
 
 
 def _worker(server: int) -> int:
-    """Return the process that serves: the first that the supervisor started."""
+    """Return the id of the process that serves, which is the first one that the supervisor started."""
     listed = Path(f"/proc/{server}/task/{server}/children").read_text().split()
     return min(map(int, listed))
 
@@ -148,7 +149,7 @@ def _value(status: str, name: str) -> float:
 
 
 def _latencies(outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:
-    """Return p50 and p99 of each kind in milliseconds, and how many there were a second."""
+    """Return p50 and p99 of each kind of action in milliseconds, and the actions a second."""
     by_kind: Mapping[str, list[float]] = defaultdict(list)
     for one in outcomes:
         if one.error is None:
@@ -165,7 +166,7 @@ def _latencies(outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]
 
 
 def _growth(samples: Sequence[Sample], warmup: float) -> dict[str, object]:
-    """Compare the first minute after the warm-up with the last, by their means."""
+    """Return the mean resources in the first minute after the warm-up and in the last minute."""
     end = samples[-1].seconds
     minute = min(60.0, max(1.0, (end - warmup) / 2))
     first = [one for one in samples if warmup <= one.seconds < warmup + minute]

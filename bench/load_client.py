@@ -1,4 +1,4 @@
-"""What the clients of the load benchmark do: each thing they do is timed, and its errors told from those provoked."""
+"""The actions of the clients of the load benchmark. Each action is timed; provoked errors do not count as errors."""
 
 import contextlib
 import random
@@ -22,7 +22,7 @@ from flightllm.errors import CancelledError
 from flightllm.flight.messages import pack, sql_message
 
 _RESULT_ROWS = 2_500_000
-"""Of 40 bytes: 100 MB."""
+"""Rows of 40 bytes, 100 MB in all."""
 _LARGE = f"""SELECT value, value * 2 AS b, value * 3 AS c, value * 4 AS d, value * 5 AS e
 FROM generate_series(1, {_RESULT_ROWS})"""
 _ENDLESS = "SELECT value, repeat('x', 200) AS s FROM generate_series(1, 100000000)"
@@ -40,18 +40,18 @@ _UPLOAD = pa.table({"n": np.arange(2_000), "s": [f"text {n}" for n in range(2_00
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where the server is, and how much is asked of it."""
+    """The address of the server, and the load to put on it."""
 
     uri: str
     clients: int
     seconds: float
     think: float
-    """Mean seconds between two things that a client does."""
+    """The mean seconds between two actions of a client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One thing that a client did."""
+    """The result of one action of a client."""
 
     kind: str
     seconds: float
@@ -60,18 +60,18 @@ class Outcome:
 
 
 class _Client:
-    """One client: an ADBC connection, or a pyarrow one, and what it does on it."""
+    """One client: its ADBC or pyarrow connection, and its actions on it."""
 
     def __init__(self, plan: Plan, number: int) -> None:
         self._plan = plan
         self._number = number
-        self._chance = random.Random(number)  # noqa: S311 -- what a client does, no secret
+        self._chance = random.Random(number)  # noqa: S311 -- picks the actions of a client, not a secret
         self._adbc: flight_sql.Connection | None = None
         self._bare: Client | None = None
         self._made = False
 
     def run(self, until: float) -> list[Outcome]:
-        """Do one thing after another until the time is up."""
+        """Do one action after another until the time `until`; return the results."""
         outcomes: list[Outcome] = []
         time.sleep(self._chance.uniform(0, self._plan.think))
         while time.monotonic() < until:
@@ -80,7 +80,7 @@ class _Client:
             size, error = 0, None
             try:
                 size = _DO[kind](self)
-            except Exception as exc:  # noqa: BLE001 -- whatever it is, the report has it
+            except Exception as exc:  # noqa: BLE001 -- the report shows every error
                 error = f"{type(exc).__name__}: {exc}"[:300]
                 self._close()
             outcomes.append(Outcome(kind, time.monotonic() - started, size, error))
@@ -114,7 +114,7 @@ class _Client:
             raise AssertionError(f"{found!r} instead of {wanted!r}")
 
     def small(self) -> int:
-        """Ask for an aggregate, over ADBC or pyarrow."""
+        """Query an aggregate over ADBC or pyarrow; return the bytes of the result."""
         sql, wanted = "SELECT count(*) AS n, sum(value) AS s FROM generate_series(1, 1000)", [(1000, 500_500)]
         if self._number % 2:
             with self._connection.cursor() as cursor:
@@ -126,7 +126,7 @@ class _Client:
         return 16
 
     def large(self) -> int:
-        """Read 100 MB."""
+        """Read a result of 100 MB; return its bytes."""
         rows = size = 0
         for batch in self._client.query(_LARGE)[1]:
             rows += batch.num_rows
@@ -135,7 +135,10 @@ class _Client:
         return size
 
     def ai(self) -> int:
-        """Ask the model about twenty rows, half of which others ask about too."""
+        """Ask the model about twenty rows; return the bytes of the result.
+
+        Other clients ask about half of these rows too.
+        """
         base = self._chance.choice((0, self._number * 1_000 + self._chance.randrange(900)))
         sql = f"SELECT value, ai_gen('What of {{value}}?', value) AS a FROM generate_series({base + 1}, {base + 20})"
         with self._connection.cursor() as cursor:
@@ -145,7 +148,7 @@ class _Client:
         return int(table.nbytes)
 
     def prepared(self) -> int:
-        """Prepare a statement and run it with values; one in three is never closed."""
+        """Prepare a statement and run it with values; one statement in three is never closed."""
         sql = "SELECT $1 + 1 AS n, $2 AS s"
         if self._chance.random() < 1 / 3:
             body = pack(sql_message("ActionCreatePreparedStatementRequest", query=sql))
@@ -159,7 +162,7 @@ class _Client:
         return 0
 
     def ingest(self) -> int:
-        """Replace or extend a table of the client's own, and count its rows."""
+        """Replace or extend the client's own table, and count its rows; return the bytes sent."""
         name = f"own_{self._number}"
         mode: Literal["append", "replace"] = "append" if self._made and self._chance.random() < 0.7 else "replace"
         with self._connection.cursor() as cursor:
@@ -170,7 +173,7 @@ class _Client:
         return int(_UPLOAD.nbytes)
 
     def cancel(self) -> int:
-        """Cancel a query after its first rows: it must end as cancelled, or by its own end."""
+        """Cancel a query after its first rows: it must end as cancelled, or with its last row."""
         client = self._client
         _, batches = client.query(_ENDLESS)
         next(batches)
@@ -182,7 +185,7 @@ class _Client:
         return 0
 
     def disconnect(self) -> int:
-        """Go in mid-result, by closing the channel, or a socket in the middle of the handshake of HTTP/2."""
+        """Disconnect during a result, or close a socket during the HTTP/2 handshake."""
         if self._chance.random() < 0.3:
             host, _, port = self._plan.uri.removeprefix("grpc://").rpartition(":")
             with socket.create_connection((host, int(port))) as opened:
@@ -196,7 +199,7 @@ class _Client:
         return 0
 
     def killed(self) -> int:
-        """Kill a client process in mid-result."""
+        """Kill a client process during a result."""
         command = pack(sql_message("CommandStatementQuery", query=_ENDLESS)).hex()
         with subprocess.Popen(
             [sys.executable, "-c", _KILLED, self._plan.uri, command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -227,11 +230,11 @@ KINDS: Mapping[str, float] = {
     "disconnect": 4,
     "killed client": 0.5,
 }
-"""What clients do, and how often, in percent."""
+"""The actions of clients and their frequency in percent."""
 
 
 def run_clients(plan: Plan, numbers: Sequence[int]) -> list[Outcome]:
-    """Run clients in threads of this process until the time is up."""
+    """Run clients in threads of this process until the time is up; return their results."""
     until = time.monotonic() + plan.seconds
     outcomes: list[Any] = []
     threads = [

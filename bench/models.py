@@ -1,6 +1,6 @@
-"""Models for measurements: random weights, big enough that reading a prompt costs more than everything around it.
+"""Models for measurements: random weights, and large enough that the prefill costs more than all other work.
 
-Answers mean nothing; time, tokens and cache hits are those of a trained model of the same shape.
+Answers are meaningless. Time, tokens and cache hits equal those of a trained model of the same shape.
 """
 
 import os
@@ -19,7 +19,11 @@ from flightllm.errors import MissingExtraError
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A Llama: its size, and whether its weights are kept in files (else the engine makes them up as it starts)."""
+    """The size of a Llama model.
+
+    `weights` tells whether its weights are kept in files. Without files, the engine draws random weights when it
+    starts.
+    """
 
     name: str
     layers: int
@@ -29,22 +33,23 @@ class Shape:
     kv_heads: int
     weights: bool = True
     decay: float = 0.0
-    """How fast the singular values of each head's keys and values fall (the n-th as n to this power, negative).
+    """How fast the singular values of each head's keys and values fall: the n-th is n to the power of `-decay`.
 
-    Random weights have nearly equal ones, trained weights have not: their keys and values take less room once coded.
+    With random weights the singular values are nearly equal. With trained weights they fall, so coded keys and values
+    take less room.
     """
 
     def kv_bytes(self, tokens: int) -> int:
-        """Return the bytes that keys and values of so many tokens take in 16-bit numbers."""
+        """Return the bytes of the keys and values of `tokens` tokens in 16-bit numbers."""
         return tokens * 2 * self.layers * self.kv_heads * (self.hidden // self.heads) * 2
 
 
 CPU: Final = Shape("bench-8x512", layers=8, hidden=512, intermediate=1_536, heads=8, kv_heads=4)
-"""28 million parameters: on two CPU cores some thousand prompt tokens a second."""
+"""28 million parameters: some thousand prompt tokens a second on two CPU cores."""
 DECAYING: Final = Shape(
     "bench-8x512-decaying", layers=8, hidden=512, intermediate=1_536, heads=8, kv_heads=4, decay=0.7
 )
-"""The same, its keys and values as compressible as the demo model's, whose weights are trained."""
+"""The shape of `CPU`, with keys and values as compressible as those of the trained demo model."""
 DEMO: Final = Shape("bench-5x256", layers=5, hidden=256, intermediate=768, heads=4, kv_heads=2)
 """About the demo model's size."""
 GPU: Final = Shape("bench-7b", layers=32, hidden=4_096, intermediate=11_008, heads=32, kv_heads=8, weights=False)
@@ -57,14 +62,14 @@ CONTEXT_TOKENS: Final = 8192
 
 
 def cache_folder() -> Path:
-    """Return where built models are kept: `FLIGHTLLM_HOME/models`, or else in the user's cache folder."""
+    """Return the folder of built models: `FLIGHTLLM_HOME/models`, or else a folder in the user's cache folder."""
     home = os.environ.get("FLIGHTLLM_HOME")
     base = Path(home).expanduser().absolute() if home else user_cache_path("flightllm", appauthor=False)
     return base / "models"
 
 
 def model(shape: Shape, folder: Path | None = None) -> Path:
-    """Return the folder of a model of this shape with the demo model's tokenizer, built there on first use.
+    """Return the folder of a model of this shape with the demo model's tokenizer. The first call builds the model.
 
     Raises:
         MissingExtraError: the extra `local` is not installed.
@@ -78,7 +83,7 @@ def model(shape: Shape, folder: Path | None = None) -> Path:
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=target.parent))
     try:
         _build(shape, demo, work)
-        if not target.exists():  # not meanwhile built by another process
+        if not target.exists():  # another process can have built it meanwhile
             work.rename(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -126,7 +131,10 @@ def _build(shape: Shape, demo: Path, folder: Path) -> None:
 
 
 def _decaying(weights: Any, shape: Shape) -> Any:
-    """Return the weights of one projection with singular values that fall in each head, of the same sum of squares."""
+    """Return the weights of a projection with falling singular values in each head.
+
+    The sum of their squares stays the same.
+    """
     import torch
 
     heads = weights.unflatten(0, (shape.kv_heads, -1))

@@ -1,11 +1,11 @@
-"""A slow link on one machine: a TCP proxy that lets so many bits a second through as a trace says.
+"""A slow link on one machine: a TCP proxy that passes as many bits a second as a trace prescribes.
 
-    python -m bench.network [--json] [--quick]                 how well it keeps to a rate, and the most it can pass
-    python -m bench.network --target HOST:PORT [--latency S]   the proxy alone, until its standard input ends
+    python -m bench.network [--json] [--quick]                 measures its accuracy and its highest rate
+    python -m bench.network --target HOST:PORT [--latency S]   runs the proxy until its standard input ends
 
-A link has one rate for all its connections and the same for either direction. The proxy is a process of its own, so
-that what is measured has its own interpreter. Its socket buffers are small: a large one would take in at once what
-the link has not let through yet.
+A link has one rate for all its connections, and the same rate in both directions. The proxy is a process of its own, so
+that it does not share an interpreter with the measured code. Its socket buffers are small, because a large buffer would
+accept bytes before the link has passed them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from bench.traces import GIGABIT, STEP_SECONDS, UNLIMITED, Bucket, Trace, random
 _BUFFER_BYTES: Final = 128 * 1024
 _MOST_BYTES: Final = 512 * 1024
 _FLYING_PARTS: Final = 1_024
-"""The most that is on its way at once where there is latency; what the link passes in that time is less."""
+"""The most parts on their way at once if the link has latency. The link passes fewer parts in that time."""
 _LOOK_SECONDS: Final = 0.1
-"""A limit that is lifted is seen so soon by what waits for it."""
+"""The most seconds until a waiting transfer notices a new rate."""
 
 
 class _Proxy:
-    """Accepts connections, and passes their bytes on to a server; in an event loop."""
+    """Accepts connections and forwards their bytes to a server, in an event loop."""
 
     def __init__(self, target: tuple[str, int], latency: float) -> None:
         self._target = target
@@ -57,7 +57,7 @@ class _Proxy:
         now = self._now()
         for bucket in self._buckets:
             bucket.follow(trace, now)
-        self._began += now  # what waited for the trace before is let go
+        self._began += now  # transfers that waited for the earlier trace go on
 
     def _now(self) -> float:
         return time.monotonic() - self._began
@@ -72,7 +72,7 @@ class _Proxy:
                 up, down = self._buckets
                 await asyncio.gather(self._pump(client, server, up), self._pump(server, client, down))
             except OSError:
-                return  # one side is gone, and both are closed
+                return  # one side has closed, so both are closed
 
     async def _pump(self, source: socket.socket, sink: socket.socket, bucket: Bucket) -> None:
         loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class _Proxy:
             await loop.sock_sendall(sink, buffer[:count])
 
     async def _delayed(self, source: socket.socket, sink: socket.socket, bucket: Bucket) -> None:
-        """Pass on what arrives some time after it has passed, with as much on its way as that takes."""
+        """Forward bytes after the latency; a bounded number of parts is on its way at once."""
         loop = asyncio.get_running_loop()
         flying: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_FLYING_PARTS)
         buffer = memoryview(bytearray(_MOST_BYTES))
@@ -110,7 +110,7 @@ class _Proxy:
         await asyncio.gather(receive(), send())
 
     async def _receive(self, source: socket.socket, buffer: memoryview, bucket: Bucket) -> tuple[int, float]:
-        """Take some bytes; return how many, and when they will have passed."""
+        """Receive some bytes; return their count, and the time at which they will have passed the link."""
         part = buffer[: int(max(1_500, min(_MOST_BYTES, bucket.trace.rate(self._now()) * STEP_SECONDS)))]
         try:
             count, waited = source.recv_into(part), True
@@ -134,15 +134,15 @@ class Network:
         self.address = self._answer()
 
     def follow(self, trace: Trace) -> None:
-        """Let through what a trace says, which begins now."""
+        """Follow a trace of rates, which begins now."""
         self._ask({"gigabits": trace.gigabits, "seconds": trace.seconds})
 
     def limit(self, gigabits: float = UNLIMITED) -> None:
-        """Let through so much from now on."""
+        """Pass this many Gbit/s from now on."""
         self.follow(Trace((gigabits,)))
 
     def close(self) -> None:
-        """End the process, and with it all connections. Idempotent."""
+        """End the process and all its connections. Idempotent."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(seconds: float) -> dict[str, float]:
-    """Return how far off the rates are in windows of 0.2 s, in % of each rate, and the Gbit/s without a limit."""
+    """Return the deviation from each rate in windows of 0.2 s, in % of the rate, and the Gbit/s without a limit."""
     found = {}
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         threading.Thread(target=_pour, args=(server,), daemon=True).start()
@@ -214,20 +214,23 @@ def measure(seconds: float) -> dict[str, float]:
 
 
 def _off(name: str, shares: Sequence[float]) -> dict[str, float]:
-    """Return by how much shares of what should have come are not 1."""
+    """Return the median and the largest deviation of shares from 1, in %."""
     off = [100 * abs(share - 1) for share in shares]
     return {f"{name}: median % off": median(off), f"{name}: most % off": max(off)}
 
 
 def _expected(trace: Trace, start: float, stop: float) -> float:
-    """Return the gigabits that a link passes from one time to another."""
+    """Return the gigabits that a link passes between two times."""
     steps = 1_000
     width = (stop - start) / steps
     return sum(trace.rate(start + (step + 0.5) * width) for step in range(steps)) / GIGABIT * width
 
 
 def _windows(address: str, seconds: float) -> Iterator[tuple[float, float, float]]:
-    """Yield beginning, end and gigabits of each 0.2 s in which a server sends as much as it can, but the first ones."""
+    """Yield start, end and gigabits of each window of 0.2 s, except the first ones.
+
+    The server sends as fast as it can.
+    """
     host, _, port = address.rpartition(":")
     buffer = bytearray(_MOST_BYTES)
     with socket.create_connection((host, int(port))) as connection:
@@ -253,7 +256,7 @@ def _pour(server: socket.socket) -> None:
 
 
 async def _run(target: tuple[str, int], latency: float) -> None:
-    """Be the proxy: say where it listens, then follow the traces that come on standard input, until that ends."""
+    """Run the proxy: print its address, then follow the traces on standard input until it ends."""
     loop = asyncio.get_running_loop()
     listening = socket.create_server(("127.0.0.1", 0))
     listening.settimeout(0)
@@ -268,7 +271,7 @@ async def _run(target: tuple[str, int], latency: float) -> None:
 
 
 def _small(connection: socket.socket) -> socket.socket:
-    """Return a connection that keeps little to itself and waits for nothing."""
+    """Return a connection with small buffers and without Nagle's delay."""
     connection.settimeout(0)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -277,7 +280,7 @@ def _small(connection: socket.socket) -> socket.socket:
 
 
 def _end(connection: socket.socket) -> None:
-    """Say that nothing more comes."""
+    """Shut down the sending side of a connection."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_WR)
 

@@ -1,9 +1,9 @@
-"""Answer 200,000 rows with 100,000 distinct prompts on a model that takes no time: what the AI operator itself costs.
+"""Measure the cost of the AI operator itself: 200,000 rows with 100,000 distinct prompts on a model that takes no time.
 
     python -m bench.operator [--json] [--quick]
 
-Every run is a process of its own over an in-process session, so that its peak memory is its own. Rows carry texts of
-about 300 characters. The prompt is asked of every row; the answers are read to the end.
+Every run has an in-process session in a process of its own, so that its peak memory can be measured. Rows have texts of
+about 300 characters. The query asks the prompt about every row, and the benchmark reads all answers.
 """
 
 import json
@@ -35,7 +35,7 @@ _WORDS: Final = "battery screen price support parcel manual works broke arrived 
 
 
 def rows(count: int) -> pa.Table:
-    """Make a table of `count` rows: an id, a price, and a text that two rows share, in shuffled order."""
+    """Return a table of `count` rows in random order: an id, a price, and a text that two rows share."""
     random = np.random.default_rng(0)
     words = np.array(_WORDS.split())
     distinct = count // 2
@@ -49,7 +49,7 @@ def run_once(count: int, cache: str) -> dict[str, float]:
     """Run the query in this process; return prompts a second, seconds, and peak memory in MiB.
 
     Raises:
-        RuntimeError: the answers or the calls were not as many as there must be.
+        RuntimeError: the number of answers or calls is wrong.
     """
     configure_logging(LogConfig(level="error"))
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
@@ -104,7 +104,7 @@ def _in_process(count: int, cache: str) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark with the arguments of the command line."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == ["--once"]:
         print(json.dumps(run_once(int(given[1]), given[2])))

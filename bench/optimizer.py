@@ -2,10 +2,10 @@
 
     python -m bench.optimizer [--json] [--quick]
 
-Movies and products joined with their reviews, read once, then stored as the same table for every run: in the order the
-join gave them, and shuffled. Off means one call per row through plain batch functions. Each run has an engine of its
-own, whose prefix cache is empty, and no answer cache. `fake` simulates a prefix cache of 16,384 tokens and takes no
-time; `local` runs the embedded model on fewer rows, once. Ratios are off / on: above 1, the optimizer wins.
+Movies and products are joined with their reviews once. Every run stores the same joined table, in the order of the join
+or shuffled. Off means one call per row through plain batch functions. Each run has a new engine with an empty prefix
+cache, and no answer cache. `fake` simulates a prefix cache of 16,384 tokens and takes no time. `local` runs the
+embedded model on fewer rows, once. Ratios are off / on: above 1, the optimizer wins.
 """
 
 import json
@@ -36,7 +36,7 @@ def read(topic: Topic, count: int) -> pa.Table:
 
 
 def shuffled(table: pa.Table) -> pa.Table:
-    """Return the rows in an order that is random, and always the same."""
+    """Return the rows in a random order that is the same in every run."""
     return table.take(pa.array(np.random.default_rng(0).permutation(table.num_rows))).combine_chunks()
 
 
@@ -55,7 +55,7 @@ def run(engine: EngineConfig, table: pa.Table, sql: str, optimizer: str) -> dict
 
 
 def compare(engine: EngineConfig, table: pa.Table, sql: str, repeats: int) -> dict[str, Any]:
-    """Run a query both ways in turn; return the medians of each, and their ratios."""
+    """Run a query with the optimizer on and off in turn; return the medians of each, and their ratios."""
     ways: dict[str, list[dict[str, float]]] = {"on": [], "off": []}
     for _ in range(repeats):
         for optimizer, runs in ways.items():
@@ -75,7 +75,7 @@ def measure(engine: str, count: int, repeats: int) -> Iterator[tuple[str, dict[s
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark with the arguments of the command line."""
     options = parse_options("AI queries with the optimizer on and off.", arguments)
     announce("optimizer", arguments)
     figures: dict[str, Any] = {}

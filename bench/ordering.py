@@ -4,14 +4,17 @@
         [--weigh values|prompt] [--blocks N] [--out FILE.parquet] [--json]
     python -m bench.ordering --generate 1000000 --method greedy
 
-Hit rates are counted on the text of the prompts, 4 characters to a token, not taken from the solver: `unlimited` is
-what a cache that forgets nothing serves, `lru` what N blocks of 16 tokens do. Seconds, by the wall clock and of the
-processor, are for encoding and ordering; peak memory is the process's before the count. By default the text is the
-values alone, end to end, which anyone can recount from `--out`: one row per input row in sending order, `row` (its
-place in the input) and `fields` (columns in prompt order). With `--weigh prompt` it is what the product sends, a line
-`name: value` for each field. The columns of `--list` are the elements of one list, which may stand in any order.
-`--generate` makes a table of so many rows and six columns. With `--blocks` the order is chosen for a cache of that
-size, else for one without limit.
+Hit rates are counted on the text of the prompts, with 4 characters to a token. They do not come from the solver.
+`unlimited` is the hit rate of a cache that never evicts, `lru` that of N blocks of 16 tokens. Wall and CPU seconds are
+for encoding and ordering. Peak memory is that of the process before the count.
+
+By default, the text consists only of the values, without separators, so that anyone can recount it from `--out`. That
+file has one row per input row in sending order: `row` (its index in the input) and `fields` (columns in prompt order).
+With `--weigh prompt` the text is what the product sends, a line `name: value` for each field.
+
+The columns of `--list` are the elements of one list, which can be in any order. `--generate` makes a table of six
+columns with the given number of rows. With `--blocks` the solver orders for a cache of that size, else for an unlimited
+cache.
 """
 
 import argparse
@@ -36,14 +39,14 @@ from flightllm.prompt_order.encode import encode
 from flightllm.prompt_order.ordering import order
 
 CHARACTERS: Final = 4
-"""Characters taken for a token."""
+"""Characters that count as one token."""
 BLOCK: Final = 16
 _COUNTED_BYTES: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Rows of the input in sending order, equal ones behind one another, and the place in the ordering of each."""
+    """The input rows in sending order, equal rows one after another, and the position of each in the ordering."""
 
     rows: NDArray[np.int64]
     places: NDArray[np.int64]
@@ -52,12 +55,15 @@ class Sent:
 def solve(
     table: pa.Table, method: Method, cache: CacheShape, *, names: bool, elements: Sequence[str] = ()
 ) -> tuple[Ordering, Sent]:
-    """Order the rows of `table`, all of whose columns are fields, weighing values with their names or without.
+    """Order the rows of `table`, whose columns are all fields.
+
+    With `names`, the weight of a value includes the name of its column.
 
     `elements` are the columns that hold the elements of one list.
 
-    Values end to end may begin alike by chance across columns, which shows in small tables and which no solver sees
-    that knows values only as wholes. So there the fixed order is counted too, and the better one taken.
+    Values of different columns can begin with the same characters by chance. A solver that compares only whole values
+    does not see this, and in small tables it matters. So the fixed order is counted there too, and the better order
+    returned.
     """
     found = _solve(table, method, cache, names=names, elements=elements)
     if names or method in {"none", "fixed"} or table.nbytes > _COUNTED_BYTES:
@@ -86,14 +92,14 @@ def _solve(
 
 
 def field_names(table: pa.Table, ordering: Ordering, sent: Sent) -> pa.Table:
-    """Return `row` and `fields` of each prompt."""
+    """Return a table with `row` and `fields` of each prompt."""
     patterns = [[table.schema.names[column] for column in pattern] for pattern in ordering.patterns]
     fields = pa.array(patterns, pa.list_(pa.string())).take(pa.array(ordering.pattern[sent.places]))
     return pa.table({"row": sent.rows, "fields": fields})
 
 
 def prompts(table: pa.Table, ordering: Ordering, sent: Sent, *, names: bool, elements: Sequence[str] = ()) -> list[str]:
-    """Return the text of each prompt's fields; `elements` have one name."""
+    """Return the text of each prompt's fields. The columns in `elements` share one name."""
     shown = dict.fromkeys(elements, elements[0]) if elements else {}
     columns = [
         [
@@ -110,12 +116,15 @@ def prompts(table: pa.Table, ordering: Ordering, sent: Sent, *, names: bool, ele
 
 
 def unlimited(texts: Sequence[str]) -> int:
-    """Return the characters that a cache of everything sent serves: in sorted order, what each shares with the last."""
+    """Return the characters that an unlimited cache serves.
+
+    These are the characters that each text shares with the text before it in sorted order.
+    """
     return sum(_common(left, right) for left, right in pairwise(sorted(texts)))
 
 
 def lru(texts: Sequence[str], blocks: int) -> int:
-    """Return the characters that a cache of `blocks` serves, where the block used least recently makes room."""
+    """Return the characters that an LRU cache of `blocks` blocks serves."""
     size, hits = BLOCK * CHARACTERS, 0
     cached: OrderedDict[int, None] = OrderedDict()
     for text in texts:
@@ -132,7 +141,10 @@ def lru(texts: Sequence[str], blocks: int) -> int:
 
 
 def generate(rows: int) -> pa.Table:
-    """Make a table of six columns like a join of reviews: skewed titles, users and brands, texts that seldom repeat."""
+    """Return a table of six columns like a join of reviews.
+
+    Titles, users and brands are skewed; texts seldom repeat.
+    """
     random = np.random.default_rng(0)
 
     def column(name: str, distinct: int, length: int, skew: float | None = None) -> pa.Array:
@@ -189,10 +201,12 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(description="Order the rows of a table for a prefix cache.")
     parser.add_argument("table", nargs="?", type=Path, help="a Parquet file")
     parser.add_argument("--generate", type=int, metavar="ROWS", help="order a generated table of six columns instead")
-    parser.add_argument("--columns", help="the fields, with commas between (default: all columns)")
-    parser.add_argument("--list", help="columns that are elements of one list, with commas between")
+    parser.add_argument("--columns", help="the fields, separated by commas (default: all columns)")
+    parser.add_argument("--list", help="columns that are elements of one list, separated by commas")
     parser.add_argument("--method", choices=("none", "fixed", "greedy", "auto"), default="greedy")
-    parser.add_argument("--weigh", choices=("values", "prompt"), default="values", help="values alone, or with names")
+    parser.add_argument(
+        "--weigh", choices=("values", "prompt"), default="values", help="only values, or values with names"
+    )
     parser.add_argument(
         "--blocks", type=int, help="cache size in blocks of 16 tokens (default: no limit; 20,000 for lru)"
     )
@@ -200,12 +214,12 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     options = parser.parse_args(arguments)
     if (options.table is None) == (options.generate is None):
-        parser.error("name a Parquet file, or --generate ROWS")
+        parser.error("no table is given: name a Parquet file, or write --generate ROWS")
     return options
 
 
 def _common(left: str, right: str) -> int:
-    """Return how many leading characters two texts have in common."""
+    """Return the number of leading characters that two texts share."""
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high

@@ -1,10 +1,11 @@
-"""Plan AI queries without running them: SQL text to stages that are ready to run, in milliseconds, phase by phase.
+"""Plan AI queries without running them: milliseconds from the SQL text to stages that are ready to run, phase by phase.
 
     python -m bench.planning [--json] [--quick]
 
-The target is under 60 ms for an AI query over a join of six tables. Queries are timed by the wall clock, the first plan
-of a process apart. Phases are measured in runs of their own by clocks around the product's functions, in CPU time of
-the planning thread, so that other work on the machine does not count; a phase inside another counts for the inner one.
+The target is under 60 ms for an AI query over a join of six tables. Queries are timed by the wall clock; the first plan
+of a process is reported separately. Phases are measured in separate runs, by clocks around the product's functions.
+They are CPU time of the planning thread, so that other work on the machine does not count. The time of a phase inside
+another phase counts only for the inner phase.
 """
 
 import time
@@ -111,12 +112,12 @@ def clocks(clock: Clock) -> Iterator[None]:
 
 
 def plan(opened: Session, sql: str) -> None:
-    """Plan a query as `execute` does, and throw it away before it runs."""
+    """Plan a query as `execute` does, and discard the plan before it runs."""
     opened.execute(sql).batches.close()
 
 
 def phases(opened: Session, sql: str, repeats: int) -> dict[str, float]:
-    """Return the median CPU milliseconds of each phase of planning `sql`, and of all of it."""
+    """Return the median CPU milliseconds of each phase of planning `sql`, and of the whole planning."""
     runs = []
     for _ in range(repeats):
         clock = Clock()
@@ -131,7 +132,7 @@ def phases(opened: Session, sql: str, repeats: int) -> dict[str, float]:
 
 
 def measure(repeats: int) -> dict[str, Any]:
-    """Return milliseconds to plan each query, and of the six-way join by phase."""
+    """Return the milliseconds to plan each query, and those of the six-way join by phase."""
     figures: dict[str, Any] = {}
     with open_database(EngineConfig(kind="fake")) as database:
         opened = database.session()
@@ -144,7 +145,7 @@ def measure(repeats: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark with the arguments of the command line."""
     options = parse_options("Plan AI queries without running them.", arguments)
     announce("planning", arguments)
     report("planning", options, measure(options.repeats))

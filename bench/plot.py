@@ -13,7 +13,7 @@ _COLOURS: Final = ("#4477aa", "#66ccee", "#ccbb44", "#aa3377", "#228833", "#ee66
 def plot_steps(
     topics: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]], path: Path, measure: str = "cpu_seconds"
 ) -> None:
-    """Draw one picture per topic: a bar for each step, its `cpu_seconds` or `seconds` stacked by query.
+    """Draw one panel per topic: a bar for each step, with its `cpu_seconds` or `seconds` stacked by query.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -39,7 +39,9 @@ Curve = Sequence[tuple[float, float]]
 def plot_curves(
     panels: Mapping[str, Mapping[str, Curve]], path: Path, across: str, *, logarithmic: bool = False
 ) -> None:
-    """Draw one picture per panel, named by what it shows: a line for each curve, of (x, y); `across` names x.
+    """Draw the panels side by side, each with its title and a line for each curve of (x, y).
+
+    `across` is the label of the x axis.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -55,7 +57,7 @@ def plot_curves(
 
 
 def _figure(count: int, width: float, height: float) -> tuple[Any, Any]:
-    """Return a figure and its axes, side by side, each so many inches wide and high."""
+    """Return a figure and its axes side by side, each `width` × `height` inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -1,11 +1,11 @@
-"""Measure how long a small query takes while a large one has the same engine, with priorities and without.
+"""Measure the seconds of a small query while a large query uses the same engine, with priorities and without.
 
     python -m bench.priorities [--model demo] [--rows 2000] [--repeats 10] [--quick] [--json]
 
-vLLM on this machine answers fewer prompts at a time than it is sent, so that some wait in its own queue. One session
-asks for all rows, over and over, with prompts that come later than others (`flightllm.priority` is `bulk`) or are their
-equals (`interactive`), in turns; another asks for eight rows, one query after the other. `--quick` has a fake engine,
-which knows no priorities.
+vLLM on this machine receives more prompts than it answers at a time, so that some wait in its own queue. One session
+queries all rows over and over. Its prompts have a lower priority than others (`flightllm.priority` is `bulk`) or the
+same priority (`interactive`), in turns. Another session queries eight rows, one query after the other. `--quick` uses a
+fake engine, which ignores priorities.
 """
 
 import argparse
@@ -33,7 +33,7 @@ LARGE: Final = "q2"
 
 
 def engine(given: argparse.Namespace) -> EngineConfig:
-    """Return the engine: vLLM with fewer places than prompts are sent."""
+    """Return the engine: vLLM with fewer slots than prompts in flight."""
     if given.quick:
         return EngineConfig("fake", "demo", IN_FLIGHT, {"latency_ms": 5})
     shape = SHAPES[given.model]
@@ -77,7 +77,7 @@ def small(database: Database) -> None:
 
 
 def measure(given: argparse.Namespace) -> dict[str, list[float]]:
-    """Return the seconds of the small query alone, and beside the large one of either kind."""
+    """Return the seconds of the small query without the large one, and beside it with each priority."""
     suite = suites()["movies"]
     found: dict[str, list[float]] = {"alone": [], "equal": [], "before": []}
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
@@ -93,7 +93,7 @@ def measure(given: argparse.Namespace) -> dict[str, list[float]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="A small query beside a large one, with priorities and without.")
     parser.add_argument("--model", default="demo", choices=tuple(SHAPES))
     parser.add_argument("--rows", type=int, default=2_000, help="joined rows of the large query (default 2000)")

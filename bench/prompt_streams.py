@@ -1,8 +1,8 @@
-"""The prompts of our own SQL queries, as the planner sends them: workloads for routing.
+"""Workloads for routing: the prompts of our own SQL queries, in the order in which the planner sends them.
 
 Tables and queries are those of `bench.suite` (movies, products) and `bench.rag` (questions about SQuAD's contexts), and
 two queries over the nine columns of beer reviews. They run through a database with all rules on an engine that only
-records, so the order of prompts, of fields and of contexts is the planner's own.
+records. So the order of prompts, of fields and of contexts is the planner's own.
 """
 
 import tempfile
@@ -26,7 +26,7 @@ from flightllm.model.engine import PrefixCache
 from flightllm.session.database import Database
 
 HORIZON: Final = 4_096
-"""Prompts that the operator hands out before it has answers."""
+"""The number of prompts that the operator sends before it has answers."""
 CONTEXTS: Final = 3
 _BEER: Final = (
     'beer_name, beer_style, "beer_beerId", "review_profileName", review_time, review_overall, review_taste, '
@@ -42,7 +42,7 @@ TOPICS: Final = ("movies", "products", "beer", "squad")
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What one query asks, in the order in which it asks it."""
+    """The prompts of one query in the order in which it sends them."""
 
     topic: str
     query: str
@@ -50,7 +50,7 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """Return topic and query."""
+        """Return the topic and the query as one name."""
         return f"{self.topic} {self.query}"
 
 
@@ -68,9 +68,9 @@ def queries(topic: str) -> Mapping[str, str]:
 def streams(
     topic: str, names: tuple[str, ...], rows: int = PAPER_ROWS, cache_blocks: int = 4_096
 ) -> tuple[Stream, ...]:
-    """Return what queries of a topic ask over at most `rows` rows; kept in memory for the next call.
+    """Return the prompts of queries of a topic over at most `rows` rows. They stay in memory for the next call.
 
-    `cache_blocks` of 16 tokens are what the planner is told that a replica keeps.
+    `cache_blocks` is the size of a replica's prefix cache, in blocks of 16 tokens, as told to the planner.
 
     Raises:
         FileNotFoundError: there is no such table; see `bench.common.data_table`.

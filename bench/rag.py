@@ -1,13 +1,14 @@
-"""Retrieval and generation (the paper's Q5): a question, the contexts nearest to it, one answer for each.
+"""Retrieval and generation (the paper's Q5): for each question, find the nearest contexts and generate one answer.
 
     python -m bench.rag [--questions 1190] [--top-k 3] [--contexts-first] [--model bench] [--quick] [--json]
 
-Step by step, as in `bench.llm_queries`: no prefix cache, a prefix cache with the questions in the order of their file,
-rows in greedy order, contexts in any order too. The question comes before its contexts, as in the paper, or after them
-with `--contexts-first`, where neighbouring questions share contexts as they are. Source: Liu et al., "Optimizing LLM
-Queries in Relational Workloads", arXiv 2403.05821, query 5 (SQuAD, K = 3). Contexts are found by the default embeddings
-in an exact index; the vectors of the questions are known before anything is timed. Also printed: for how many questions
-the context that answers them is the first found, among three, among five, by meaning, by words and by both.
+The steps, as in `bench.llm_queries`, are: no prefix cache, a prefix cache with the questions in the order of their
+file, rows in greedy order, and contexts in any order too. The question precedes its contexts, as in the paper. With
+`--contexts-first` it follows them, and neighbouring questions share contexts even in the order of the file. Source: Liu
+et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821, query 5 (SQuAD, K = 3). The default
+embeddings find the contexts in an exact index. The vectors of the questions are computed before the timing begins. The
+script also prints the share of questions whose right context is the first result, among the first three, or among the
+first five. It prints this for search by meaning, by words and by both.
 """
 
 import argparse
@@ -40,7 +41,7 @@ _DEPTHS: Final = (1, 3, 5)
 
 
 def query(count: int, *, contexts_first: bool, ordered: bool) -> str:
-    """Return Q5; the contexts stay in the order of their scores if they are `ordered`."""
+    """Return the SQL of Q5. With `ordered`, the contexts stay in the order of their scores."""
     found = f"vector_search('contexts', q.question, top_k => {count}, returning => 'context')"
     keep = ", ordered => true" if ordered else ""
     fields = [f"contexts => {found}", "question => q.question"]
@@ -53,7 +54,7 @@ def query(count: int, *, contexts_first: bool, ordered: bool) -> str:
 
 
 def found_shares(database: Database) -> dict[str, dict[str, float]]:
-    """Return by mode for which share of the questions the gold context is among the first 1, 3 and 5."""
+    """Return, for each search mode, the share of questions whose gold context is among the first 1, 3 and 5 results."""
     shares = {}
     for mode in ("vector", "text", "hybrid"):
         near = (
@@ -70,7 +71,7 @@ def found_shares(database: Database) -> dict[str, dict[str, float]]:
 
 
 def prepare(database: Database, count: int) -> None:
-    """Build the index, and search once for all questions, so that their vectors are known."""
+    """Build the index and search once for all questions, so that their vectors are cached."""
     session = database.session()
     session.update("CREATE VECTOR INDEX contexts ON squad_contexts(context)")
     near = f"vector_search('contexts', question, top_k => {count})"
@@ -93,14 +94,20 @@ def measure(given: argparse.Namespace, files: Mapping[str, Path]) -> dict[str, d
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Retrieval and generation, one optimisation after the other.")
     parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
-    parser.add_argument("--model", default="bench", choices=tuple(SHAPES), help="vLLM's; 7b needs a GPU")
-    parser.add_argument("--questions", type=int, default=1_190, help="the first so many (default: all %(default)s)")
+    parser.add_argument(
+        "--model", default="bench", choices=tuple(SHAPES), help="the model's size in vLLM; 7b needs a GPU"
+    )
+    parser.add_argument(
+        "--questions", type=int, default=1_190, help="number of questions, from the first on (default: all %(default)s)"
+    )
     parser.add_argument("--top-k", type=int, default=3, help="contexts for each question (default %(default)s)")
-    parser.add_argument("--contexts-first", action="store_true", help="the question comes after its contexts")
-    parser.add_argument("--cache-blocks", type=int, default=CACHE_BLOCKS, help="of 32 tokens (default %(default)s)")
+    parser.add_argument("--contexts-first", action="store_true", help="put the question after its contexts")
+    parser.add_argument(
+        "--cache-blocks", type=int, default=CACHE_BLOCKS, help="cache blocks of 32 tokens (default %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="40 questions on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)

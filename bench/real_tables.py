@@ -1,11 +1,12 @@
-"""Run four kinds of AI query over real tables: an ADBC client, a server process, and a real model behind it.
+"""Run four kinds of AI query over real tables, with an ADBC client, a server process and a real model.
 
     python -m bench.real_tables [--json] [--quick] [--engine vllm|local|fake]...
 
-Movies and products joined with their reviews, 3,000 joined rows each, or all there are: a projection, a filter beside a
-plain predicate, several calls in one query, and an average score by group. The figures are what `system.queries` and
-`system.ai_calls` tell the client. Each engine runs every query once, on the embedded model, with an empty answer cache.
-The script fails where repeated prompts were asked more than once, or where no prompt token came from the prefix cache.
+Movies and products are joined with their reviews, at most 3,000 joined rows each. The queries are a projection, a
+filter beside a plain predicate, several calls in one query, and an average score by group. The figures come from
+`system.queries` and `system.ai_calls`. Each engine runs every query once, on the embedded model, with an empty answer
+cache. The script fails if the model was asked a repeated prompt twice, or if no prompt token came from the prefix
+cache.
 """
 
 import argparse
@@ -32,7 +33,7 @@ WHERE q.sql = ? AND q.status = 'done'
 
 
 def run(cursor: dbapi.Cursor, sql: str) -> dict[str, Any]:
-    """Run a query to its end and return what the server's own tables say of it."""
+    """Run a query to its end; return its figures from the server's system tables."""
     cursor.execute(sql)
     rows = cursor.fetch_arrow_table().num_rows
     cursor.execute(_FIGURES, (sql,))
@@ -46,7 +47,7 @@ def check(name: str, figures: Mapping[str, Any], *, cached: bool) -> None:
     """Check that no prompt was asked twice, and that prefixes were shared.
 
     Raises:
-        RuntimeError: it was not so.
+        RuntimeError: a prompt was asked twice, or no prompt token came from the prefix cache.
     """
     if figures["distinct_prompts"] < figures["rows_asked"] <= figures["calls"]:
         raise RuntimeError(f"{name}: prompts repeat, yet {figures['calls']} calls for {figures['rows_asked']} rows")
@@ -73,10 +74,12 @@ def measure(engine: str, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Run AI queries over real tables through ADBC and a server.")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows each, on the engine local alone")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_ROWS} rows of each topic, only on the engine local"
+    )
     parser.add_argument("--engine", action="append", choices=(*ENGINES, "fake"), help="default: vllm, then local")
     given = parser.parse_args(arguments)
     engines = given.engine or (ENGINES[1:] if given.quick else ENGINES)

@@ -1,10 +1,10 @@
-"""Keep what benchmarks print, for the pages of `docs/benchmarks`.
+"""Record the figures that benchmarks print, for the pages of `docs/benchmarks`.
 
     python -m bench.record [NAME …]
 
-Runs the command of each name (default: all) one after the other, and writes `bench/results/NAME.json`: the command, the
-day, the load of the machine before, whether it read tables in `FLIGHTLLM_DATA`, and the object that the script
-printed. `python -m docs.figures` then writes the pages.
+Runs the command of each name (default: all) one after the other, and writes `bench/results/NAME.json`. The file has the
+command, the day, the machine's load before the run, and whether the tables came from `FLIGHTLLM_DATA`. It also has the
+object that the script printed. `python -m docs.figures` then writes the pages.
 """
 
 import argparse
@@ -37,21 +37,23 @@ READ_TABLES: Final = frozenset(("sql_rules", "prompt_order", "prompt_formats", "
 
 
 def command(name: str) -> list[str]:
-    """Return the command whose output is kept, as one types it."""
+    """Return the command whose output is recorded, as a user types it."""
     script, *arguments = shlex.split(RECORDS[name])
     return ["python", "-m", f"bench.{script}", *arguments, "--json"]
 
 
 def record(name: str) -> dict[str, Any]:
-    """Run a benchmark; return what `bench/results` keeps of it.
+    """Run a benchmark; return the record for `bench/results`.
 
     Raises:
-        RuntimeError: the script printed no object, with the end of what it said.
+        RuntimeError: the script printed no object; the message quotes the end of its output.
     """
     load = os.getloadavg()[0]
     done = subprocess.run([sys.executable, *command(name)[1:]], capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
-    if not lines or not lines[-1].startswith("{"):  # some scripts end with 1 to say that a target is missed
+    if not lines or not lines[-1].startswith(
+        "{"
+    ):  # exit code 1 is not an error: some scripts return it for a missed target
         raise RuntimeError(f"{name}: {(done.stderr or done.stdout).strip()[-500:] or 'no output'}")
     return {
         "command": shlex.join(command(name)),
@@ -68,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECORDS)} (default: all)")
     names = parser.parse_args(arguments).names or list(RECORDS)
     if unknown := set(names) - RECORDS.keys():
-        parser.error(f"no record {', '.join(sorted(unknown))}; there are {', '.join(RECORDS)}")
+        parser.error(f"there is no record {', '.join(sorted(unknown))}; choose from {', '.join(RECORDS)}")
     RESULTS.mkdir(exist_ok=True)
     for name in names:
         path = RESULTS / f"{name}.json"

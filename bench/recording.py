@@ -1,4 +1,4 @@
-"""An engine that answers at once and keeps what it was asked, in order, with the tokens of a real model."""
+"""An engine that answers at once and records its prompts in order, with the tokens of a real model."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,21 +18,23 @@ from flightllm.session.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A prompt as it was sent; `tokens` are packed as by `flightllm.router.tree.pack`."""
+    """A prompt as sent. `tokens` are packed by `flightllm.router.tree.pack`."""
 
     tokens: bytes
     answer_tokens: int
-    """What its answer takes."""
+    """The tokens of its answer."""
     most_tokens: int
-    """What it might take."""
+    """The most tokens that its answer can have."""
     call: str
-    """Function and instruction."""
+    """The function and its instruction."""
 
 
 class RecordingEngine(FakeEngine):
-    """Keep at most `horizon` requests unanswered, as a cluster does: further ones are pulled once half are answered.
+    """Records requests and keeps at most `horizon` of them unanswered.
 
-    `cache` is what the planner is told of the engine's prefix cache.
+    Like a cluster, it pulls further requests when half of these are answered.
+
+    `cache` is the shape of the prefix cache that the engine reports to the planner.
     """
 
     def __init__(self, horizon: int, cache: PrefixCache) -> None:
@@ -45,11 +47,11 @@ class RecordingEngine(FakeEngine):
 
     @property
     def prefix_cache(self) -> PrefixCache:
-        """Return what the planner is to think."""
+        """Return the prefix cache that the planner must assume."""
         return self._shape
 
     def count_tokens(self, text: str) -> int:
-        """Count as the demo model does."""
+        """Return the number of tokens of a text for the demo model."""
         return self._encoder.count(text)
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
@@ -57,7 +59,7 @@ class RecordingEngine(FakeEngine):
         return self._encoder.encode(prompts)
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Answer in the order in which requests came, as late as the horizon allows."""
+        """Yield answers in the order of the requests, as late as the horizon allows."""
         waiting: deque[Request] = deque()
         more = More.READY
         while more is not More.ENDED or waiting:
@@ -77,14 +79,14 @@ class RecordingEngine(FakeEngine):
             self.asked.append(Asked(pack(tokens), min(most, self._length(request)), most, call))
 
     def _length(self, request: Request) -> int:
-        """Return the tokens of an answer; text without a constraint goes on as long as it may."""
+        """Return the number of tokens of an answer. Text without a constraint has as many tokens as its limit."""
         if request.parameters.constraint is None:
             return request.limit
         text = self._answer(request).text or ""
         if not isinstance(request.parameters.constraint, Choice):
             return self.count_tokens(text) + 1
         if text not in self._lengths:
-            self._lengths[text] = self.count_tokens(text) + 1  # and the token that ends it
+            self._lengths[text] = self.count_tokens(text) + 1  # one more for the end token
         return self._lengths[text]
 
 
@@ -95,7 +97,7 @@ def encoder() -> PromptEncoder:
 
 
 def asked_by(database: Database, sql: str, horizon: int, cache: PrefixCache) -> tuple[Asked, ...]:
-    """Run a query of a database on an engine that records, without kept answers; return what it was asked."""
+    """Run a query of a database on an engine that records, without cached answers; return its prompts."""
     engine = RecordingEngine(horizon, cache)
     services = database._services  # noqa: SLF001 - only benchmarks and tests put another engine under a database
     engines = Engines(services.config.engine, services.objects.engine, create=lambda _: engine)
@@ -106,4 +108,4 @@ def asked_by(database: Database, sql: str, horizon: int, cache: PrefixCache) -> 
 
 
 CONFIG = EngineConfig("fake")
-"""Of the engine that a database has before it records."""
+"""The configuration of a database's engine before `asked_by` replaces it."""

@@ -2,7 +2,7 @@
 
     python -m bench.recovery [--json] [--quick]
 
-The spare process is there before each kill, as it is where deaths are rare. Needs /proc.
+The spare process is ready before each kill, as it is in practice when crashes are rare. The script needs /proc.
 """
 
 import tempfile
@@ -16,13 +16,13 @@ from tests.servers import SupervisedServer, await_true
 SQL = "SELECT count(*) FROM generate_series(1, 1000)"
 SETTINGS = '[engine]\nkind = "fake"\n[recovery]\nquarantine_seconds = 0'
 _WARM_SECONDS = 5.0
-"""Until the spare process has imported everything."""
+"""The seconds that the spare process needs to import everything."""
 
 
 def seconds_until_replaced() -> float:
-    """Kill the process of a new server; return the seconds until another answers.
+    """Kill the process of a new server; return the seconds until the next process answers.
 
-    A server of its own each time: further deaths within a minute are answered after a pause, by intent.
+    Each call starts a new server, because the supervisor delays restarts after further deaths within a minute.
     """
     with tempfile.TemporaryDirectory() as folder, SupervisedServer(Path(folder), SETTINGS) as server:
         await_true(lambda: len(server.children()) == 2)

@@ -1,12 +1,14 @@
-"""Is this tree as fast as an earlier commit? Runs every benchmark's quick form on both, in turn, and compares.
+"""Is this tree as fast as an earlier commit? Runs the quick form of every benchmark on both in turn and compares.
 
     python -m bench.regress --base REV [--only NAME …] [--skip NAME …] [--rounds 3] [--least 0.85] [--json]
 
-The commit is checked out beside the tree and runs in this Python, with its own benchmarks on its own code. Where its
-benchmark does not run, or has none of the figures, this tree's benchmark runs on that commit's code instead. Rounds are
-interleaved, and each round changes the order of the two. A figure is the geometric mean of the ratios of its medians,
-turned so that above 1 this tree is better. One below `--least` is measured again, up to three times as many rounds,
-since other work on the machine slows down either. The exit code is 1 where a figure stays below.
+The commit is checked out beside the tree and runs in the same Python, with its own benchmarks on its own code. If a
+benchmark of the commit does not run, or has no figure to compare, this tree's benchmark runs on the commit's code
+instead. Rounds are interleaved, and each round swaps the order of the two trees.
+
+A figure is the geometric mean of the ratios of its medians; above 1 this tree is better. A figure below `--least` is
+measured again, in up to three times as many rounds. Other work on the machine can slow down either tree. The exit code
+is 1 if a figure stays below.
 """
 
 import argparse
@@ -32,7 +34,7 @@ from bench.setting import announce
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _PATIENCE: Final = 3
-"""A figure that falls short is measured in up to so many times the rounds asked for."""
+"""A figure that falls short is measured in up to this many times the given rounds."""
 _SECONDS: Final = 900
 _SHORT: Final = 0.85
 
@@ -41,7 +43,10 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A checkout, and a folder without a product whose `bench` is taken instead of its own where that is given."""
+    """A checkout of the project.
+
+    `bench` is a folder without the product whose benchmarks run instead of the checkout's own, if it is given.
+    """
 
     name: str
     code: Path
@@ -51,7 +56,7 @@ class Tree:
         """Run a benchmark; return its figures.
 
         Raises:
-            BenchmarkError: it failed, with the end of what it said.
+            BenchmarkError: the benchmark failed; the message quotes the end of its output.
         """
         folder = self.bench or self.code
         given = os.environ.get("FLIGHTLLM_DATA", "")
@@ -63,7 +68,7 @@ class Tree:
                 command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
             )
         except subprocess.TimeoutExpired as error:
-            raise BenchmarkError(f"no end within {_SECONDS} s") from error
+            raise BenchmarkError(f"the benchmark did not end within {_SECONDS} s") from error
         lines = done.stdout.splitlines()
         if done.returncode or not lines or not lines[-1].startswith("{"):
             raise BenchmarkError((done.stderr or done.stdout).strip().rpartition("\n")[2][:200] or "no figures")
@@ -75,7 +80,7 @@ class BenchmarkError(Exception):
 
 
 def flat(value: object, path: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the numbers in a JSON value with their names, those of inner ones joined by " / "."""
+    """Yield the numbers in a JSON value with their names; the names of nested keys are joined by " / "."""
     match value:
         case bool():
             return
@@ -97,7 +102,7 @@ class Runs:
     here: list[Figures] = field(default_factory=list)
 
     def ratio(self, pattern: str, better: str) -> float | None:
-        """Return by how much this tree is better, None where no figure of this name is in all runs and above zero."""
+        """Return how many times better this tree is; None if no figure of this name is above zero in all runs."""
         names = [name for name in self.here[0] if fnmatchcase(name, pattern)]
         ratios = []
         for name in names:
@@ -118,7 +123,7 @@ def compare(name: str, base: Tree, here: Tree, rounds: int, least: float) -> dic
     """Run one benchmark on both trees in turn; return the ratios.
 
     Raises:
-        BenchmarkError: it does not run in this tree, or on neither form in the other.
+        BenchmarkError: the benchmark does not run in this tree, or neither tree's benchmark runs on the other code.
     """
     script, runs = SCRIPTS[name], Runs()
     base = _runnable(name, base, here)
@@ -132,10 +137,10 @@ def compare(name: str, base: Tree, here: Tree, rounds: int, least: float) -> dic
 
 
 def _runnable(name: str, base: Tree, here: Tree) -> Tree:
-    """Return the other tree with a benchmark that runs there and has a figure to compare; this warms up both.
+    """Return the other tree with a benchmark that runs there and has a figure to compare. This warms both trees up.
 
     Raises:
-        BenchmarkError: the benchmark does not run in this tree, or on neither form in the other.
+        BenchmarkError: the benchmark does not run in this tree, or neither tree's benchmark runs on the other code.
     """
     script = SCRIPTS[name]
     wanted = here.run(name, script.quick)
@@ -145,19 +150,19 @@ def _runnable(name: str, base: Tree, here: Tree) -> Tree:
         except BenchmarkError as error:
             if tree is base:
                 print(
-                    f"  {name}: the benchmark of {tree.name} fails, so this tree's runs on its code: {error}",
+                    f"  {name}: the benchmark of {tree.name} fails, so this tree's benchmark runs on its code: {error}",
                     flush=True,
                 )
             said = error
             continue
         if Runs([found], [wanted]).ratios(script):
             return tree
-        said = BenchmarkError("it has no figure to compare")
+        said = BenchmarkError("the benchmark has no figure to compare")
     raise BenchmarkError(f"in {base.name}: {said}")
 
 
 def _copied_benchmarks(code: Path, beside: Path) -> Path:
-    """Return a folder with a tree's benchmarks and what they import of its tests, but without its product."""
+    """Return a folder with a tree's benchmarks and the test modules that they import, but without its product."""
     folder = beside / ".benchmarks"
     for name in ("bench", "tests"):
         if (code / name).is_dir() and not (folder / name).exists():
@@ -167,10 +172,10 @@ def _copied_benchmarks(code: Path, beside: Path) -> Path:
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Path]:
-    """Check a commit out in a folder of its own, which is removed at the end.
+    """Check a commit out in a new folder; yield the folder and remove it at the end.
 
     Raises:
-        SystemExit: there is no such commit.
+        SystemExit: the commit does not exist.
     """
     commit = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"],  # noqa: S607 - git of the PATH
@@ -180,7 +185,7 @@ def checked_out(revision: str) -> Iterator[Path]:
         check=False,
     ).stdout.strip()
     if not commit:
-        raise SystemExit(f"{revision!r} is no commit of this repository: name one, as in --base HEAD~1")
+        raise SystemExit(f"{revision!r} is not a commit of this repository: write one, as in --base HEAD~1")
     with tempfile.TemporaryDirectory(prefix="flightllm-base-") as folder:
         archive = subprocess.Popen(["git", "archive", commit], cwd=_ROOT, stdout=subprocess.PIPE)  # noqa: S607 - see above
         subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)  # noqa: S607 - see above
@@ -190,7 +195,7 @@ def checked_out(revision: str) -> Iterator[Path]:
 
 
 def missing(script: Script) -> str:
-    """Return why a benchmark cannot run on this machine, nothing where it can."""
+    """Return the reason why a benchmark cannot run on this machine; an empty text if it can."""
     packages = [package for package in script.needs if find_spec(package) is None]
     if packages:
         return f"needs {', '.join(packages)}"
@@ -199,7 +204,7 @@ def missing(script: Script) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare as the command line says; return 1 where a figure is below the least, or a benchmark does not run."""
+    """Compare with the arguments of the command line; return 1 if a figure is too low or a benchmark does not run."""
     given = _parser().parse_args(arguments)
     announce("regress", arguments)
     results: dict[str, dict[str, float]] = {}
@@ -232,10 +237,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--base", required=True, metavar="REV", help="the commit to compare with")
-    parser.add_argument("--only", nargs="+", choices=sorted(SCRIPTS), metavar="NAME", help="these benchmarks alone")
+    parser.add_argument("--only", nargs="+", choices=sorted(SCRIPTS), metavar="NAME", help="run only these benchmarks")
     parser.add_argument("--skip", nargs="+", choices=sorted(SCRIPTS), metavar="NAME", default=[], help="not these")
-    parser.add_argument("--rounds", type=int, default=3, help="of each benchmark on each tree (default %(default)s)")
-    parser.add_argument("--least", type=float, default=_SHORT, help="the ratio that is enough (default %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="rounds of each benchmark on each tree (default %(default)s)"
+    )
+    parser.add_argument(
+        "--least", type=float, default=_SHORT, help="the lowest ratio that passes (default %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     return parser
 

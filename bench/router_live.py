@@ -1,13 +1,13 @@
-"""Run a filter over movies on two engines, prompts routed by one policy after the other.
+"""Run a filter over movies on two engines, with one routing policy after the other.
 
     python -m bench.router_live [--model bench] [--rows 2000] [--repeats 3] [--policy e2_batch] [--ray] [--quick]
         [--json]
 
-Two vLLM servers on this machine, each in a process of its own with a prefix cache too small for what the prompts share,
-tell what their caches hold. Policies take turns; each run begins with empty caches and no kept answers. Reported are
-medians, and what share of the prompt tokens the router expected to be cached: when it chose the replica, and when the
-prompt was sent. With `--ray` the two are actors on a Ray cluster of this machine, started anew for each run. `--quick`
-has two fake engines.
+Two vLLM servers run on this machine, each in a process of its own. Their prefix caches are too small for the texts that
+the prompts share, and they report what the caches hold. Policies take turns; each run begins with empty caches and no
+cached answers. The figures are medians. They include the share of prompt tokens that the router expected to be cached
+when it chose the replica, and when it sent the prompt. With `--ray` the two engines are actors on a Ray cluster on this
+machine, which starts again for each run. `--quick` uses two fake engines.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def servers(shape: Shape, blocks: int) -> Iterator[Tables]:
             kv_bytes = shape.kv_bytes(blocks * _BLOCK_TOKENS)
             url = stack.enter_context(vllm_server(folder, kv_bytes, IN_FLIGHT, *arguments))
             common = {"tokenizer": str(folder), "api": "completions", "prompts_per_request": 8}
-            cache = {"block_tokens": _BLOCK_TOKENS, "cache_blocks": blocks - 1}  # one is vLLM's own
+            cache = {"block_tokens": _BLOCK_TOKENS, "cache_blocks": blocks - 1}  # vLLM reserves one block
             tables.append({"kind": "openai", "base_url": f"{url}/v1", **common, **cache, **events})
         yield tables
 
@@ -76,7 +76,7 @@ def on_ray(shape: Shape, blocks: int, policy: str) -> EngineConfig:
 
 
 def empty(tables: Tables) -> None:
-    """Empty the servers' prefix caches; they tell of it with the next prompt, so send one."""
+    """Empty the servers' prefix caches. A server reports this with its next prompt, so each one gets a prompt."""
     for table in tables:
         if table["kind"] == "openai":
             url = str(table["base_url"])
@@ -88,7 +88,10 @@ def empty(tables: Tables) -> None:
 
 
 def counted(tables: Tables) -> dict[str, int]:
-    """Return the prompt tokens that all servers counted so far, and those of them that were cached; none of fakes."""
+    """Return the prompt tokens and the cached prompt tokens that all servers counted so far.
+
+    The result is empty for fake engines.
+    """
     urls = [str(table["base_url"]).removesuffix("/v1") for table in tables if table["kind"] == "openai"]
     found = [counters(url) for url in urls]
     return {name: sum(one[name] for one in found) for name in ("prompt_tokens", "cached_tokens")} if found else {}
@@ -98,7 +101,7 @@ def run(config: EngineConfig, tables: Tables, files: Mapping[str, Path], sql: st
     """Run the query on a new database with nothing cached anywhere; `tables` are the servers behind it."""
     empty(tables)
     with open_database(config, files) as database:
-        engine = cast("RoutedEngine", database.engine)  # offers all of it, itself or wrapped
+        engine = cast("RoutedEngine", database.engine)  # the wrapper, if there is one, has all attributes of the engine
         foreseen = watch(engine)
         before = counted(tables)
         started, busy = time.perf_counter(), cpu_seconds()
@@ -107,7 +110,7 @@ def run(config: EngineConfig, tables: Tables, files: Mapping[str, Path], sql: st
             pass
         seconds, spent = time.perf_counter() - started, cpu_seconds() - busy
         row = dict(result.query.row())
-        if before:  # of a list of prompts vLLM's answer tells only what was cached of the last one
+        if before:  # for a list of prompts, vLLM's answer reports only the last prompt's cached tokens
             row |= {name: after - before[name] for name, after in counted(tables).items()}
         answered = [status.answered for status in engine.status()]
     tokens = max(1, row["prompt_tokens"])
@@ -144,7 +147,7 @@ def table(found: Mapping[str, Figures]) -> str:
 
 
 def measure(tables: Tables, given: argparse.Namespace) -> dict[str, list[Figures]]:
-    """Run the query by each policy in turn, several times."""
+    """Run the query several times with each policy in turn; return the figures of each run."""
     suite = suites()["movies"]
     found: dict[str, list[Figures]] = {policy: [] for policy in given.policy}
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
@@ -159,12 +162,14 @@ def measure(tables: Tables, given: argparse.Namespace) -> dict[str, list[Figures
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="One query on two engines, routed by each policy.")
     parser.add_argument("--model", default="bench", choices=tuple(SHAPES))
     parser.add_argument("--rows", type=int, default=2_000, help="joined rows (default 2000)")
     parser.add_argument("--query", default="q2", choices=tuple(suites()["movies"].queries))
-    parser.add_argument("--cache-blocks", type=int, default=CACHE_BLOCKS, help="of 32 tokens (default %(default)s)")
+    parser.add_argument(
+        "--cache-blocks", type=int, default=CACHE_BLOCKS, help="cache blocks of 32 tokens (default %(default)s)"
+    )
     parser.add_argument("--policy", action="append", choices=POLICIES, help="default: all")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each policy (default 3)")
     parser.add_argument("--ray", action="store_true", help="engines in Ray actors")

@@ -4,12 +4,17 @@
         [--first-seed 0] [--prompts 1500] [--load 1.0] [--engine 7b-a6000] [--learned] [--ablation | --speed]
         [--quick] [--json]
 
-Replicas batch continuously and keep an LRU cache of blocks; what a step takes is measured on a real engine
-(`bench.simulation`). The policies are the product's own. Prompts are so many for each replica, rates those of the
-workload times `--load`. Figures are medians of the seeds: seconds from a prompt's coming to the end of its answer, the
-share of prompt tokens that replicas found cached, and the busiest replica's work by the mean; below each table, how
-many times better `e2` is than `round_robin` on the same seed: the median, least and most of the seeds. With
-`--ablation` the rows are E2 without each of its parts. `--speed` times decisions alone, with 100,000 prompts in the
+Replicas use continuous batching and an LRU cache of blocks. The time of a step was measured on a real engine
+(`bench.simulation`). The policies are the product's own. `--prompts` is the number of prompts for each replica. The
+rate is that of the workload times `--load`. The figures are medians of the seeds:
+
+- seconds from the arrival of a prompt to the end of its answer
+- the share of prompt tokens that replicas found cached
+- the busiest replica's work divided by the mean
+- below each table: how many times better `e2` is than `round_robin` on the same seed (median, least and most of the
+  seeds)
+
+With `--ablation` the rows are E2 without each of its parts. `--speed` times only decisions, with 100,000 prompts in the
 tree.
 """
 
@@ -90,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def compare(workload: Workload, replicas: int, creates: Creates, given: argparse.Namespace) -> dict[str, list[Figures]]:
-    """Return the figures of each policy by seed, over the same prompts."""
+    """Return the figures of each policy, one for each seed, over the same prompts."""
     cluster = Cluster(
         replicas,
         PrefixCache(workload.block_tokens, workload.cache_blocks),
@@ -110,7 +115,7 @@ def compare(workload: Workload, replicas: int, creates: Creates, given: argparse
 
 
 def ratios(ours: Sequence[Figures], theirs: Sequence[Figures]) -> dict[str, tuple[float, float, float]]:
-    """Return how many times better one policy is than another: the least, the median and the most of the seeds."""
+    """Return how many times better one policy is than another: the least, median and most of the seeds."""
     found = {}
     for figure in ("mean", "p99", "makespan", "hit_ratio"):
         pairs = [(one[figure], other[figure]) for one, other in zip(ours, theirs, strict=True)]
@@ -143,18 +148,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--prompts", type=int, default=1_500, help="for each replica (default 1,500)")
-    parser.add_argument("--load", type=float, default=1.0, help="times the workload's rate (default 1)")
-    parser.add_argument("--engine", choices=ENGINES, default="7b-a6000", help="whose steps (default 7b-a6000)")
-    parser.add_argument("--learned", action="store_true", help="predict times from those of answers")
+    parser.add_argument("--load", type=float, default=1.0, help="factor of the workload's rate (default 1)")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="7b-a6000",
+        help="the engine whose step times are simulated (default 7b-a6000)",
+    )
+    parser.add_argument("--learned", action="store_true", help="predict times from the times of answers")
     parser.add_argument("--ablation", action="store_true", help="E2 without each of its parts")
-    parser.add_argument("--speed", action="store_true", help="time decisions alone")
+    parser.add_argument("--speed", action="store_true", help="time only decisions")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--quick", action="store_true", help="few prompts, two replicas, one seed")
     return parser
 
 
 def _available() -> list[str]:
-    """Return the workloads whose tables are there."""
+    """Return the workloads whose tables are available."""
     folder = Path(os.environ.get("FLIGHTLLM_DATA", ""))
     return [name for name, one in WORKLOADS.items() if one.table is None or (folder / f"{one.table}.parquet").is_file()]
 

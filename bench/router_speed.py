@@ -1,4 +1,4 @@
-"""Decisions a second of routing policies, with many prompts in the tree."""
+"""Measures the decisions a second of routing policies, with many prompts in the tree."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ _REPLICAS: Final = 8
 _BLOCK_TOKENS: Final = 16
 _SHARED_TOKENS, _OWN_TOKENS, _PREFIXES = 208, 96, 1_000
 _OPEN: Final = (256, 4_096)
-"""Prompts under way."""
+"""The number of prompts without an answer at a time."""
 
 
 def speeds(policies: Sequence[str], prompts: int) -> dict[str, float]:
-    """Return for each policy decisions a second with so many distinct prompts in the tree, and the memory for `e2`.
+    """Return each policy's decisions a second with `prompts` distinct prompts in the tree, and the memory for `e2`.
 
-    Prompts have 304 tokens, of which 208 are one of 1,000 prefixes, and all are recent. More come until every cache is
-    full, so that each decision has to foresee evictions, and each answer evicts. A decision is counted with the
-    prompt's making, insertion and end.
+    Prompts have 304 tokens, of which 208 are one of 1,000 prefixes. All prompts are recent. Further prompts fill every
+    cache first, so that each decision must predict evictions, and each answer evicts. The time of a decision includes
+    the creation, insertion and end of the prompt.
     """
     figures: dict[str, float] = {}
-    for policy in sorted(policies, key=lambda one: one != "e2"):  # later ones use the memory that the first has freed
+    for policy in sorted(
+        policies, key=lambda one: one != "e2"
+    ):  # later policies reuse the memory that the first one freed, so `e2` is first
         for open_ in _OPEN:
             found = _speed(policy, prompts, open_)
             figures[f"{policy}, {open_} open, decisions per second"] = found.pop("decisions_per_second")
@@ -85,6 +87,6 @@ def _prompts() -> Iterator[Prompt]:
 
 
 def _resident_mib() -> float:
-    """Return the memory of this process, where the system tells it."""
+    """Return the resident memory of this process in MiB; 0 where /proc is missing."""
     status = Path("/proc/self/statm")
     return int(status.read_text().split()[1]) * 4096 / (1 << 20) if status.is_file() else 0.0

@@ -1,6 +1,6 @@
-"""Prompts for the router's simulation: what comes when, by seed.
+"""Workloads for the router's simulation: prompts and their times of arrival, by seed.
 
-A workload is one entry of `WORKLOADS`; streams of prompts that come all at once are arrivals of one time.
+Each workload is one entry of `WORKLOADS`. A stream of prompts that arrive together has one time for all arrivals.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ BLOCK_TOKENS: Final = 16
 _MOONCAKE_BLOCK: Final = 512
 _SYSTEM_TOKENS: Final = 128
 _WAVE: Final = 1_024
-"""Prompts made together."""
+"""The number of prompts that are generated together."""
 
 Prompts: TypeAlias = Callable[[np.random.Generator], Iterator[tuple[bytes, int]]]
-"""The tokens of prompts and the length of each one's answer, without end."""
+"""An endless iterator over the tokens of a prompt and the length of its answer."""
 Times: TypeAlias = Callable[[np.random.Generator, int, float], Iterator[float]]
-"""The seconds at which so many prompts come, at a mean rate."""
+"""The arrival times of a number of prompts, in seconds, at a mean rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Prompts and when they come, and the replicas that they are for."""
+    """Prompts with their arrival times, and the replicas that answer them."""
 
     arrivals: Callable[[int, int, float], Iterator[Arrival]]
-    """By seed, number of prompts and mean rate a second."""
+    """Returns the arrivals for a seed, a number of prompts and a mean rate a second."""
     rate: float
-    """Prompts a second for each replica: near what its simulated engine sustains."""
+    """The prompts a second for each replica: close to the limit of its simulated engine."""
     cache_blocks: int
-    """Of each replica."""
+    """The cache blocks of each replica."""
     block_tokens: int = BLOCK_TOKENS
     table: str | None = None
-    """What it needs in FLIGHTLLM_DATA."""
+    """The table that it needs in FLIGHTLLM_DATA."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Prompts as agents send them: a system prompt, a tool's documentation, and a question of its own.
+    """Prompts of agents: a system prompt, the documentation of a tool, and a new question.
 
-    Which tool is asked follows Zipf's law. Lengths vary by half around their means.
+    The tool is drawn by Zipf's law. Lengths vary by half around their means.
     """
 
     tools: int = 100
@@ -92,7 +92,7 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A few prompts that are asked again and again, for long answers: once cached, nothing of them is computed."""
+    """A few prompts that repeat, with long answers. Once they are cached, no prompt token is computed."""
 
     prompts: int = 50
     prompt_tokens: int = 800
@@ -109,7 +109,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Queries that run side by side, from anywhere in them on; each asks its prompts in the planner's order."""
+    """Queries that run side by side, each from a random position on. Each sends its prompts in the planner's order."""
 
     rows: int = 2_000
 
@@ -127,7 +127,7 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """Prompts of several kinds, each so many times as often as it is told here."""
+    """Prompts of several kinds; `parts` has each kind with its relative frequency."""
 
     parts: tuple[tuple[Prompts, int], ...]
 
@@ -139,12 +139,12 @@ class Mixed:
 
 
 def poisson(random: np.random.Generator, count: int, rate: float) -> Iterator[float]:
-    """Yield times that are independent of one another."""
+    """Yield the times of a Poisson process: arrivals are independent of one another."""
     yield from np.cumsum(random.exponential(1 / rate, count)).tolist()
 
 
 def azure(table: str, random: np.random.Generator, count: int, rate: float) -> Iterator[float]:
-    """Yield the times of as many requests of an Azure trace that followed one another, at another mean rate."""
+    """Yield the times of `count` consecutive requests of an Azure trace, scaled to the mean rate `rate`."""
     seconds = _azure_seconds(table)
     count = min(count, len(seconds))
     start = random.integers(0, len(seconds) - count + 1)
@@ -153,7 +153,7 @@ def azure(table: str, random: np.random.Generator, count: int, rate: float) -> I
 
 
 def drawn(prompts: Prompts, times: Times, most_tokens: int, seed: int, count: int, rate: float) -> Iterator[Arrival]:
-    """Yield prompts at some times. Which prompts come does not depend on how fast they come."""
+    """Yield prompts with arrival times. The sequence of prompts does not depend on the rate."""
     stream = prompts(np.random.default_rng((seed, 0)))
     at = times(np.random.default_rng((seed, 1)), count, rate)
     for second, (tokens, answer) in zip(at, islice(stream, count), strict=False):
@@ -161,9 +161,9 @@ def drawn(prompts: Prompts, times: Times, most_tokens: int, seed: int, count: in
 
 
 def mooncake(seed: int, count: int, rate: float) -> Iterator[Arrival]:
-    """Yield conversations of the Mooncake trace that followed one another, at another mean rate.
+    """Yield consecutive requests of the Mooncake conversation trace, scaled to the mean rate `rate`.
 
-    A block of 512 tokens, of which the trace has a number, is that number 512 times here.
+    The trace has one number for each block of 512 tokens. Here a block is this number 512 times.
     """
     table = _mooncake_table()
     count = min(count, table.num_rows)

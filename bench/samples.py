@@ -1,7 +1,8 @@
-"""A sample of joined rows that keeps as many rows to a movie or product as the paper's tables have.
+"""Samples of joined rows with as many rows per movie or product as the paper's tables.
 
 Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821: 15,000 rows of a join, about
-thirteen for each movie. Fewer rows are all the rows of fewer movies, else no two of them would share anything.
+thirteen for each movie. A smaller sample has all the rows of fewer movies, because a random sample of rows would hardly
+share texts.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ PAPER_ROWS: Final = 15_000
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two tables: reviews, and the subjects they are about. Rows without a text in `subject_text` or `text` are out."""
+    """Two tables: reviews, and their subjects. Rows without a text in `subject_text` or `text` are left out."""
 
     subjects: str
     reviews: str
@@ -30,16 +31,20 @@ class Pair:
 
     @property
     def key(self) -> str:
-        """Return the column that joins them; the packaged tables name that of products otherwise than the real ones."""
+        """Return the column that joins the tables.
+
+        The packaged tables and the real ones have different names for the products' key.
+        """
         names = [set(pq.read_schema(data_table(name)).names) for name in (self.subjects, self.reviews)]
         (key,) = names[0] & names[1]
         return str(key)
 
 
 def sample(pair: Pair, rows: int, *, stored: bool = False, seed: int = 0) -> Mapping[str, pa.Table]:
-    """Return both tables by name, cut down so that their join has at most `rows` rows.
+    """Return both tables by name, reduced so that their join has at most `rows` rows.
 
-    Reviews come in random order, or with `stored` in that of their file, which has those of a subject side by side.
+    Reviews are in random order. With `stored` they are in the order of their file, where the reviews of a subject are
+    side by side.
     """
     random = np.random.default_rng(seed)
     key = pair.key

@@ -1,4 +1,4 @@
-"""What the benchmarks run on: the tables, a database over them, and four query shapes over movies and products."""
+"""The setting of the benchmarks: the tables, a database over them, and four query shapes over movies and products."""
 
 import sys
 import tempfile
@@ -32,7 +32,10 @@ def tables() -> Mapping[str, Path]:
 
 @contextmanager
 def open_database(engine: EngineConfig, files: Mapping[str, Path] | None = None) -> Iterator[Database]:
-    """Open a database in this process over `files`, else the four tables; its answer cache lasts as long as it."""
+    """Open a database in this process over `files`, else over the four tables.
+
+    Its answer cache ends with the database.
+    """
     configure_logging(LogConfig(level="error"))
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
         database = Database.open(
@@ -46,7 +49,7 @@ def open_database(engine: EngineConfig, files: Mapping[str, Path] | None = None)
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Reviews joined to what they are about; `about` is a long text that several reviews share."""
+    """Reviews joined with their subjects. `about` is a long text that several reviews share."""
 
     name: str
     join: str
@@ -57,14 +60,14 @@ class Topic:
     """A predicate without AI calls."""
 
     def rows(self, count: int) -> str:
-        """Return a SELECT of `count` joined rows that have a review, in the order the join gives them."""
+        """Return a SELECT of `count` joined rows that have a review, in the order of the join."""
         columns = f"{self.about}, {self.review}, {self.group}, {self.plain} AS plain"
         return f"SELECT {columns} FROM {self.join} WHERE {self.review} IS NOT NULL LIMIT {count}"
 
     def queries(self, source: str) -> Mapping[str, str]:
         """Return the four shapes over `source`, a table or a subquery of `rows`.
 
-        Answers are short: what is measured is how prompts are asked, not how long a model writes.
+        Answers are short, because the benchmarks measure the prompts and not the model's decoding.
         """
         both = f"{self.about}, {self.review}"
         return {
@@ -85,7 +88,7 @@ class Topic:
 
 
 def topics() -> tuple[Topic, Topic]:
-    """Return movies and products with their reviews; the sample tables name the key of products otherwise."""
+    """Return movies and products with their reviews. The sample tables have another name for the key of products."""
     names = [set(pq.read_schema(data_table(name)).names) for name in ("products", "product_reviews")]
     (key,) = names[0] & names[1]
     return (

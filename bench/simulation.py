@@ -1,7 +1,7 @@
-"""Simulate replicas that answer routed prompts: continuous batching, block caches, and the router's own classes.
+"""Simulate replicas that answer routed prompts, with continuous batching, block caches and the router's own classes.
 
-Time moves from event to event: prompts arrive, and replicas end steps. What a step takes follows from the tokens that
-it computes; the prompts, their places in queues and what is cached are followed one by one.
+Time moves from event to event: prompts arrive, and replicas end steps. The time of a step depends on the tokens that it
+computes. The simulation follows each prompt, its position in the queues and each cached block.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from flightllm.router.tree import TOKEN_BYTES
 from flightllm.router.waves import wave_size
 
 _LEARN_CALLS: Final = 32
-"""Answers of a replica between two looks at what they took."""
+"""The number of a replica's answers between two updates of the cost estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRates:
-    """What a step of an engine takes, in seconds: `base` and its tokens, but never under `least`."""
+    """The seconds of an engine's step: `base` plus the seconds of its tokens, and at least `least`."""
 
     base: float
     computed: float
-    """Per prompt token."""
+    """The seconds per computed prompt token."""
     decoding: float
-    """Per request that gets its next token."""
+    """The seconds per request that decodes its next token."""
     least: float = 0.0
 
     def seconds(self, computed: int, decoding: int) -> float:
-        """Return what a step takes."""
+        """Return the seconds of a step."""
         return max(self.least, self.base + self.computed * computed + self.decoding * decoding)
 
     def rates(self, at_once: float) -> Rates:
-        """Return seconds by kind of work where so many requests share each step."""
+        """Return the seconds by kind of work if `at_once` requests share each step."""
         return Rates(0.0, self.computed, 0.0, max(self.least, self.base) / at_once + self.decoding)
 
     def added(self) -> Rates:
-        """Return what work adds to steps that are full anyway, as they are while many prompts wait."""
+        """Return the seconds that work adds to full steps. Steps are full while many prompts wait."""
         share = self.base / STEP_TOKENS
         return Rates(0.0, self.computed + share, 0.0, self.decoding + share)
 
 
 ENGINES: Final = {
     # Preble's fit of SGLang's steps (its model_equations.py): 22 ms up to 192 tokens, 0.115 ms for each from 384 on,
-    # and 1.86e-4 ms for a token of context, of which a request has some 1,000.
+    # # and 1.86e-4 ms for a token of context. A request has some 1,000 tokens of context.
     "7b-a6000": StepRates(base=0.0, computed=0.115e-3, decoding=0.3e-3, least=22e-3),
     # `python -m bench.engine_steps`: vLLM on one core, 28 million parameters (bench-8x512).
     "28m-cpu": StepRates(base=11.35e-3, computed=0.384e-3, decoding=0.35e-3),
@@ -65,7 +65,10 @@ ENGINES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A prompt that comes at some second; `answer_tokens` it gets, of which the router knows only the most."""
+    """A prompt that arrives at the second `at`.
+
+    Its answer has `answer_tokens` tokens; the router knows only the limit `most_tokens`.
+    """
 
     at: float
     tokens: bytes
@@ -76,7 +79,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Equal replicas. `learned`: times are predicted from those of answers; else by `rates`, or what steps take."""
+    """Equal replicas.
+
+    With `learned`, the router predicts times from the times of answers, else from `rates` or from the seconds of
+    steps.
+    """
 
     replicas: int
     cache: PrefixCache
@@ -90,34 +97,34 @@ class Cluster:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one run; times in seconds."""
+    """The result of one run; times are in seconds."""
 
     keys: list[int] = field(default_factory=list)
-    """Prompts in the order in which they were answered."""
+    """The prompts in the order of their answers."""
     latencies: list[float] = field(default_factory=list)
     busy: list[float] = field(default_factory=list)
     prompt_tokens: int = 0
     cached_tokens: int = 0
     expected_tokens: int = 0
-    """Of these, the router took for cached as it chose."""
+    """The prompt tokens that the router assumed to be cached when it chose."""
     stolen: int = 0
     first: float = 0.0
     last: float = 0.0
     deciding: float = 0.0
-    """Of the processor's time, in the router and the fleet."""
+    """The CPU seconds spent in the router and the fleet."""
 
     @property
     def hit_ratio(self) -> float:
-        """Return the share of the prompts' tokens that were cached."""
+        """Return the share of the prompts' tokens that were cached, 0 to 1."""
         return self.cached_tokens / max(1, self.prompt_tokens)
 
     @property
     def imbalance(self) -> float:
-        """Return how much longer the busiest replica worked than they did on average."""
+        """Return the work of the busiest replica divided by the mean."""
         return max(self.busy) / max(1e-12, sum(self.busy) / len(self.busy))
 
     def figures(self) -> dict[str, float]:
-        """Return what is reported."""
+        """Return the figures to report."""
         latencies: NDArray[np.float64] = np.array(self.latencies)
         return {
             "prompts": len(self.keys),
@@ -142,11 +149,11 @@ class _Replica:
         self.engine = PrefixSimulator(cluster.cache, cluster.at_once, cluster.step_tokens)
         self.queue = LocalQueue()
         self.ending: list[Run] | None = None
-        """What the step under way will finish; None between steps."""
+        """The work that the current step finishes; None between steps."""
         self.busy = 0.0
         self.work = Work()
         self.worked = 0.0
-        """Work and seconds since costs were last told of them."""
+        """The work and seconds since the last update of the cost estimates."""
 
 
 class _Simulation:
@@ -203,7 +210,7 @@ class _Simulation:
                 return self._outcome
 
     def _runs_dry(self) -> bool:
-        """Tell whether a replica that had prompts has none waiting."""
+        """Tell whether a replica that has worked has an empty queue."""
         return any(replica.busy and not replica.queue for replica in self._replicas)
 
     def _arrive(self, key: int, batch: list[Arrival], now: float) -> None:
@@ -218,7 +225,7 @@ class _Simulation:
         for replica in dict.fromkeys(chosen):
             self._start(self._replicas[replica], now)
         for idle in tuple(self._idle):
-            if self._waiting:  # perhaps too many at another
+            if self._waiting:  # an idle replica can steal from another replica's long queue
                 self._start(self._replicas[idle], now)
 
     def _push(self, prompts: Collection[Prompt]) -> None:
@@ -228,7 +235,7 @@ class _Simulation:
             self._waiting += 1
 
     def _start(self, replica: _Replica, now: float) -> None:
-        """Begin a replica's next step, unless it is in one or has nothing to do."""
+        """Begin a replica's next step, unless a step is running or there is no work."""
         if replica.ending is not None:
             return
         self._fill(replica, now)
@@ -244,7 +251,7 @@ class _Simulation:
         heapq.heappush(self._events, (now + seconds, self._order, replica))
 
     def _fill(self, replica: _Replica, now: float) -> None:
-        """Hand the engine what its places allow, from the replica's own queue or else from others'."""
+        """Fill the engine's free slots from the replica's own queue, or else from the queues of other replicas."""
         while replica.engine.in_flight < self._cluster.at_once:
             prompt = replica.queue.pop()
             if prompt is None:
@@ -291,15 +298,15 @@ class _Simulation:
 
 
 def simulate(arrivals: Iterable[Arrival], cluster: Cluster, create: Callable[[Fleet], Router]) -> Outcome:
-    """Route prompts, which come in the order of their times, and answer them; those of one time are routed together."""
+    """Route and answer prompts, which are in the order of their times. Prompts of one time are routed together."""
     return _Simulation(cluster, create).run(arrivals)
 
 
 def work_off(backlog: Iterable[Arrival], cluster: Cluster, create: Callable[[Fleet], Router], horizon: int) -> Outcome:
-    """Route prompts that are all there from the beginning, and answer them.
+    """Route and answer prompts that are all available from the beginning.
 
-    They are routed in waves, as the engine routes a query's prompts (`flightllm.router.call`), with at most `horizon`
-    without an answer at a time; taking them from `backlog` takes no time.
+    They are routed in waves, as the engine routes a query's prompts (`flightllm.router.call`). At most `horizon`
+    prompts are unanswered at a time. Reading from `backlog` takes no simulated time.
     """
     return _Simulation(cluster, create).work_off(iter(backlog), horizon)
 

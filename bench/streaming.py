@@ -1,15 +1,15 @@
-"""How fast does the server stream a stored table, beside bare pyarrow Flight servers?
+"""How fast does the server stream a stored table, compared with bare pyarrow Flight servers?
 
     python -m bench.streaming [--json] [--quick]
 
-Three servers, each a process of its own, and one client that reads from them in turn:
+Three servers run in processes of their own, and one client reads from them in turn:
 
-- `memory` has the rows in memory and streams them from C++ alone: what the wire can carry;
-- `scan` streams DataFusion's scan of the very file that our server stored, in batches of the size that is best for it;
-- `flightllm` is `flightllm serve`, asked by SQL for a table that was uploaded to it.
+- `memory` has the rows in memory and streams them only with C++, which shows what the connection can carry
+- `scan` streams DataFusion's scan of the file that our server stored, in batches of the best size for this scan
+- `flightllm` is `flightllm serve`, which returns an uploaded table for an SQL query
 
-`ratio` compares our server with `scan`, `memory_ratio` with `memory`. `first_memory_ratio` is our first read of the
-table after the server started, by the first read of `memory`.
+`ratio` is the speed of our server divided by that of `scan`, `memory_ratio` by that of `memory`. `first_memory_ratio`
+is our first read of the table after the server's start, divided by the first read of `memory`.
 """
 
 import subprocess
@@ -42,7 +42,7 @@ _SCAN_ROWS: Final = 52_428
 
 
 def table(size: int) -> pa.Table:
-    """Make a table of about `size` bytes: three 64-bit columns and one of short texts."""
+    """Return a table of about `size` bytes: three 64-bit columns and one column of short texts."""
     rows = size // ROW_BYTES
     random = np.random.default_rng(0)
     texts = pa.array([f"text {i:07d}" for i in range(10_000)]).take(pa.array(random.integers(0, 10_000, rows)))
@@ -51,19 +51,22 @@ def table(size: int) -> pa.Table:
 
 
 class BareServer(flight.FlightServerBase):
-    """Answer every ticket with a stream of the same rows, made anew each time."""
+    """A server that answers every ticket with a new stream of the same rows."""
 
     def __init__(self, rows: Callable[[], pa.Table | pa.RecordBatchReader]) -> None:
         super().__init__("grpc://127.0.0.1:0")
         self._rows = rows
 
     def do_get(self, _context: flight.ServerCallContext, _ticket: flight.Ticket) -> flight.RecordBatchStream:
-        """Stream the rows without any Python in between."""
+        """Return a stream of the rows that runs without Python code."""
         return flight.RecordBatchStream(self._rows())
 
 
 def serve(kind: str, what: str) -> None:
-    """Serve until killed: `memory` a table of so many bytes, `scan` the data files at a path; print the port."""
+    """Print the port and serve until killed.
+
+    `memory` serves a table of `what` bytes, `scan` serves the data files at the path `what`.
+    """
     if kind == "memory":
         data = pa.Table.from_batches(table(int(what)).to_batches(BATCH_ROWS))
         server = BareServer(lambda: data)
@@ -94,25 +97,25 @@ def bare(kind: str, what: str) -> Iterator[str]:
 
 
 def read_bare(uri: str) -> int:
-    """Read the table from a bare server; return its rows."""
+    """Read the table from a bare server; return its number of rows."""
     with flight.connect(uri) as client:
         return sum(chunk.data.num_rows for chunk in client.do_get(flight.Ticket(b"")))
 
 
 def read_ours(uri: str) -> int:
-    """Read the table by SQL; return its rows."""
+    """Read the table by SQL; return its number of rows."""
     with Client(uri) as client:
         return sum(batch.num_rows for batch in client.query("SELECT * FROM big")[1])
 
 
 def upload(uri: str, data: pa.Table) -> None:
-    """Make the table `big` of the rows."""
+    """Create the table `big` with these rows."""
     with dbapi.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.adbc_ingest("big", data.to_reader(BATCH_ROWS), mode="create")
 
 
 def measure(size: int, runs: int) -> dict[str, float]:
-    """Read from the three servers in turn, `runs` times after a first one; return medians in MiB/s and their ratios.
+    """Read from the three servers in turn, `runs` times after a first read; return medians in MiB/s and their ratios.
 
     Raises:
         RuntimeError: a server did not return all rows.
@@ -124,7 +127,7 @@ def measure(size: int, runs: int) -> dict[str, float]:
         found: list[int] = []
         seconds = timed(lambda: found.append(read(uri)))
         if found != [rows]:
-            raise RuntimeError(f"{found} rows of {rows:,} came from {uri}")
+            raise RuntimeError(f"{uri} returned {found:,} rows instead of {rows:,}")
         return float(mebibytes / seconds)
 
     with ExitStack() as servers:
@@ -156,7 +159,7 @@ def measure(size: int, runs: int) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark, or one of its servers, as the command line says."""
+    """Run the benchmark, or one of its servers, with the arguments of the command line."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == ["serve"]:
         serve(given[1], given[2])

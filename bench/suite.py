@@ -2,8 +2,8 @@
 
 Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821, benchmark queries: projection,
 filter, several calls, aggregation. Fields are named in the order in which the paper lists them; answers are short.
-DataFusion itself applies their plain predicates before any AI call, with SQL rules or without. What the rules add shows
-in `either`, `two` and `latest`, which are not among the paper's.
+DataFusion itself applies their plain predicates before any AI call, with SQL rules or without. The queries `either`,
+`two` and `latest` show the effect of the rules; they are not in the paper.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from bench.samples import Pair
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The queries of one topic by name, and the speed-up over a prefix cache alone that the paper reports for it."""
+    """The queries of one topic by name, and the paper's range of speed-ups over a system with only a prefix cache."""
 
     pair: Pair
     queries: Mapping[str, str]

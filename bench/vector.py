@@ -1,12 +1,12 @@
-"""Searches in a vector index by SQL against bare faiss on the same arrays, in one run.
+"""Compare searches in a vector index by SQL with bare faiss on the same arrays, in one run.
 
     python -m bench.vector [--vectors 1000000] [--queries 1000] [--types flat,ivf,hnsw,ivfpq] [--quick] [--json]
 
-The vectors have 384 numbers and lie in clusters. One query in SQL searches for a whole table of them; bare faiss has
-the settings that the index chose, learns from as many vectors, and searches for the same batch. Seconds are medians
-after one run that warms up; a ratio is SQL / faiss. Building: CREATE VECTOR INDEX, which reads the table and writes the
-index, against training, adding and writing by faiss. Recall is the share of the true neighbors among those found;
-memory is what opening the index and searching in it adds to a process that has faiss loaded.
+The vectors have 384 numbers and form clusters. One SQL query searches for a whole table of vectors. Bare faiss has the
+settings that the index chose, trains on as many vectors, and searches for the same batch. Seconds are medians after one
+run to warm up; a ratio is SQL / faiss. Building compares CREATE VECTOR INDEX, which reads the table and writes the
+index, with training, adding and writing in faiss. Recall is the share of the true neighbors among the results. Memory
+is the growth of a process with faiss loaded when it opens the index and searches in it.
 """
 
 import argparse
@@ -35,13 +35,13 @@ Vectors = NDArray[np.float32]
 SIZE: Final = 384
 _CLUSTERS: Final = 2_000
 _SPREAD: Final = 0.9
-"""Length of the noise around a cluster's center, whose length is one."""
+"""The length of the noise around a cluster's center. The center has the length one."""
 _NEIGHBORS: Final = 10
 _WRITTEN: Final = 50_000
 
 
 def clustered(count: int, seed: int) -> Vectors:
-    """Return vectors of length one around centers that are the same for every seed, some with many more than others."""
+    """Return vectors of length one in clusters of very different sizes. The centers are the same for every seed."""
     random = np.random.default_rng(seed)
     centers = _unit(np.random.default_rng(0).standard_normal((_CLUSTERS, SIZE), np.float32))
     weights = 1 / np.arange(1, _CLUSTERS + 1) ** 0.5
@@ -54,7 +54,7 @@ def clustered(count: int, seed: int) -> Vectors:
 
 
 def write(vectors: Vectors, path: Path, column: str) -> None:
-    """Write a table with the number and the vector of each row."""
+    """Write a Parquet file with the number and the vector of each row."""
     schema = pa.schema([("id", pa.int64()), (column, pa.list_(pa.float32()))])
     with pq.ParquetWriter(path, schema, compression="none") as file:
         for start in range(0, len(vectors), _WRITTEN):
@@ -64,7 +64,7 @@ def write(vectors: Vectors, path: Path, column: str) -> None:
 
 
 def bare(kind: str, vectors: Vectors, ours: Any) -> Any:
-    """Build faiss's own index with the parameters of ours."""
+    """Return faiss's own index, built with the parameters of our index."""
     count, size = vectors.shape
     centers = faiss.IndexFlatIP(size)
     match kind:
@@ -86,7 +86,7 @@ def bare(kind: str, vectors: Vectors, ours: Any) -> Any:
     for start in range(0, count, _WRITTEN):
         index.add(vectors[start : start + _WRITTEN])
     if kind == "hnsw":
-        index.hnsw.efSearch = max(ours.depth, 2 * _NEIGHBORS)  # as ours, which keeps as many at least
+        index.hnsw.efSearch = max(ours.depth, 2 * _NEIGHBORS)  # our index keeps at least as many candidates
     elif kind != "flat":
         (index if kind == "ivf" else inner).nprobe = ours.depth
     return index
@@ -95,7 +95,7 @@ def bare(kind: str, vectors: Vectors, ours: Any) -> Any:
 def measure(
     kind: str, database: Database, given: argparse.Namespace, vectors: Vectors, queries: Vectors
 ) -> dict[str, Any]:
-    """Build and search one kind of index, ours and faiss's own in turn; return seconds, ratios and recall."""
+    """Build and search one kind of index, ours and faiss's in turn; return seconds, ratios and recall."""
     session = database.session()
     create = f"CREATE OR REPLACE VECTOR INDEX i ON vectors(v) OPTIONS (type '{kind}', metric 'ip', columns 'id')"
     build = timed(lambda: session.update(create))
@@ -137,7 +137,7 @@ def measure(
 
 
 def memory_of_search(folder: Path, queries: Vectors) -> int:
-    """Open the index and search in it; return by how many bytes that made this process larger."""
+    """Open the index and search in it; return the bytes that this adds to the process."""
     before = _resident()
     index = VectorIndexes(folder).open("i")
     index.search(_NEIGHBORS, "vector", None, queries)
@@ -145,13 +145,13 @@ def memory_of_search(folder: Path, queries: Vectors) -> int:
 
 
 def _resident() -> int:
-    """Return the bytes that this process holds itself, beside pages of files."""
+    """Return the resident bytes of this process without pages of files."""
     _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())
     return (resident - of_files) * resource.getpagesize()
 
 
 def recall(found: Sequence[Sequence[int]], true: NDArray[np.int64]) -> float:
-    """Return the share of true neighbors that are among those found."""
+    """Return the share of the true neighbors that were found."""
     return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, true, strict=True)]))
 
 
@@ -161,13 +161,13 @@ def _unit(vectors: Vectors) -> Vectors:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
-    parser = argparse.ArgumentParser(description="Searches by SQL against bare faiss.")
+    """Run the benchmark with the arguments of the command line."""
+    parser = argparse.ArgumentParser(description="Compare searches by SQL with bare faiss.")
     parser.add_argument("--vectors", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=1_000)
     parser.add_argument("--types", default="flat,ivf,hnsw,ivfpq")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--folder", type=Path, help="where the table and the indexes go (default: a temporary one)")
+    parser.add_argument("--folder", type=Path, help="folder of the table and the indexes (default: a temporary folder)")
     parser.add_argument("--quick", action="store_true", help="20,000 vectors, flat and ivf")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)

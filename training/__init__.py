@@ -1,1 +1,1 @@
-"""Write the sample tables, and train and measure the demonstration model; no part of the installed package."""
+"""Writes the sample tables, trains and measures the demonstration model; not in the installed package."""

@@ -1,4 +1,4 @@
-"""Examples as padded batches of tokens: neighbours in length together, so that little is padding."""
+"""Examples as padded batches of tokens. Examples of similar length share a batch, so that it has little padding."""
 
 from __future__ import annotations
 
@@ -17,17 +17,22 @@ from training.tasks.base import Example
 
 _SAID_TOKENS = (8, 200)
 _TEXT_SAMPLE = 0.15
-"""Share of the text's tokens that are counted, each for as many as it stands for: it saves most of the last layer."""
+"""The share of the text's tokens that count in the loss, each with the weight of all tokens that it represents.
+
+The sample saves most of the work of the last layer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A prompt in the chat template with its answer, or several that begin alike: a trunk and its branches.
+    """A prompt in the chat template with its answer, or several prompts with a common start: a trunk and its branches.
 
-    `branches` say which branch each token is of (0: the trunk, read by all), `answers` how much each token of an answer
-    counts: the root of its length for all of it, so that long answers do not drown the short. `marks`: places, and the
-    numbers of what the words that end there mean. `pointers`: places, and those to look at from there. `text`: the rest
-    is text that can be learned too.
+    - `branches`: the branch of each token; 0 is the trunk, which all branches read
+    - `answers`: the weight of each answer token; a whole answer weighs the root of its length, so that long answers do
+      not dominate short ones
+    - `marks`: positions, and the numbers of the meanings of the words that end there
+    - `pointers`: positions, and the positions to attend to from there
+    - `text`: whether the remaining tokens are text that can be learned too
     """
 
     ids: tuple[int, ...]
@@ -41,14 +46,14 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """A text, its tokens, and where each begins and ends."""
+    """A text, its tokens, and the start and end of each token."""
 
     text: str
     ids: list[int]
     offsets: list[tuple[int, int]]
 
     def find(self, words: str) -> Iterator[int]:
-        """Yield where words begin, whatever their case; parts of words do not count."""
+        """Yield the positions where `words` begin, in any case; parts of longer words do not count."""
         if not words:
             return
         before, after = r"(?<!\w)" if words[0].isalnum() else "", r"(?!\w)" if words[-1].isalnum() else ""
@@ -56,13 +61,13 @@ class _Tokens:
             yield match.start()
 
     def at(self, character: int) -> int:
-        """Return the token that a character is of."""
+        """Return the index of the token that contains a character."""
         return bisect_right(self.offsets, character, key=lambda offset: offset[1])
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The tokens of a prompt and of its answer, with the marks and pointers in both, one after the other."""
+    """The tokens of a prompt and of its answer, with marks and pointers at positions in both together."""
 
     asked: list[int]
     answered: list[int]
@@ -72,11 +77,13 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows × width, padded at the right: `targets` say which token follows each, `weights` how much that counts.
+    """Tensors of rows × width, padded at the right.
 
-    `mask` (rows × 1 × width × width) says which tokens each one sees, or is None where it is all before it.
-    `marks` (marks × 3): row, column and meaning. `pointers` (pointers × 2): row and column; `pointed` (pointers ×
-    width) says to which columns.
+    `targets` are the tokens that follow each token, and `weights` their weights in the loss.
+
+    `mask` (rows × 1 × width × width) tells which tokens each token attends to. It is None if each attends to all before
+    it. `marks` (marks × 3): row, column and meaning. `pointers` (pointers × 2): row and column. `pointed` (pointers ×
+    width) tells to which columns each pointer leads.
     """
 
     ids: torch.Tensor
@@ -90,7 +97,7 @@ class Batch:
 
     @property
     def seen(self) -> torch.Tensor:
-        """Return which tokens each one sees (rows or 1 × 1 × width × width)."""
+        """Return the mask of the tokens that each token attends to (rows or 1 × 1 × width × width)."""
         if self.mask is not None:
             return self.mask
         return torch.ones(1, 1, self.ids.size(1), self.ids.size(1), dtype=torch.bool).tril()
@@ -99,9 +106,9 @@ class Batch:
 def encode(
     tokenizer: Any, families: Sequence[Sequence[Example]], meanings: Mapping[str, int] = MappingProxyType({})
 ) -> list[Encoded]:
-    """Return each family of examples as the engines would give them to the model, with their answers and end tokens.
+    """Return each family of examples as the engines send them to the model, with their answers and end tokens.
 
-    Marks are kept whose meaning is among the numbered `meanings`.
+    Only marks with a meaning in the numbered `meanings` are kept.
     """
     examples = [example for family in families for example in family]
     prompts = [
@@ -127,7 +134,10 @@ def encode(
 
 
 def repetitions(count: int, vocabulary: range, rng: random.Random) -> list[Encoded]:
-    """Return random tokens said twice: the second time, each can be copied from where the last one stood before."""
+    """Return rows of random tokens that repeat once.
+
+    In the repetition, each token can be copied: it follows the earlier occurrence of the token before it.
+    """
     rows = []
     for _ in range(count):
         said = [rng.choice(vocabulary) for _ in range(rng.randint(*_SAID_TOKENS))]
@@ -138,10 +148,12 @@ def repetitions(count: int, vocabulary: range, rng: random.Random) -> list[Encod
 
 
 def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random, text_weight: float = 0.0) -> Iterator[Batch]:
-    """Cut rows into batches of at most `tokens` with padding, in random order; rows with branches by themselves.
+    """Yield batches of at most `tokens` tokens with padding, in random order.
 
-    A token of text counts `text_weight`. Batches come in few shapes, filled up with empty rows: arithmetic libraries
-    prepare anew for each shape.
+    Rows with branches have batches of their own.
+
+    A token of text has the weight `text_weight`. Batches have few different shapes, with empty rows as filling, because
+    arithmetic libraries prepare again for each new shape.
     """
     found = list(rows)
     groups = []
@@ -159,13 +171,13 @@ def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random, text_weigh
 
 
 def _width(length: int) -> int:
-    """Round up to one of eight widths between two powers of two."""
+    """Return a width rounded up to one of eight widths between two powers of two."""
     step = max(16, 1 << length.bit_length() - 4)
     return -(-length // step) * step
 
 
 def _part(example: Example, meanings: Mapping[str, int], asked: _Tokens, answered: _Tokens) -> _Part:
-    """Find the tokens that an example's hints are about."""
+    """Return an example's tokens, with its hints as positions of tokens."""
     marks = []
     for words, number in ((words, meanings[meaning]) for words, meaning in example.marks if meaning in meanings):
         if not words:
@@ -179,7 +191,7 @@ def _part(example: Example, meanings: Mapping[str, int], asked: _Tokens, answere
         starts = [start + len(pointer.words) - pointer.length for start in asked.find(pointer.words)]
         for start in map(asked.at, starts) if pointer.words else [0]:
             pointers.setdefault(len(asked.ids) + first - 1, set()).add(start)
-        for start in starts:  # and from each token that is copied to the one to copy next
+        for start in starts:  # each copied token points to the token to copy next
             copied = range(asked.at(start), asked.at(start + pointer.length - 1))
             for own, place in zip(range(first, len(answered.ids)), copied, strict=False):
                 if answered.ids[own] != asked.ids[place]:
@@ -189,7 +201,7 @@ def _part(example: Example, meanings: Mapping[str, int], asked: _Tokens, answere
 
 
 def _tree(parts: Sequence[_Part], end: int) -> Encoded:
-    """Lay the prompts' common start down once, then each one's rest with its answer."""
+    """Return one row with the prompts' common start once, followed by the rest and the answer of each prompt."""
     shared = min((shared_length(parts[0].asked, part.asked) for part in parts[1:]), default=0)
     ids, positions = parts[0].asked[:shared], list(range(shared))
     branches, answers = [0] * shared, [0.0] * shared
@@ -212,6 +224,19 @@ def _tree(parts: Sequence[_Part], end: int) -> Encoded:
 
 
 def _batch(rows: Sequence[Encoded], width: int, height: int, text_weight: float, generator: torch.Generator) -> Batch:
+    """Return rows as one batch of `height` × `width`.
+
+    A row with the trunk `a b` and the branches `c d` and `e f`, where `d` and `f` are answers:
+
+    | token | branch | position | target | counts | attends to |
+    |---|---|---|---|---|---|
+    | a | 0 | 0 | b | as text | a |
+    | b | 0 | 1 | c | no: another branch | a b |
+    | c | 1 | 2 | d | as an answer | a b c |
+    | d | 1 | 3 | e | no: another branch | a b c d |
+    | e | 2 | 2 | f | as an answer | a b e |
+    | f | 2 | 3 | | no: the row ends | a b e f |
+    """
     ids, positions, branches = (torch.zeros(height, width, dtype=torch.long) for _ in range(3))
     branches[len(rows) :] = -1
     marks = [(place, *mark) for place, row in enumerate(rows) for mark in row.marks]
@@ -230,8 +255,10 @@ def _batch(rows: Sequence[Encoded], width: int, height: int, text_weight: float,
         text[place] = row.text
     followed = (branches[:, :-1] == branches[:, 1:]) & (branches[:, 1:] >= 0)
     weights = torch.zeros(height, width)
+    # The weight is that of the target, which is in the next column.
     weights[:, :-1] = answers[:, 1:] * followed
     if text_weight:
+        # Each sampled token has the weight of all text tokens that it represents.
         text &= (weights == 0) & (torch.rand(height, width, generator=generator) < _TEXT_SAMPLE)
         weights[:, :-1] += text[:, :-1] * followed * (text_weight / _TEXT_SAMPLE)
     mask = None

@@ -1,7 +1,7 @@
 """Measure the demo model through SQL on a running server: `python -m training.evaluate`.
 
-All text is new and shares no sentence pattern with the training's; see `Split`. With `--data`, or `FLIGHTLLM_DATA`,
-real reviews are judged too.
+All text is new and shares no sentence pattern with the training text; see `Split`. With `--data` or `FLIGHTLLM_DATA`
+the model also judges real reviews.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from training.tasks.scores import ask_score
 from training.tasks.texts import ask_in_vain, ask_summary
 
 SEED = 2
-"""Of the test examples; training has another."""
+"""The seed of the test examples; training has another seed."""
 _NEEDLE_TOKENS = (1400, 1600)
 _FIELD_ORDER = "same answer with the fields in another order"
 _BINS = 10
@@ -48,7 +48,7 @@ Equal = Callable[[Any, Any], bool]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How many of `examples` came out right."""
+    """The number of right answers in `examples` examples of a measure."""
 
     measure: str
     examples: int
@@ -56,13 +56,13 @@ class Result:
 
     @property
     def share(self) -> float:
-        """Return the share of right ones, 0 to 1."""
+        """Return the share of right answers, 0 to 1."""
         return self.right / self.examples
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A row of the report: its examples, and when an answer is right."""
+    """A row of the report: its examples, and the test for a right answer."""
 
     name: str
     make: Callable[[int], list[Example]]
@@ -70,7 +70,7 @@ class Measure:
 
 
 def measures() -> tuple[Measure, ...]:
-    """Return what is measured on generated text, in the order of the report."""
+    """Return the measures on generated text, in the order of the report."""
     return (
         _of("filter", ask_filter),
         _of("classify", ask_label),
@@ -109,7 +109,7 @@ def needles(count: int) -> list[Example]:
 
 
 def evaluate(cursor: Any, count: int, wanted: Sequence[Measure]) -> Iterator[Result]:
-    """Ask `count` examples of each measure through SQL, one query each."""
+    """Yield the result of each measure: `count` examples asked through SQL, with one query for each example."""
     for measure in wanted:
         examples = measure.make(count)
         right = 0
@@ -119,7 +119,7 @@ def evaluate(cursor: Any, count: int, wanted: Sequence[Measure]) -> Iterator[Res
 
 
 def field_order(cursor: Any, count: int) -> Result:
-    """Ask each question twice, the fields in another order the second time; count equal answers."""
+    """Return how many answers stay equal when each question is asked again with its fields in another order."""
     writer = held_out_writer(SEED, "order")
     asks: Sequence[Ask] = (ask_filter, ask_label, ask_score, ask_extract)
     examples: list[Example] = []
@@ -127,7 +127,7 @@ def field_order(cursor: Any, count: int) -> Result:
         several = [example for example in held_out(ask_one, SEED + 1, 3 * count) if len(example.fields) > 1]
         examples += several[: count // len(asks) + 1]
     agreed = 0
-    cursor.execute("SET flightllm.dedup = 'off'")  # kept answers do not depend on the order
+    cursor.execute("SET flightllm.dedup = 'off'")  # cached answers do not depend on the order
     for example in track(examples[:count], "field order", console=Console(stderr=True), transient=True):
         fields = list(example.fields)
         while tuple(fields) == example.fields:
@@ -138,7 +138,7 @@ def field_order(cursor: Any, count: int) -> Result:
 
 
 def ask(cursor: Any, example: Example) -> Any:
-    """Run the example's call over a table of one row and return the answer."""
+    """Run the example's call over a table of one row; return the answer."""
     values = ", ".join("'" + value.replace("'", "''") + "'" for _, value in example.fields)
     columns = ", ".join(f'"{name}"' for name, _ in example.fields)
     cursor.execute(f"SELECT {example.sql()} AS answer FROM (VALUES ({values})) AS t({columns})")
@@ -172,7 +172,7 @@ def calibration_error(count: int, model: str = "demo") -> tuple[float, float]:
 
 
 def on_tables(cursor: Any, name: str, sql: str) -> Result:
-    """Count the rows of a query whose `answer` is what is `wanted`."""
+    """Return how many rows of a query have an `answer` equal to `wanted`."""
     same = "answer IS NOT DISTINCT FROM wanted"
     cursor.execute(f"SELECT count(*), count(CASE WHEN {same} THEN 1 END) FROM ({sql})")
     rows, right = cursor.fetchone()
@@ -224,7 +224,10 @@ SAMPLES = (
         FROM product_reviews""",
     ),
 )
-"""Measures on the packaged tables, which tell what is true. Film reviews with a score of 2 to 4 say good and bad."""
+"""Measures on the packaged tables, whose columns have the right answers.
+
+Film reviews with a score of 2 to 4 both praise and criticize, so measures of the verdict leave them out.
+"""
 
 REAL = (
     (
@@ -245,12 +248,12 @@ REAL = (
         FROM real_product_reviews WHERE review_text IS NOT NULL""",
     ),
 )
-"""Measures on reviews that people wrote."""
+"""Measures on reviews written by people."""
 
 
 @contextmanager
 def connected(arguments: Sequence[str], data: Path | None) -> Iterator[Any]:
-    """Start a server and yield a cursor in whose session fields stay in the order of the SQL."""
+    """Start a server; yield a cursor whose session keeps the fields in the order of the SQL."""
     tables = dict(sample_tables())
     if data:
         tables |= {f"real_{name}": data / f"{name}.parquet" for name in ("movie_reviews", "product_reviews")}
@@ -265,7 +268,10 @@ def connected(arguments: Sequence[str], data: Path | None) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All results of a model on an engine; how well choices are calibrated, where the engine is the local one."""
+    """All results of a model on an engine.
+
+    `calibration_error` and `confidence` describe the calibration of choices; only the local engine has them.
+    """
 
     engine: str
     model: str
@@ -292,7 +298,7 @@ class Report:
 def report(engine: str, model: str, count: int, data: Path | None, only: str = "") -> Report:
     """Measure a model on an engine with `count` examples of each measure whose name contains `only`.
 
-    Real text is in `data`.
+    `data` is the folder of real text.
     """
     with connected(["--engine", engine, "--model", model], data) as cursor:
         results = [*evaluate(cursor, count, [measure for measure in measures() if only in measure.name])]
@@ -305,7 +311,7 @@ def report(engine: str, model: str, count: int, data: Path | None, only: str = "
 
 
 def main() -> None:
-    """Print the report, as a table or as JSON."""
+    """Print the report as a table or as JSON."""
     parser = argparse.ArgumentParser(description="Measure the demo model through SQL on a running server.")
     parser.add_argument("--engine", default="local", choices=("local", "vllm"), help="who answers")
     parser.add_argument("--model", default="demo", help="its model")
@@ -318,7 +324,9 @@ def main() -> None:
     arguments = parser.parse_args()
     names = [*(measure.name for measure in measures()), _FIELD_ORDER, "calibration", *(n for n, _ in (*SAMPLES, *REAL))]
     if not any(arguments.only in name for name in names):
-        parser.error(f"--only {arguments.only}: no measure's name contains it; there are {'; '.join(names)}")
+        parser.error(
+            f"--only {arguments.only}: no measure's name contains this text; the measures are {'; '.join(names)}"
+        )
     found = report(arguments.engine, arguments.model, arguments.count, arguments.data, arguments.only)
     if arguments.json:
         sys.stdout.write(found.as_json() + "\n")
@@ -332,7 +340,7 @@ def _of(name: str, ask_one: Ask, equal: Equal | None = None) -> Measure:
 
 
 def _ask_unseen_label(writer: Writer, passage: Passage) -> Example | None:
-    """Ask for a topic or a thing: of genres too few are unseen to make a choice among them hard."""
+    """Return a question for a topic or a thing. Too few genres are unseen to make a choice among them hard."""
     return None if passage.kind == "synopsis" else ask_label(writer, passage, unseen=True)
 
 
@@ -356,13 +364,13 @@ def _on_five(writer: Writer, passage: Passage) -> Example | None:
 
 
 def positive(text: str) -> int:
-    """Read a command's number of things.
+    """Return a number from the command line.
 
     Raises:
-        ArgumentTypeError: it is no whole number from 1 on.
+        ArgumentTypeError: the text is not a whole number from 1 on.
     """
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
     return int(text)
 
 

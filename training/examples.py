@@ -1,4 +1,4 @@
-"""The stream of training and test examples: those of a seed, number and progress are always the same."""
+"""The stream of training and test examples. The same seed, number and progress always give the same examples."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _NEEDLES = 8
 _FIELDS_FIRST_SHARE = 0.2
 _FAMILY_SHARE = 0.4
 _FAMILY = 10
-"""Questions on one row at most."""
+"""The most questions on one row."""
 _LEAST_BRIEF = 0.15
 
 
 def training_family(seed: object, number: int, progress: float = 1.0) -> list[Example]:
-    """Return training examples that share a row, which their prompts begin with; or one example by itself.
+    """Return training examples whose prompts begin with the same row, or a single example.
 
-    Several questions on one row teach more per token than as many rows. As training makes `progress`, from 0 to 1,
-    fewer texts are brief and more are long contexts, of which there are few, each as long as many others together.
+    Several questions on one row teach more per token than as many rows. With growing `progress`, from 0 to 1, fewer
+    texts are brief and more are long contexts. Long contexts are few, and each is as long as many other texts together.
     """
     writer = _writer(f"{seed} {number}", Split.TRAINING)
     writer.brief = writer.chance(max(_LEAST_BRIEF, 1 - 2 * progress))
@@ -81,7 +81,7 @@ def training_family(seed: object, number: int, progress: float = 1.0) -> list[Ex
 
 
 def training_text(seed: int, number: int) -> str:
-    """Return a training passage with what may truly be said of it: statements, labels, the mood."""
+    """Return a training passage with true statements about it, its labels and its mood."""
     passage = _passage(_writer(f"{seed} text {number}", Split.TRAINING))
     said = [check.prompt for check in passage.checks if check.truth]
     said += [classes.label for classes in passage.classes if not classes.unseen]
@@ -89,12 +89,12 @@ def training_text(seed: int, number: int) -> str:
 
 
 def held_out_writer(seed: int, name: str) -> Writer:
-    """Return a writer that uses only sentence patterns kept out of training."""
+    """Return a writer that uses only sentence patterns that training never uses."""
     return _writer(f"held out {seed} {name}", Split.HELD_OUT)
 
 
 def held_out(ask: Ask, seed: int, count: int) -> list[Example]:
-    """Return `count` test examples of one task, in text that shares no sentence pattern with the training's."""
+    """Return `count` test examples of one task, in text that shares no sentence pattern with the training text."""
     writer = held_out_writer(seed, ask.__name__)
     examples: list[Example] = []
     while len(examples) < count:

@@ -1,7 +1,7 @@
-"""A Llama's layers for training, in as few operations as plain PyTorch allows.
+"""The layers of a Llama for training, in as few operations as plain PyTorch allows.
 
-On a CPU most of a small model's time goes into elementwise operations between products of matrices; forward and
-backward take some 0.7 of the time that they take in transformers, which computes norms and angles in more steps.
+On a CPU, a small model spends most of its time on elementwise operations between matrix products. Forward and backward
+take about 0.7 of their time in transformers, which computes norms and angles in more steps.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ class Rotation:
     sines: torch.Tensor
 
     def turn(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Turn queries or keys (rows × heads × width × head) to their places."""
+        """Return queries or keys (rows × heads × width × head) rotated by the angles of their positions."""
         first, second = vectors.chunk(2, -1)
         return torch.cat(
             (first * self.cosines - second * self.sines, second * self.cosines + first * self.sines), dim=-1
         )
 
     def at(self, rows: torch.Tensor, columns: torch.Tensor) -> Rotation:
-        """Return the angles of some tokens, each as a row of its own."""
+        """Return the angles of some tokens, each in a row of its own."""
         return Rotation(*(angles[rows, 0, columns][:, None, None] for angles in (self.cosines, self.sines)))
 
 
 def rotation(model: Any, batch: Batch) -> Rotation:
     """Return the rotary angles of a batch's tokens, computed in float32 whatever the model's precision.
 
-    In bfloat16, which the model's own frequencies have when it has, neighbours a thousand tokens on have equal angles.
+    A bfloat16 model has frequencies in bfloat16. In this precision, neighbours after a thousand tokens have equal
+    angles.
     """
     weight, config = model.model.embed_tokens.weight, model.config
     shares = torch.arange(0, config.head_dim, 2, dtype=torch.float32, device=weight.device) / config.head_dim
@@ -47,7 +48,7 @@ def rotation(model: Any, batch: Batch) -> Rotation:
 
 
 def states(model: Any, batch: Batch, turned: Rotation) -> list[torch.Tensor]:
-    """Return the states before each layer of a transformers Llama and, last, the normed ones that answers come from.
+    """Return the states before each layer of a transformers Llama and, last, the normed states for the logits.
 
     Each has the shape rows × width × hidden.
     """
@@ -63,7 +64,7 @@ def states(model: Any, batch: Batch, turned: Rotation) -> list[torch.Tensor]:
 
 
 def norm(module: Any, vectors: torch.Tensor) -> torch.Tensor:
-    """Divide vectors by their root mean square, as the module does in more steps."""
+    """Return vectors divided by their root mean square and scaled, as `module` does in more steps."""
     return functional.rms_norm(vectors, module.weight.shape, module.weight, module.variance_epsilon)
 
 
@@ -82,6 +83,9 @@ def _attend(attention: Any, read: torch.Tensor, turned: Rotation, mask: torch.Te
 
 
 def _additive_mask(batch: Batch, precision: torch.dtype) -> torch.Tensor:
-    """Return what is added to the scores (rows or 1 × 1 × width × width): 0 to what is seen."""
+    """Return the mask to add to the scores (rows or 1 × 1 × width × width).
+
+    It is 0 where a token attends, and the least number of the precision elsewhere.
+    """
     seen = batch.seen
     return torch.zeros(seen.shape, dtype=precision).masked_fill_(~seen, torch.finfo(precision).min)

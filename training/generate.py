@@ -1,7 +1,7 @@
 """Write the sample tables: `python -m training.generate [FOLDER]`.
 
-Every text is made here from `phrases.toml`; nothing is copied from a published data set. One seed makes all of it, so
-that running this again gives the same tables.
+Every text is generated from `phrases.toml`; no text is copied from a published data set. There is one seed, so that
+each run gives the same tables.
 """
 
 import random
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def generate_tables() -> dict[str, pa.Table]:
-    """Return the sample tables by name, the same ones at every call."""
+    """Return the sample tables by name; each call returns the same tables."""
     phrases = load_phrases()
     movies, casts = _movies(phrases)
     products, parts = _products(phrases)
@@ -38,7 +38,7 @@ def generate_tables() -> dict[str, pa.Table]:
 
 
 def write_tables(folder: Path) -> None:
-    """Write each sample table to `folder` as a Parquet file of its name."""
+    """Write each sample table to a Parquet file of its name in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in generate_tables().items():
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd", compression_level=19)
@@ -161,7 +161,7 @@ def _product_reviews(phrases: Mapping[str, Any], products: Sequence[Row], parts:
 
 
 def _tickets(phrases: Mapping[str, Any], products: Sequence[Row], parts: Sequence[dict[str, str]]) -> list[Row]:
-    """Return 500 support tickets; `topic` is what the customer writes about, `priority` follows the tone."""
+    """Return 500 support tickets. `topic` is the subject of the customer's message, and `priority` follows its tone."""
     rng = random.Random(f"{SEED} tickets")
     write = Writer(rng, phrases["ticket"])
     rows: list[Row] = []
@@ -192,12 +192,12 @@ def _tickets(phrases: Mapping[str, Any], products: Sequence[Row], parts: Sequenc
 
 
 def _score(rng: random.Random, quality: float) -> float:
-    """Draw a score from 0.5 to 5 in halves around a quality from 0 to 1."""
+    """Return a random score from 0.5 to 5 in halves, around a quality from 0 to 1."""
     return min(5.0, max(0.5, round(2 * rng.gauss(0.5 + 4.5 * quality, 0.8)) / 2))
 
 
 def _opinion(rng: random.Random, write: Writer, score: float, cast: Mapping[str, str]) -> str:
-    """Write a review whose sentences agree with its score: mixed in the middle, one-sided at the ends."""
+    """Return a review whose sentences agree with its score: mixed in the middle, one-sided at the ends."""
     good, bad = ("positive", "negative") if score >= 3 else ("negative", "positive")
     if rng.random() < 0.08:
         return write.pick(f"short_{good}")
@@ -206,7 +206,10 @@ def _opinion(rng: random.Random, write: Writer, score: float, cast: Mapping[str,
 
 
 def _sentences(rng: random.Random, write: Writer, patterns: Sequence[str], values: Mapping[str, str]) -> str:
-    """Join one sentence of each named list; entries of one index speak of the same thing, so no index comes twice."""
+    """Return a text with one sentence of each named list.
+
+    Entries with the same index in different lists are about the same thing, so no index is used twice.
+    """
     indexes = rng.sample(range(min(len(write.words[name]) for name in patterns)), len(patterns))
     return " ".join(write.fill(write.words[name][i], values) for name, i in zip(patterns, indexes, strict=True))
 
@@ -220,7 +223,7 @@ def _person(rng: random.Random, phrases: Mapping[str, Any]) -> str:
 
 
 def _fresh(taken: set[str], make: Callable[[], str]) -> str:
-    """Make names until one is new, and remember it."""
+    """Return a name that is not in `taken`, and add it there."""
     name = make()
     while name in taken:
         name = make()

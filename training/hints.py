@@ -1,9 +1,10 @@
-"""What training tells the model beside the answers, halfway up: what words mean, and where to look.
+"""Hints in training beside the answers, at a middle layer: the meanings of words, and the positions to attend to.
 
-A yes/no answer teaches one bit and leaves open what it hangs on. The generator knows: which sentence says something,
-what a question, a label or a field's name asks for (the marks), and where in the prompt the answer is found (the
-pointers). Words that mean the same, in text and question, are to have states that say so, and one attention head
-is to look where the answer is. Both losses fall away after training; the model is a plain Llama.
+A yes/no answer teaches one bit and does not show its reason. The generator of the examples knows the reason. Marks tell
+the meaning of a sentence, a question, a label or a field's name. Pointers tell where in the prompt the answer is. The
+loss of the marks makes words of the same meaning, in text and question, have states that express it. The loss of the
+pointers makes one attention head attend to the answer. Only training uses these losses: the finished model is a plain
+Llama.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from training.forward import Rotation, norm
 
 
 def mark_loss(model: Any, hidden: torch.Tensor, batch: Batch) -> torch.Tensor:
-    """Return how badly the states at the marks (`hidden`, shape: rows × width × size) tell what is meant there."""
+    """Return the cross-entropy of the meanings at the marks, as predicted from the states there.
+
+    `hidden` (shape: rows × width × size) are the states.
+    """
     rows, columns, meant = batch.marks.to(hidden.device).T
     marked = hidden[rows, columns]
     loss: torch.Tensor = functional.cross_entropy(
@@ -28,17 +32,19 @@ def mark_loss(model: Any, hidden: torch.Tensor, batch: Batch) -> torch.Tensor:
 
 
 def pointer_loss(layer: Any, hidden: torch.Tensor, turned: Rotation, batch: Batch) -> torch.Tensor:
-    """Return how little the first head of a layer, which reads `hidden`, attends to where the pointers point.
+    """Return a loss that is high if the first head of a layer attends little to the targets of the pointers.
+
+    The layer reads `hidden`.
 
     Raises:
-        ValueError: a pointer leads to nothing that is seen from where it stands.
+        ValueError: a pointer leads only to positions that its own position does not attend to.
     """
     attention, size = layer.self_attn, layer.self_attn.head_dim
     rows, columns = batch.pointers.T
     seen = batch.seen.expand(len(hidden), -1, -1, -1)[rows, 0, columns]
     pointed = batch.pointed & seen
     if not bool(pointed.any(-1).all()):
-        raise ValueError("a pointer of the batch leads to nothing that is seen from where it stands")
+        raise ValueError("a pointer of the batch leads only to positions that its own position does not attend to")
     rows, columns, seen, pointed = (one.to(hidden.device) for one in (rows, columns, seen, pointed))
     read = norm(layer.input_layernorm, hidden)
     keys = turned.turn(functional.linear(read, attention.k_proj.weight[:size])[:, None])

@@ -1,11 +1,12 @@
-"""Give an untrained Llama an induction head: attention that looks up what followed a token the last time.
+"""Give an untrained Llama an induction head: attention that finds the token after the last occurrence of a token.
 
-Copying a label, a name or a JSON value rests on it (Olsson et al. 2022, "In-context learning and induction heads"). A
-small model finds it by itself only after many more tokens than this one is ever shown.
+Copying a label, a name or a JSON value depends on it (Olsson et al. 2022, "In-context learning and induction heads"). A
+small model learns it by itself only after many more tokens than this training has.
 
-Two heads make it. In layer 0 one attends to the position before, by phases of the fast rotary pairs alone, and notes
-that token. In layer 1 one compares the token at hand with these notes, in the slow rotary pairs that hardly
-turn within the context, and brings along the token that stands there. Embedding dimensions have fixed parts at first:
+It consists of two heads. The head in layer 0 attends to the position before and copies that token into its state. It
+uses only the phases of the fast rotary pairs. The head in layer 1 compares the current token with these copies and
+takes the token at the matching position. It compares in the slow rotary pairs, which hardly turn within the context. At
+first the dimensions of an embedding have these parts:
 
     0: the same for all tokens    1–63: the token    64–127: the token before    128–190: the token to copy
     192–255: the token's meaning
@@ -18,15 +19,15 @@ from typing import Any
 
 import torch
 
-_SCALE = 0.5  # of embeddings: well above what untrained layers add to them
+_SCALE = 0.5  # of embeddings: well above the values that untrained layers add to them
 _CONSTANT = 4.0
 _TOKEN = slice(1, 64)
 _BEFORE = slice(64, 127)
 _COPIED = slice(128, 191)
 MEANING = slice(192, 256)
 _FAST_PAIRS = 8
-_POINTED = 7.0  # how sharply layer 0 looks one back
-_MATCHED = 1.8  # how sharply layer 1 tells tokens apart
+_POINTED = 7.0  # how sharply layer 0 attends to the position before
+_MATCHED = 1.8  # how sharply layer 1 distinguishes tokens
 _SLOW = 1e-3  # rotary pairs that turn by less than this per position
 _LOGIT = 0.15
 
@@ -35,8 +36,8 @@ _LOGIT = 0.15
 def add_induction(model: Any, meaning: torch.Tensor) -> None:
     """Write the two heads into the first heads of layers 0 and 1 of a model 256 wide with heads 64 wide, in place.
 
-    `meaning` (shape: vocabulary × 64, mean square of one) becomes part of the embeddings; a token without one gets a
-    random one, so that all embeddings are about as long.
+    `meaning` (shape: vocabulary × 64, mean square of one) becomes part of the embeddings. A token without a meaning
+    gets a random one, so that all embeddings have about the same length.
     """
     embedding, head = model.model.embed_tokens.weight, model.lm_head.weight
     vocabulary = embedding.size(0)
@@ -78,13 +79,13 @@ def add_induction(model: Any, meaning: torch.Tensor) -> None:
 
 @torch.no_grad()
 def add_pointing(model: Any, layer: int) -> None:
-    """Let the first head of a layer bring along the token that it attends to, wherever that is, in place."""
+    """Let the first head of a layer copy the token that it attends to, at any position. Changes the model in place."""
     embedding = model.model.embed_tokens.weight
     _copy_attended(model.model.layers[layer].self_attn, model.config.head_dim, _unit(embedding))
 
 
 def _unit(embedding: torch.Tensor) -> float:
-    """Return what the norm makes of an embedding of one."""
+    """Return the value that the norm gives to an embedding value of one."""
     return 1 / float(embedding.square().mean(-1).sqrt().mean())
 
 

@@ -1,7 +1,7 @@
-"""Give tokens of an untrained model a first idea of their meaning: tokens are alike that occur in the same texts.
+"""Initial vectors of meaning for the tokens of an untrained model: tokens of the same texts have similar vectors.
 
-Singular vectors of the positive pointwise mutual information, which is what skip-gram embeddings come to (Levy and
-Goldberg 2014, "Neural word embedding as implicit matrix factorization").
+They are singular vectors of the positive pointwise mutual information. Skip-gram embeddings factorize the same matrix
+(Levy and Goldberg 2014, "Neural word embedding as implicit matrix factorization").
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ITERATIONS = 8
 
 
 def meanings(texts: Sequence[Sequence[int]], vocabulary: int, width: int) -> torch.Tensor:
-    """Return a vector of each token (shape: vocabulary × width) with a mean square of one; zeros for rare tokens.
+    """Return a vector for each token (shape: vocabulary × width) with a mean square of one; zeros for rare tokens.
 
     `texts` are the tokens of each text.
     """

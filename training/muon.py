@@ -1,4 +1,4 @@
-"""Muon (Jordan et al., 2024) in a precision of choice: PyTorch's own computes in bfloat16, slow on most CPUs."""
+"""Muon (Jordan et al., 2024) in a chosen precision: PyTorch's own computes in bfloat16, which is slow on most CPUs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ITERATIONS = 5
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose update of each matrix is made orthogonal, which uses all its directions alike.
+    """Momentum with orthogonal updates: each update of a matrix has the same weight in all directions.
 
-    Matrices of one shape are updated together, in numbers of `precision`. Every parameter must have a gradient.
+    Matrices of one shape are updated together, in the precision `precision`. Every parameter must have a gradient.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: torch.Tensor) -> torch.Tensor:
-    """Return nearly the nearest matrices (shape: count × rows × columns) with singular values of one.
+    """Return approximately the nearest matrices (shape: count × rows × columns) with singular values of one.
 
     Newton–Schulz iteration of fifth order; its coefficients trade exactness for speed: values end between 0.7 and 1.2.
     """

@@ -1,4 +1,4 @@
-"""Seeded sentences: patterns with `{slots}` filled from word lists, every choice made by one random generator."""
+"""Seeded sentences: patterns with `{slots}` filled from word lists. One random generator makes every choice."""
 
 import random
 import re
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class Split(Enum):
-    """Which patterns of a list are used: every eighth is kept out of training, to test on."""
+    """The patterns of a list to use. Every eighth pattern is kept out of training, for tests."""
 
     ALL = "all"
     TRAINING = "training"
     HELD_OUT = "held out"
 
     def of(self, patterns: Sequence[T]) -> Sequence[T]:
-        """Return this split's part of a list; a list too short to be split is used whole."""
+        """Return this split's part of a list. A list that is too short to split is returned whole."""
         if self is Split.ALL or len(patterns) < _HELD_OUT_EACH:
             return patterns
         held_out = [index % _HELD_OUT_EACH == _HELD_OUT_EACH - 1 for index in range(len(patterns))]
@@ -35,13 +35,13 @@ class Split(Enum):
 
 @cache
 def load_phrases() -> Mapping[str, Any]:
-    """Return the sections of `phrases.toml`, of which the sample tables are made."""
+    """Return the sections of `phrases.toml`, the source of the sample tables."""
     return _read(Path(__file__).with_name("phrases.toml"))
 
 
 @cache
 def load_language(name: str) -> Mapping[str, Any]:
-    """Return `language/NAME.toml`, of which the model's training text is made, its words beside the shared ones."""
+    """Return `language/NAME.toml`, a source of the model's training text, with the shared word lists added."""
     folder = Path(__file__).with_name("language")
     content = _read(folder / f"{name}.toml")
     return {**content, "words": {**_read(folder / "words.toml"), **content.get("words", {})}}
@@ -54,8 +54,8 @@ def _read(path: Path) -> dict[str, Any]:
 class Writer:
     """Writes text from word lists; equal seeds and equal calls give equal text.
 
-    `split` limits the patterns that `choose` takes; `brief` asks for the shortest texts; `rng` is free for choices of
-    the caller's own.
+    `split` limits the patterns that `choose` takes; `brief` asks for the shortest texts. The caller can use `rng` for
+    other choices.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Writer:
         self.brief = brief
 
     def over(self, words: Mapping[str, Any]) -> "Writer":
-        """Return a writer of the same choices over other word lists."""
+        """Return a writer with the same random generator over other word lists."""
         return Writer(self.rng, words, self.split, brief=self.brief)
 
     def choose(self, patterns: Sequence[T]) -> T:
@@ -75,23 +75,23 @@ class Writer:
         return self.rng.choice(self.split.of(patterns))
 
     def count(self, low: int, high: int) -> int:
-        """Return how many of something to write: `low` to `high`, and in a brief text at most one."""
+        """Return a random count from `low` to `high`; in a brief text `low`, but at most one."""
         return min(low, 1) if self.brief else self.rng.randint(low, high)
 
     def chance(self, share: float) -> bool:
-        """Return true in this share of the cases."""
+        """Return true with this probability."""
         return self.rng.random() < share
 
     def pick(self, words: str) -> str:
-        """Return one entry of a list, its slots left open."""
+        """Return one entry of a list with its slots unfilled."""
         return str(self.rng.choice(self.words[words]))
 
     def write(self, patterns: str, values: Mapping[str, str], words: Mapping[str, Sequence[str]] | None = None) -> str:
-        """Choose a pattern of the list `patterns` and fill it; see `fill`."""
+        """Return a random pattern of the list `patterns`, filled by `fill`."""
         return self.fill(self.pick(patterns), values, words)
 
     def fill(self, text: str, values: Mapping[str, str], words: Mapping[str, Sequence[str]] | None = None) -> str:
-        """Fill `{$name}` from `values` and `{name}` from the word lists, never the same entry twice in one text.
+        """Return text with `{$name}` filled from `values` and `{name}` from the word lists, no entry twice in one text.
 
         Outside of values, `#` becomes a digit.
         """
@@ -110,7 +110,7 @@ class Writer:
         return _ARTICLE.sub(r"\1n ", _SLOT.sub(slot, self._digits(text)))
 
     def sentence(self, text: str, values: Mapping[str, str]) -> str:
-        """Fill a pattern and begin each of its sentences with a capital letter."""
+        """Return a filled pattern in which each sentence begins with a capital letter."""
         return _SENTENCE_START.sub(lambda match: match[0].upper(), self.fill(text, values))
 
     def _digits(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""The demo model's tokenizer: byte-level BPE whose tokens of words do not depend on what stands before."""
+"""The demo model's tokenizer: byte-level BPE in which the tokens of a word do not depend on the text before it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ _PIECES = (
     rf" (?:{_FUNCTION_WORDS})(?!\p{{L}}) ?|\p{{Ll}}+|\p{{Lu}}+(?!\p{{Ll}})|\p{{Lu}}\p{{Ll}}*|\p{{L}}+|\d|\n+"
     r"|[^\s\p{L}\d]+ ?|\s"
 )
-"""What BPE never merges across. A word is a piece without its spaces and a digit is one by itself, so that a label,
-name or number has the same tokens in a sentence, a list, between quotes and at the start of an answer: copying it is
-copying tokens. Function words and punctuation, which nobody asks for, take the spaces in: else there were a third more.
+"""The pieces of a text; BPE never merges tokens across pieces.
+
+A word is a piece without its spaces, and each digit is a piece. So a label, name or number has the same tokens in a
+sentence, in a list, between quotes and at the start of an answer. The model can then copy it token by token. Function
+words and punctuation, which no question asks for, include their spaces: otherwise there would be a third more tokens.
 """
 
 
 def train_tokenizer(texts: Iterable[str], context_tokens: int) -> PreTrainedTokenizerFast:
-    """Train on `texts`; a small corpus is filled up with placeholder tokens to the full vocabulary."""
+    """Return a tokenizer trained on `texts`. For a small corpus, placeholder tokens fill the vocabulary."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

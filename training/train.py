@@ -1,4 +1,4 @@
-"""Train the demo model: `python -m training.train`; see README.md beside this file for what it learns."""
+"""Train the demo model: `python -m training.train`. README.md in this folder describes the training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _EVALUATED = 100
-"""Examples of each measure at the end; `training.evaluate` takes more."""
+"""The examples of each measure after training; `training.evaluate` uses more."""
 _TEMPERATURES = [2 ** (step / 8) for step in range(-8, 17)]
 _WORDS = range(len(SPECIAL_TOKENS), VOCABULARY)
 
@@ -40,13 +40,15 @@ _WORDS = range(len(SPECIAL_TOKENS), VOCABULARY)
 class Recipe:
     """Everything that decides the weights.
 
-    A step is one batch of at most `batch_tokens`. Steps come in `pools` of `pool_families` families of examples each,
-    between which training can stop and resume. The learning rates rise over the first pools, stay, and fall almost to
-    zero over the last `cooldown` share. At first the prompts' text is learned too: a token of it counts `text_weight`,
-    falling to nothing at `text_until`. Hints (`hints.py`) are given before `hint_layer` and in it, and weigh so much
-    beside the answers. The tokenizer is trained on `tokenizer_families`, the first embeddings come from
-    `meaning_texts`; `pool_repetitions` rows of a pool are random tokens to copy. `induction.py` fits 256 wide models
-    with heads of 64.
+    A step is one batch of at most `batch_tokens`. Training has `pools` pools of `pool_families` families of examples
+    each, and it can stop and resume between pools. The learning rates rise over the first pools, stay, and fall almost
+    to zero over the last `cooldown` share. At first the model also learns the prompts' text: a token of it has the
+    weight `text_weight`, which falls to zero at `text_until`.
+
+    The hints (`hints.py`) apply before and in the layer `hint_layer`, with `mark_weight` and `pointer_weight` relative
+    to the answers. The tokenizer is trained on `tokenizer_families`, and the first embeddings come from
+    `meaning_texts`. In each pool, `pool_repetitions` rows are random tokens to copy. `induction.py` requires models 256
+    wide with heads of 64.
     """
 
     seed: int = 1
@@ -75,7 +77,7 @@ class Recipe:
 
 
 class Trainer:
-    """The state of one training run; `save` and `load` it between pools."""
+    """The state of one training run. The caller can `save` and `load` it between pools."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -116,7 +118,7 @@ class Trainer:
         self.pool += 1
 
     def save(self, path: Path) -> None:
-        """Write the state, complete or not at all."""
+        """Write the state atomically to a file."""
         state = {
             "recipe": asdict(self.recipe),
             "pool": self.pool,
@@ -129,16 +131,16 @@ class Trainer:
         path.with_suffix(".new").replace(path)
 
     def load(self, path: Path) -> None:
-        """Take over a saved state.
+        """Load a saved state.
 
         Raises:
-            SystemExit: it is of another recipe, or of a tokenizer trained on other text.
+            SystemExit: the state belongs to another recipe, or to a tokenizer trained on other text.
         """
         state = torch.load(path, map_location=self.device, weights_only=True)
         if state["recipe"] != asdict(self.recipe):
-            raise SystemExit(f"{path} was saved under another recipe; delete it, or name another --work folder")
+            raise SystemExit(f"{path} was saved with another recipe: delete it, or write another --work folder")
         if state["tokenizer"] != self.tokenizer.backend_tokenizer.to_str():
-            raise SystemExit(f"{path} was saved when the training text was another; delete it, or name another --work")
+            raise SystemExit(f"{path} was saved with another training text: delete it, or write another --work folder")
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -146,12 +148,15 @@ class Trainer:
         self._refresh_twin()
 
     def _step(self, batch: Batch) -> torch.Tensor:
-        """Learn from a batch: its gradients are computed in fast precision, the weights are kept in full."""
+        """Learn from a batch; return its loss.
+
+        Gradients are computed in the fast precision, weights are kept in float32.
+        """
         loss: Any = self._loss(batch)
         loss.backward()
         weights, copies = list(self.model.parameters()), list(self.twin.parameters())
         for weight, fast in zip(weights, copies, strict=True):
-            if fast.grad is not None:  # that of the meanings, in a batch without marks
+            if fast.grad is not None:  # it is None for the meanings in a batch without marks
                 weight.grad, fast.grad = fast.grad.to(weight.dtype), None
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         for optimizer in self.optimizers:
@@ -174,7 +179,7 @@ class Trainer:
         return [*repetitions(self.recipe.pool_repetitions, _WORDS, rng), *self.fitting(families)]
 
     def fitting(self, families: Sequence[Sequence[Example]]) -> list[Encoded]:
-        """Encode the families that fit the context."""
+        """Return the encoded families that fit the context."""
         rows = encode(self.tokenizer, families, self.meanings)
         return [row for row in rows if len(row.ids) <= self.recipe.context_tokens]
 
@@ -207,14 +212,14 @@ class Trainer:
 
 
 def fast_precision(device: str) -> torch.dtype:
-    """Return bfloat16 where the processor multiplies matrices of it faster than of float32."""
+    """Return bfloat16 if the processor multiplies bfloat16 matrices faster than float32 ones, else float32."""
     if device == "cpu" and not torch.cpu.get_capabilities().get("amx_bf16", False):
         return torch.float32
     return torch.bfloat16
 
 
 def new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Any:
-    """Return an untrained model: grouped-query attention, 64-wide heads (what vLLM runs on CPU)."""
+    """Return an untrained model with grouped-query attention and heads of 64, which vLLM can run on CPU."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -239,10 +244,10 @@ def new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Any:
 
 @torch.no_grad()
 def calibrate(trainer: Trainer, families: int = 300) -> float:
-    """Divide all logits by the temperature that suits the first tokens of choices best, and return it.
+    """Divide all logits by the best temperature for the first tokens of choices, and return this temperature.
 
-    Answers stay the same, probabilities come closer to how often they are right (Guo et al. 2017, section 4.2). The
-    texts are new; the temperature becomes part of the last norm, so that every engine applies it.
+    Answers stay the same. Probabilities come closer to the share of right answers (Guo et al. 2017, section 4.2). The
+    texts are new. The temperature becomes part of the last norm, so that every engine applies it.
     """
     seed = f"{trainer.recipe.seed} calibration"
     examples = [example for number in range(families) for example in training_family(seed, number)]
@@ -263,22 +268,23 @@ def calibrate(trainer: Trainer, families: int = 300) -> float:
 
 
 def save_model(trainer: Trainer, folder: Path) -> None:
-    """Write the model as bf16 safetensors with its tokenizer; it says float32, in which engines compute."""
+    """Write the model as bfloat16 safetensors with its tokenizer.
+
+    Its configuration says float32, in which engines compute.
+    """
     model: Any = trainer.model
     state = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items() if name != "meanings.weight"}
     model.save_pretrained(folder, state_dict=state, safe_serialization=True)
     trainer.tokenizer.save_pretrained(folder)
-    for name in ("model.safetensors", "tokenizer.json"):  # which their writers leave readable by one user alone
+    for name in ("model.safetensors", "tokenizer.json"):  # their writers make them readable only for the owner
         (folder / name).chmod(0o644)
 
 
 def main() -> None:
-    """Train, or go on where a run was stopped, and write the model."""
+    """Train, or continue a stopped run, and write the model."""
     parser = argparse.ArgumentParser(description="Train the demo model.")
-    parser.add_argument("--folder", type=Path, default=Path("demo-model"), help="where the model goes")
-    parser.add_argument(
-        "--work", type=Path, default=Path("demo-training"), help="where the state is kept to resume from"
-    )
+    parser.add_argument("--folder", type=Path, default=Path("demo-model"), help="folder to write the model to")
+    parser.add_argument("--work", type=Path, default=Path("demo-training"), help="folder of the saved state")
     parser.add_argument("--pools", type=positive, default=Recipe().pools, help="length of the training")
     arguments = parser.parse_args()
     trainer = Trainer(Recipe(pools=arguments.pools))

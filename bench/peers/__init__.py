@@ -1,1 +1,1 @@
-"""Side by side with other ways to ask a model about every row, on the same server: `python -m bench.peers`."""
+"""Compares FlightLLM with other systems that ask a model about every row: `python -m bench.peers`."""

@@ -2,10 +2,10 @@
 
     python -m bench.peers [--rows 2000] [--model demo] [--systems lotus,daft] [--json]
 
-A filter and a projection over reviews joined with movies, rows in random order and repeated where the tables repeat
-them. Every run begins with an empty prefix cache. Prompts answered and tokens are what the server counted; seconds are
-those of the query or data frame operation alone, each in a process that has everything imported. A peer that cannot be
-installed is left out.
+A filter and a projection run over reviews joined with movies. Rows are in random order, and duplicates of the tables
+stay. Every run begins with an empty prefix cache. The server counts answered prompts and tokens. Seconds cover only the
+query or data frame operation, each in a process that has already imported everything. A peer that cannot be installed
+is left out.
 """
 
 import argparse
@@ -34,7 +34,7 @@ TASKS: Final[Mapping[str, Mapping[str, Any]]] = {
     "projection": {"prompt": "Sum up what the critic liked or disliked.", "filter": False, "max_tokens": 8},
 }
 _CACHE_TOKENS: Final = 20_480
-"""Twice what the prompts in flight take; the texts that rows share are about 37,000."""
+"""Twice the tokens of the prompts in flight. The texts that rows share have about 37,000 tokens."""
 _OURS: Final[Mapping[str, Mapping[str, object]]] = {
     "FlightLLM, chat": {"api": "chat"},
     "FlightLLM, lists of prompts": {"api": "completions", "prompts_per_request": 16},
@@ -53,12 +53,12 @@ def joined(rows: int) -> pa.Table:
 
 
 def write_lines(table: pa.Table, path: Path) -> None:
-    """Write a table as JSON lines, which every system reads without further packages."""
+    """Write a table as JSON lines, which every system can read without further packages."""
     path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()), encoding="utf-8")
 
 
 def ours(options: Mapping[str, object]) -> System:
-    """Return FlightLLM with so configured an engine, in this process."""
+    """Return FlightLLM in this process, with these options of its engine."""
 
     def run(task: Mapping[str, Any]) -> Figures:
         engine = EngineConfig("openai", task["model"], options={**options, "base_url": f"{task['url']}/v1"})
@@ -76,16 +76,16 @@ def ours(options: Mapping[str, object]) -> System:
 
 
 def peer(name: str) -> System:
-    """Return a peer, in a process of its own environment.
+    """Return a peer, which runs in a process of its own environment.
 
     Raises:
-        RuntimeError: it cannot be installed here.
+        RuntimeError: the peer cannot be installed on this machine.
     """
     python = peer_python(name)
     script = Path(__file__).with_name(f"{name}_run.py")
 
     def run(task: Mapping[str, Any]) -> Figures:
-        environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else LOTUS looks prices up on the net
+        environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # otherwise LOTUS downloads prices
         command = [str(python), str(script), json.dumps(task)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -108,7 +108,7 @@ def systems(peers: Sequence[str]) -> dict[str, System]:
 
 
 def measured(url: str, system: System, task: Mapping[str, Any]) -> Figures:
-    """Run a task with an empty prefix cache; return its figures and the server's."""
+    """Run a task with an empty prefix cache; return its figures and those of the server."""
     forget_prefixes(url)
     before = counters(url)
     own = system(task)
@@ -118,7 +118,7 @@ def measured(url: str, system: System, task: Mapping[str, Any]) -> Figures:
 
 
 def measure(given: argparse.Namespace) -> Iterator[tuple[str, str, Figures]]:
-    """Start the server; yield task, system and figures, after a few rows that warm every system up."""
+    """Start the server; yield task, system and figures. A few rows warm every system up first."""
     found = systems([] if given.systems in ("", "none") else given.systems.split(","))
     shape = SHAPES[given.model]
     with (
@@ -148,11 +148,15 @@ def table(found: Mapping[str, Mapping[str, Figures]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the comparison as the command line says."""
+    """Run the comparison with the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description="FlightLLM beside LOTUS and Daft.")
     parser.add_argument("--rows", type=int, default=2_000)
-    parser.add_argument("--model", choices=tuple(SHAPES), default="demo", help="its size; demo is the smallest")
-    parser.add_argument("--systems", default=",".join(REQUIREMENTS), help="peers beside FlightLLM, or none")
+    parser.add_argument("--model", choices=tuple(SHAPES), default="demo", help="the model's size; demo is the smallest")
+    parser.add_argument(
+        "--systems",
+        default=",".join(REQUIREMENTS),
+        help="peers to compare with FlightLLM, separated by commas; none for no peers",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)
     announce("peers", arguments)

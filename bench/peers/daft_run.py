@@ -1,4 +1,4 @@
-"""One task in Daft: runs in Daft's own environment, takes the task as JSON, prints the seconds as JSON."""
+"""Run one task in Daft, in Daft's own environment: reads the task as JSON and prints the seconds as JSON."""
 
 import json
 import sys
@@ -11,11 +11,11 @@ from daft.functions import format as format_text
 from daft.functions import prompt
 
 _AT_ONCE = 256
-"""Rows given to Daft at a time: it sends the requests of all of them at once, and with 2,000 its HTTP client hangs."""
+"""Rows per batch. Daft sends the requests of a whole batch at once, and with 2,000 rows its HTTP client hangs."""
 
 
 def main() -> None:
-    """Run the task; imports and reading the rows do not count."""
+    """Run the task; print its seconds without those of imports and of reading the rows."""
     task = json.loads(sys.argv[1])
     with Path(task["rows"]).open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Each peer in a virtual environment of its own, kept in the cache folder: their needs do not agree with ours."""
+"""Installs each peer in a virtual environment of its own, in the cache folder: its requirements conflict with ours."""
 
 import shutil
 import subprocess
@@ -13,10 +13,12 @@ REQUIREMENTS: Final[Mapping[str, str]] = {"lotus": "lotus-ai==1.2.4", "daft": "d
 
 
 def peer_python(peer: str) -> Path:
-    """Return the interpreter of a peer's environment, made on first use (minutes, LOTUS takes gigabytes).
+    """Return the Python interpreter of a peer's environment.
+
+    The first call creates the environment, which takes minutes, and gigabytes for LOTUS.
 
     Raises:
-        RuntimeError: it cannot be installed here; quotes the last line of what failed.
+        RuntimeError: the peer cannot be installed; the message quotes the last line of the failed command.
     """
     folder = cache_folder().parent / "peers" / REQUIREMENTS[peer]
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")

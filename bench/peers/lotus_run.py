@@ -1,4 +1,4 @@
-"""One task in LOTUS: runs in LOTUS's own environment, takes the task as JSON, prints the seconds as JSON."""
+"""Run one task in LOTUS, in LOTUS's own environment: reads the task as JSON and prints the seconds as JSON."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from lotus.models import LM
 
 
 def main() -> None:
-    """Run the task; imports and reading the rows do not count."""
+    """Run the task; print its seconds without those of imports and of reading the rows."""
     task = json.loads(sys.argv[1])
     rows: Any = pd.read_json(task["rows"], lines=True)
     constraint = {"extra_body": {"structured_outputs": {"choice": ["True", "False"]}}} if task["filter"] else {}

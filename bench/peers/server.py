@@ -1,4 +1,4 @@
-"""A vLLM server with OpenAI's interface, and what it counted itself."""
+"""A vLLM server with OpenAI's interface, and its own counters."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from urllib.error import URLError
 from flightllm.demo.process import stop
 
 MODEL: Final = "bench"
-"""The name under which the server knows its model."""
+"""The name of the model in requests to the server."""
 _COUNTERS: Final = {
     "calls": "vllm:request_success_total",
     "prompt_tokens": "vllm:prompt_tokens_total",
@@ -30,12 +30,14 @@ _STOP_SECONDS: Final = 20
 
 @contextmanager
 def vllm_server(model: Path, kv_bytes: int, in_flight: int, *further: str) -> Iterator[str]:
-    """Start a server on a free port, its block size and arithmetic set for CPU; yield its address, and stop it.
+    """Start a server on a free port; yield its address, and stop it at the end.
 
-    `further` are arguments of its command.
+    Its block size and precision suit a CPU.
+
+    `further` are more arguments of the server's command.
 
     Raises:
-        RuntimeError: it did not start; quotes the end of its log.
+        RuntimeError: the server did not start; the message quotes the end of its log.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -58,7 +60,7 @@ def vllm_server(model: Path, kv_bytes: int, in_flight: int, *further: str) -> It
         "OMP_NUM_THREADS": "1",
         "VLLM_NO_USAGE_STATS": "1",
         **os.environ,
-        "VLLM_SERVER_DEV_MODE": "1",  # lets its prefix cache be emptied
+        "VLLM_SERVER_DEV_MODE": "1",  # enables the endpoint that empties the prefix cache
     }
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
@@ -73,7 +75,7 @@ def vllm_server(model: Path, kv_bytes: int, in_flight: int, *further: str) -> It
 
 
 def counters(url: str) -> Mapping[str, int]:
-    """Return what the server counted since it started: prompts it answered, and tokens."""
+    """Return the server's counters since its start: answered prompts and tokens."""
     text = _get(f"{url}/metrics")
     return {
         name: sum(int(float(value)) for value in re.findall(rf"^{metric}\{{.*\}} (\S+)$", text, re.MULTILINE))

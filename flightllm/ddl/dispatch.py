@@ -31,7 +31,7 @@ from flightllm.sql.tokens import Token, tokenize
 
 _FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
-"""Rows of parameters, and characters of their text, after which another text is begun."""
+"""A bound statement ends after this many rows of parameters, or this many characters of their text."""
 
 
 def change(
@@ -41,11 +41,13 @@ def change(
     settings: Settings,
     more: Iterable[str] | None = None,
 ) -> Changed:
-    """Run DDL or DML; return the rows affected, or -1. Cancelling `record` stops it, and then nothing has changed.
+    """Run DDL or DML; return the number of affected rows, or -1.
+
+    If `record` is cancelled, the statement changes nothing.
 
     `fresh` returns the server's services with the tables as they are now.
 
-    `more` are texts like this one, an INSERT … VALUES without AI calls: their rows are added together with its own.
+    `more` holds further texts of the same INSERT … VALUES without AI calls. Their rows are added in the same step.
 
     Raises:
         CancelledError: the record was cancelled.
@@ -93,7 +95,9 @@ def _changed(
 
 
 def check(statement: Statement, services: Services, settings: Settings) -> pa.Schema:
-    """Raise what `change` would where planning alone tells of it; nothing is run. Return the columns of RETURNING.
+    """Plan a statement without running it; return the columns of RETURNING.
+
+    Raises the errors of `change` that planning can detect.
 
     Raises:
         FlightLLMError: the statement is wrong.
@@ -116,13 +120,13 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
 
 
 def is_row_change(statement: Statement, services: Callable[[], Services]) -> bool:
-    """Tell whether a query has to find the rows that a statement changes, or to return them."""
+    """Tell whether the statement needs a query, either to find the rows to change or to return them."""
     change = statement.change
     return change is not None and not (change.simple and not services().functions.may_be_in(statement.text))
 
 
 def explain_change(explain: Statement, statement: Statement, services: Services, settings: Settings) -> ExplainQuery:
-    """Return EXPLAIN of a change: the plan of the query that finds its rows. Nothing is changed.
+    """Return EXPLAIN of a change: the plan of the query that finds its rows. The change does not run.
 
     Raises:
         FlightLLMError: the statement is wrong.
@@ -142,7 +146,7 @@ def _refuse(statement: Statement) -> None:
 
 
 def _administer(statement: Statement, services: Services) -> int:
-    """Run what only admins may."""
+    """Run a statement that requires the admin role."""
     services.rights.check_admin(statement.kind.replace("_", " ").upper())
     if statement.kind == "truncate":
         return services.cache.clear()
@@ -157,7 +161,7 @@ def _administer(statement: Statement, services: Services) -> int:
 
 
 def _is_ai_view(query: str, services: Services, settings: Settings) -> bool:
-    """Tell whether a view's text has AI calls, its own or those of views it reads, or searches in FROM or ON."""
+    """Tell whether a view has AI calls or searches in FROM or ON, in its own text or in the views it reads."""
     text, functions = services.catalog.inline_views(query), services.functions
     if not functions.may_be_in(text):
         return False
@@ -166,12 +170,12 @@ def _is_ai_view(query: str, services: Services, settings: Settings) -> bool:
 
 
 def _with_names(statement: Statement, services: Services, settings: Settings) -> Statement:
-    """Return a CREATE VIEW that names its columns as its query would show them, where no star makes others later."""
+    """Return CREATE VIEW with the column names that its query shows, unless a star can add columns later."""
     if statement.columns or not statement.names.fixed:
         return statement
     try:
         given = plan(statement.query or "", services, settings).schema.names
-    except FlightLLMError:  # making the view says what is wrong
+    except FlightLLMError:  # creating the view reports the error
         return statement
     names = statement.names.shown(given)
     return statement if names == given or len(set(names)) < len(names) else replace(statement, columns=tuple(names))
@@ -191,7 +195,7 @@ def _create_table_as(statement: Statement, record: QueryRecord, services: Servic
 def _values(
     statement: Statement, more: Iterable[str], record: QueryRecord, services: Services, settings: Settings
 ) -> Batches:
-    """Yield the rows of VALUES, then those of more texts, each planned when its turn comes."""
+    """Yield the rows of VALUES, then the rows of `more`. Each text is planned when its turn comes."""
     yield from _rows(_value_rows(statement, record, services, settings), record)
     for text in more:
         check_bound(text, services.config.limits)
@@ -200,7 +204,10 @@ def _values(
 
 
 def _value_rows(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> Batches:
-    """Run VALUES, with all columns of the table; those without a bound as a query, whose rows are then fitted."""
+    """Run VALUES; yield rows that have all columns of the table.
+
+    VALUES without a row bound run as a query, and the result is then fitted to the table.
+    """
     catalog, limits = services.catalog, services.config.limits
     frame = catalog.values(statement)
     if unbounded(catalog.context(), frame, limits) is None:
@@ -212,7 +219,7 @@ def _value_rows(statement: Statement, record: QueryRecord, services: Services, s
 
 
 def _rows(batches: Batches, record: QueryRecord) -> Batches:
-    """Yield a query's rows; a cancelled query raises at its end at the latest, before its rows are stored."""
+    """Yield a query's rows. A cancelled query raises before its rows are stored, at its end at the latest."""
     with closing(batches):
         yield from batches
     if record.cancelled.is_set():
@@ -222,9 +229,10 @@ def _rows(batches: Batches, record: QueryRecord) -> Batches:
 def bound_texts(
     sql: str, parameters: pa.Table, functions: FunctionRegistry
 ) -> Iterator[tuple[str, Iterable[str] | None]]:
-    """Yield the statement with values for its parameters, once for each of their rows, and None.
+    """Yield the statement with bound parameters, paired with None: one text for each row of parameters.
 
-    An INSERT of VALUES without AI calls is one statement for all rows: a text for many, and more texts like it, lazily.
+    INSERT … VALUES without AI calls is one statement for all rows. The pair is then a text with many rows, and an
+    iterator of further texts, which are bound lazily.
 
     Raises:
         SqlError: the values do not fit the parameters; see `bind`.
@@ -251,7 +259,7 @@ def _together(before: str, row_text: str, rows: Iterable[pa.RecordBatch]) -> Ite
 
 
 def _split_values(sql: str) -> tuple[str, str] | None:
-    """Split `INSERT INTO t VALUES (…), …` before its rows; None for any other statement."""
+    """Split `INSERT INTO t VALUES (…), …` before its rows; return None for any other statement."""
     statement = classify(sql)
     tokens = tokenize(statement.text)
     start = next((i for i, token in enumerate(tokens) if token.is_word("values")), len(tokens)) + 1
@@ -271,7 +279,7 @@ def _is_plain(statement: Statement, functions: FunctionRegistry) -> bool:
 
 
 def _only_groups(tokens: Sequence[Token]) -> bool:
-    """Tell whether the tokens are pairs of parentheses, with what they hold, between commas."""
+    """Tell whether the tokens are a list of groups in parentheses: `(…), (…)`."""
     depth = 0
     for token in tokens:
         depth += token.is_symbol("(") - token.is_symbol(")")

@@ -1,4 +1,4 @@
-"""Whether there is what grants name."""
+"""Checks that the objects that grants name exist."""
 
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import suggestion
@@ -9,7 +9,7 @@ from flightllm.sql.grants import Grant, ObjectKind
 
 
 def is_there(services: Services, kind: ObjectKind, schema: str, name: str) -> bool:
-    """Tell whether there is an object now, whoever may see it."""
+    """Tell whether an object exists now, even if the user cannot see it."""
     store = services.catalog.store
     match kind:
         case "SCHEMA":
@@ -24,7 +24,10 @@ def is_there(services: Services, kind: ObjectKind, schema: str, name: str) -> bo
 
 
 def check_there(services: Services, grant: Grant) -> None:
-    """Raise `NotFoundError` where there is no object that a grant names: it would hold for a later one of its name."""
+    """Raise `NotFoundError` if the object of a grant does not exist.
+
+    A grant on a missing object would apply to an object that someone later creates with this name.
+    """
     if is_there(services, grant.kind, grant.schema, grant.name):
         return
     store = services.catalog.store

@@ -1,4 +1,4 @@
-"""CREATE and DROP of models and prompts: who may, what is checked, and what it does to engines that run."""
+"""CREATE and DROP of models and prompts: required rights, checks, and the effect on running engines."""
 
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import Options, check_name, engine_config, missing
@@ -11,10 +11,10 @@ from flightllm.sql.statement import Statement
 
 
 def change_object(statement: Statement, services: Services) -> int:
-    """Run a statement about a model or a prompt; it is on disk once this returns -1.
+    """Run a statement about a model or a prompt. When this returns -1, the change is on disk.
 
     Raises:
-        PermissionDeniedError: whoever asks may not do this.
+        PermissionDeniedError: the user lacks the right to do this.
         InvalidInputError: the name is taken, or an option is wrong.
         NotFoundError: there is no such object.
         MissingExtraError: the engine's packages are not installed.
@@ -22,7 +22,7 @@ def change_object(statement: Statement, services: Services) -> int:
     name = statement.key or ""
     match statement.kind:
         case "create_model":
-            services.rights.check_admin("CREATE MODEL")  # it names addresses, files and keys of the server
+            services.rights.check_admin("CREATE MODEL")  # its options name the server's addresses, files and keys
             _create_model(name, statement, services)
         case "drop_model":
             services.rights.check_admin("DROP MODEL")
@@ -37,7 +37,7 @@ def change_object(statement: Statement, services: Services) -> int:
             services.rights.check_writer("DROP PROMPT")
             owner = services.objects.owner_of_prompt(name)
             if owner is not None and not services.rights.may_use("PROMPT", name, owner):
-                if not statement.exists_ok:  # it is as good as missing
+                if not statement.exists_ok:  # a prompt that the user cannot use is reported as missing
                     raise missing("prompt", name)
                 return -1
             _check_owner(name, owner, services)
@@ -59,16 +59,16 @@ def _create_model(name: str, statement: Statement, services: Services) -> None:
 
 
 def _check_options(name: str, options: Options) -> None:
-    """Check what can be checked without loading the model.
+    """Check the options as far as possible without loading the model.
 
     Raises:
         InvalidInputError: an option is missing or wrong.
     """
     if options.get("engine") not in ENGINES:
-        found = f"not {options['engine']!r}" if "engine" in options else "and must be given"
-        raise InvalidInputError(f"the option engine of the model {name!r} is one of {', '.join(ENGINES)}; {found}")
+        found = f"it is {options['engine']!r}" if "engine" in options else "it is missing"
+        raise InvalidInputError(f"the option engine of the model {name!r} must be one of {', '.join(ENGINES)}; {found}")
     if "model" not in options and options["engine"] != "fake":
-        raise InvalidInputError(f"the model {name!r} needs the option model: what its engine calls the model")
+        raise InvalidInputError(f"the model {name!r} needs the option model: the name that its engine uses")
     try:
         check_engine(engine_config(options))
     except ConfigError as error:
@@ -87,13 +87,17 @@ def _create_prompt(name: str, statement: Statement, services: Services) -> None:
 
 
 def _check_owner(name: str, owner: str | None, services: Services) -> None:
-    """Raise `PermissionDeniedError` where a prompt is another's."""
+    """Raise `PermissionDeniedError` if the prompt belongs to another user."""
     if owner is not None:
         services.rights.check_change(f"the prompt {name!r}", owner)
 
 
 def _is_new(kind: str, statement: Statement, *, there: bool) -> bool:
-    """Tell whether CREATE is to do anything; raises `InvalidInputError` where the name is taken."""
+    """Tell whether CREATE must create the object.
+
+    Raises:
+        InvalidInputError: the name is taken, and the statement has neither OR REPLACE nor IF NOT EXISTS.
+    """
     if there and statement.exists_ok:
         return False
     if there and not statement.or_replace:

@@ -1,4 +1,4 @@
-"""CREATE, REFRESH and DROP of vector indexes: the rows of a table, embedded by a query, become an index."""
+"""CREATE, REFRESH and DROP of vector indexes: a query embeds the rows of a table, and these become an index."""
 
 from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 _THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
 _OUTGROWN = 2
-"""An index that would have so many times the rows that it was built with is built anew: it learned from too few."""
+"""A refresh rebuilds the index if it would grow to more than this many times the rows that it was trained on."""
 
 
 def change_index(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
-    """Run a statement about a vector index; return the rows in it, or -1.
+    """Run a statement about a vector index; return the number of rows in the index, or -1.
 
     Raises:
-        CancelledError: the record was cancelled; the index is as it was.
+        CancelledError: the record was cancelled; the index is unchanged.
         FlightLLMError: the statement is wrong.
     """
     name = statement.key or ""
     if not 0 < len(name.encode()) <= LONGEST_NAME:
-        raise InvalidInputError(f"the name of a vector index has 1 to {LONGEST_NAME} bytes, as UTF-8")
+        raise InvalidInputError(f"the name of a vector index must have 1 to {LONGEST_NAME} bytes in UTF-8")
     with services.indexes.changing(name):
         return _change(name, statement, _Builder(record, services, settings))
 
 
 def drop_indexes(statement: Statement, services: Services) -> None:
-    """Drop the vector indexes over a table if it was dropped: another table of its name is not theirs."""
+    """Drop the vector indexes over a dropped table: they must not serve a later table of the same name."""
     if statement.kind != "drop_table":
         return
     for name in services.indexes.names():
@@ -85,10 +85,12 @@ def _change(name: str, statement: Statement, builder: "_Builder") -> int:
 
 
 def _is_hidden(name: str, statement: Statement, services: Services) -> bool:
-    """Tell whether DROP … IF EXISTS names an index over a table that may not be read: it is as good as missing.
+    """Tell whether DROP … IF EXISTS names an index over a table that the user cannot read.
+
+    The index is then treated as missing, so that its existence is not disclosed.
 
     Raises:
-        NotFoundError: IF EXISTS was not written.
+        NotFoundError: the user cannot read the table, and the statement is not DROP … IF EXISTS.
     """
     if services.rights.unlimited or statement.kind == "create_index":
         return False
@@ -103,21 +105,24 @@ def _is_hidden(name: str, statement: Statement, services: Services) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """What an index is built with."""
+    """Builds and refreshes indexes for one statement."""
 
     record: QueryRecord
     services: Services
     settings: Settings
 
     def build(self, name: str, table: TableName, column: str, options: IndexOptions) -> int:
-        """Build an index over a column and return the rows in it."""
+        """Build an index over a column; return the number of rows in the index."""
         manifest, kept = self._manifest(name, table, column, options)
         chosen = ", ".join(f"{quoted(one)} AS c{place}" for place, one in enumerate([*kept.names, column]))
         with closing(self._embedded(f"SELECT {chosen} FROM {table.sql}", manifest, kept)) as parts:
             return self.services.indexes.build(manifest, kept, parts).rows
 
     def refresh(self, known: Manifest) -> int:
-        """Add the rows that are new to an index, or build it anew if others are gone; return the rows in it."""
+        """Add the table's new rows to an index, or rebuild it; return the number of rows in the index.
+
+        `_new_rows` decides which of the two is possible.
+        """
         table = TableName(*known.table)
         manifest, kept = self._manifest(known.name, table, known.column, known.options)
         new = self._new_rows(known, manifest, kept)
@@ -130,14 +135,14 @@ class _Builder:
             return self.services.indexes.extend(manifest, kept, parts).rows
 
     def _manifest(self, name: str, table: TableName, column: str, options: IndexOptions) -> tuple[Manifest, pa.Schema]:
-        """Return what an index over a column will be, before its rows are counted, and their schema."""
+        """Return the manifest of an index over a column, with row counts of 0, and the schema of the kept columns."""
         schema = self.services.catalog.table(table).schema
         kept = pa.schema([_field(schema, table, one) for one in options.columns or schema.names])
         kind = _field(schema, table, column).type
         if not pa.types.is_string(kind) and not _is_vector(kind):
             raise InvalidInputError(
-                f"the column {column!r} of {table.display!r} is of type {kind}: an index is over a text column, or one"
-                " of lists of floating-point numbers"
+                f"the column {column!r} of {table.display!r} is of type {kind}: index a text column, or a"
+                " column of lists of floating-point numbers"
             )
         model, revision = self._model(options) if pa.types.is_string(kind) else ("", "")
         source = self.services.catalog.revision(table)
@@ -146,7 +151,14 @@ class _Builder:
         return Manifest(name, named, column, options, model, revision, 0, 0, 0, 0, source, created, ""), kept
 
     def _new_rows(self, known: Manifest, wanted: Manifest, kept: pa.Schema) -> pa.Table | None:
-        """Return the table's rows that an index has not; None where it has others, or is of no use for these."""
+        """Return the table's rows that an index lacks; None if the index must be rebuilt.
+
+        A rebuild is necessary in these cases:
+
+        - the model or the columns changed, or an indexed row changed or is gone
+        - the index is empty, cannot be opened, or would outgrow its training rows (`_OUTGROWN`)
+        - the rows cannot be compared: they have nested columns, or the index does not keep the indexed column
+        """
         same = (known.model, known.revision) == (wanted.model, wanted.revision)
         if not (same and known.rows and known.column in kept.names) or any(map(pa.types.is_nested, kept.types)):
             return None
@@ -163,7 +175,7 @@ class _Builder:
         return new if known.rows + new.num_rows <= _OUTGROWN * known.trained else None
 
     def _run(self, sql: str, tables: Mapping[str, pa.Table] = MappingProxyType({})) -> pa.Table:
-        """Run a query to its end.
+        """Run a query to its end; return its rows.
 
         Raises:
             CancelledError: the statement was cancelled.
@@ -177,7 +189,9 @@ class _Builder:
     def _embedded(
         self, rows: str, manifest: Manifest, kept: pa.Schema, tables: Mapping[str, pa.Table] = MappingProxyType({})
     ) -> "Generator[Part]":
-        """Yield the rows of a query, whose last column is the one to index, that have a value, with their vectors.
+        """Yield the rows of a query with their vectors. The query's last column is the one to index.
+
+        Rows where this column is NULL are left out, and each part counts them.
 
         Raises:
             CancelledError: the statement was cancelled.
@@ -210,13 +224,17 @@ class _Builder:
         served = self.services.config.embedding.model
         if options.model not in {"", served}:
             raise InvalidInputError(
-                f"this server has no embedding model {options.model!r}: it has {served!r}, as [embedding] model says"
+                f"this server has no embedding model {options.model!r}: it serves"
+                f" {served!r}, which [embedding] model sets"
             )
         return served, self.services.backends.embedder().revision
 
 
 def _numbered(kept: pa.Schema, column: str, source: str) -> str:
-    """Return a query for the rows that have a value, equal ones numbered, so that differences of sets keep them all."""
+    """Return a query for the rows that have a value in `column`, with a number for each copy of equal rows.
+
+    The numbers make equal rows distinct, so that EXCEPT keeps duplicates.
+    """
     names = [quoted(name) for name in kept.names]
     shown = ", ".join(f"{name} AS c{place}" for place, name in enumerate(names))
     number = f"row_number() OVER (PARTITION BY {', '.join(names)}) AS copy"
@@ -238,7 +256,7 @@ def _is_vector(kind: pa.DataType) -> bool:
 
 
 def _vectors(column: pa.Array) -> Vectors:
-    """Return lists of equal length as rows.
+    """Return an array of lists of equal length as a matrix, one row per list.
 
     Raises:
         InvalidInputError: their lengths differ, or a number in them is NULL.
@@ -248,5 +266,5 @@ def _vectors(column: pa.Array) -> Vectors:
     if len(lengths) > 1:
         raise InvalidInputError(f"the lists have different lengths: {', '.join(map(str, lengths[:5]))}, …")
     if numbers.null_count:
-        raise InvalidInputError("a list has NULL in it")
+        raise InvalidInputError("a list contains NULL: write a number for each element")
     return np.asarray(numbers.to_numpy(), np.float32).reshape(len(column), -1 if len(column) else 0)

@@ -1,6 +1,6 @@
 """UPDATE, DELETE, MERGE, INSERT … ON CONFLICT: a query finds the rows and their new values, then files are rewritten.
 
-The query takes the way of every SELECT, AI calls included; nothing is changed before it has ended.
+The query is planned and run like every SELECT, AI calls included. Nothing changes before the query has ended.
 
 Imports: catalog, common, config, datafusion, errors, execution, observe, operators, sql, storage.
 """

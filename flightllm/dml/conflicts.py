@@ -17,16 +17,16 @@ from flightllm.errors import InvalidInputError, SqlError
 from flightllm.sql.row_change import Action, Conflict, RowChange
 
 PROPOSED = "search.public.proposed"
-"""What the query calls the rows of the INSERT, which the statement calls `excluded`."""
+"""The query's name for the rows of the INSERT. The statement calls these rows `excluded`."""
 ORDER = f"excluded.{quoted(ROW)}"
-"""In which order these rows came."""
+"""The column that holds the position of each of these rows in the INSERT."""
 
 
 def conflict_change(change: RowChange, entry: Entry) -> RowChange:
     """Return an INSERT … ON CONFLICT as a change that merges the rows of `excluded`.
 
     Raises:
-        InvalidInputError: the table has no such key.
+        InvalidInputError: the table has no key, or no key with the columns that ON CONFLICT names.
     """
     conflict = change.conflict or Conflict((), Action("nothing"))
     keys = _keys(conflict, entry)
@@ -59,25 +59,34 @@ def _keys(conflict: Conflict, entry: Entry) -> Sequence[tuple[str, ...]]:
         if set(key) == set(conflict.columns):
             return [key]
     raise InvalidInputError(
-        f"ON CONFLICT ({', '.join(conflict.columns)}) is no key of {entry.name.display!r}; its keys are {shown}"
+        f"ON CONFLICT ({', '.join(conflict.columns)}) does not name a key of {entry.name.display!r};"
+        f" its keys are {shown}"
     )
 
 
 def ordered_rows(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Return rows with their order as the last column."""
+    """Return rows with their position as the last column."""
     table = pa.Table.from_batches(batches, schema)
     return table.append_column(pa.field(ROW, pa.int64()), pa.array(np.arange(table.num_rows)))
 
 
 def table_of(rows: pa.Table) -> Table:
-    """Return rows as DataFusion reads them."""
+    """Return rows as a table that DataFusion can read."""
     return memory_table(rows.to_batches(), rows.schema)
 
 
 def without_doubles(table: pa.Table, chosen: Selection, conflict: Conflict, entry: Entry) -> pa.Table:
-    """Return the rows to change and insert, of those to insert only the first one of a key.
+    """Return the rows to change and the rows to insert, with only the first inserted row of each key.
 
-    Two rows whose key has a NULL are never alike.
+    A key that contains NULL equals no other key.
+
+    For a table with the key `k`, where only `k = 1` exists:
+
+    | row | position | excluded.k | kept |
+    |---|---|---|---|
+    | 0 | 7 | 1 | yes: DO UPDATE changes row 7 of the table |
+    | 1 | NULL | 2 | yes: the first insert of key 2 |
+    | 2 | NULL | 2 | no; with DO UPDATE an error |
 
     Raises:
         SqlError: DO UPDATE would have to change a row that the same INSERT adds.
@@ -106,7 +115,7 @@ def without_doubles(table: pa.Table, chosen: Selection, conflict: Conflict, entr
 
 
 def _rows(columns: Sequence[Sequence[list[object]]], count: int) -> Iterator[list[tuple[str, ...] | None]]:
-    """Yield each row's keys, None for one that has a NULL."""
+    """Yield the keys of each row; a key that contains NULL is None."""
     for row in range(count):
         keys = [[column[row] for column in key] for key in columns]
         yield [None if any(value is None for value in key) else tuple(map(repr, key)) for key in keys]

@@ -1,4 +1,4 @@
-"""The DEFAULT of each column, as CREATE TABLE wrote it."""
+"""The DEFAULT of each column, as written in CREATE TABLE."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ _AFTER = ("not", "null", "primary", "unique", "check", "references", "constraint
 
 
 def defaults_of(entry: Entry) -> Mapping[str, str]:
-    """Return the SQL of the defaults that a table's columns have, by column."""
+    """Return the SQL text of each column's DEFAULT, by column name. Columns without a DEFAULT are absent."""
     if entry.rows is None or not entry.rows.definition:
         return {}
     definition = entry.rows.definition
@@ -36,7 +36,7 @@ def _columns(tokens: Sequence[Token]) -> list[Sequence[Token]]:
 
 
 def _end(tokens: Sequence[Token], start: int) -> int:
-    """Return where the expression of a DEFAULT ends: where another constraint of the column begins."""
+    """Return the index where a DEFAULT expression ends: the next constraint of the column, or the end of the tokens."""
     depth = 0
     for index in range(start, len(tokens)):
         if index > start and depth == 0 and tokens[index].is_word(*_AFTER):

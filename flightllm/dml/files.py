@@ -1,4 +1,4 @@
-"""A table's files with some rows changed: those that have such rows are written anew, the others stay."""
+"""Rewrites the files of a table that contain changed rows; the other files stay as they are."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ _INSERT_ROWS = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The rows to change, sorted by their number in the table, each at most once; those to insert come last."""
+    """The rows to change, sorted by their number in the table, each at most once. The rows to insert follow them."""
 
     table: pa.Table
     actions: Sequence[Done]
@@ -29,14 +29,14 @@ class Changes:
 
     @property
     def positions(self) -> Numbers:
-        """Return the numbers of the rows that are there."""
+        """Return the numbers of the rows to change, in ascending order."""
         column = self.table[POSITION]
         there = self.table.num_rows - column.null_count
         numbers: Numbers = column.slice(0, there).to_numpy().astype(np.int64, copy=False)
         return numbers
 
     def returned_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns of changed rows as RETURNING sees them, for a table of this schema."""
+        """Return the schema of changed rows as RETURNING sees them, for a table with this schema."""
         extras = [self.table.schema.field(name) for name in self.extras]
         return pa.schema(
             [*(f.with_nullable(nullable=True) for f in schema), *extras, pa.field(MERGE_ACTION, pa.string())]
@@ -45,7 +45,10 @@ class Changes:
 
 @dataclass(slots=True)
 class Rewriting:
-    """Writes the files; `changed` counts rows, and `returned` has them where they are asked for."""
+    """Writes the files of one change.
+
+    `changed` counts the changed rows. `returned` holds them if `returning` is set.
+    """
 
     store: TableStore
     entry: Entry
@@ -59,7 +62,7 @@ class Rewriting:
         """Return the table's files after the change; those in `written` are new.
 
         Raises:
-            SqlError: a column that must not be NULL would be.
+            SqlError: a new value is NULL in a column that is NOT NULL.
             LimitExceededError: the disk is full.
         """
         old, positions = rows_of(self.entry), self.changes.positions
@@ -82,7 +85,7 @@ class Rewriting:
         return [new]
 
     def _rewritten(self, batches: Iterator[pa.RecordBatch], first: int, positions: Numbers) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file, whose first row has the number `first`, as they are after the change."""
+        """Yield the rows of a file as they are after the change. The file's first row has the number `first`."""
         for batch in batches:
             low, high = (int(n) for n in np.searchsorted(positions, [first, first + batch.num_rows]))
             if low == high:
@@ -93,7 +96,17 @@ class Rewriting:
             first += batch.num_rows
 
     def _changed(self, batch: pa.RecordBatch, rows: Numbers, chosen: pa.Table) -> pa.RecordBatch:
-        """Return a batch without the rows to delete, the others with their new values."""
+        """Return a batch with new values and without the deleted rows.
+
+        `rows` are indices into `batch`, and `chosen` has one row for each of them. For the actions
+        `[update n, delete]`:
+
+        | batch row | n before | rows | chosen action | chosen value | n after |
+        |---|---|---|---|---|---|
+        | 0 | 5 | | | | 5 |
+        | 1 | 6 | 1 | 1 (update) | 60 | 60 |
+        | 2 | 7 | 2 | 2 (delete) | | removed |
+        """
         actions = chosen[ACTION].to_numpy() - 1
         self.changed += len(rows)
         columns = []
@@ -115,7 +128,7 @@ class Rewriting:
         return changed.filter(pa.array(keep)) if len(gone) else changed
 
     def _inserted(self, first: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows to insert."""
+        """Yield the rows to insert, in batches. `first` is the index of the first row to insert."""
         rest = self.changes.table.slice(first)
         for start in range(0, rest.num_rows, _INSERT_ROWS):
             chosen = rest.slice(start, _INSERT_ROWS).combine_chunks()
@@ -137,7 +150,19 @@ class Rewriting:
 
 
 def _put(values: pa.Array, rows: Numbers, new: pa.ChunkedArray, column: pa.Field) -> pa.Array:
-    """Return values with others in some rows."""
+    """Return `values` with the values `new` at the indices `rows`.
+
+    `values` are `[5, 6, 7]`, `rows` `[1]`, and `new` `[60]`. The index is into `[5, 6, 7, 60]`:
+
+    | row | index | result |
+    |---|---|---|
+    | 0 | 0 | 5 |
+    | 1 | 3 | 60 |
+    | 2 | 2 | 7 |
+
+    Raises:
+        SqlError: a new value is NULL in a column that is NOT NULL.
+    """
     if new.null_count and not column.nullable:
         raise _not_null(column)
     indices = np.arange(len(values))

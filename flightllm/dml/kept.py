@@ -1,4 +1,4 @@
-"""Rows that a change keeps on disk between its steps: written once, then read from the file as it is mapped."""
+"""Rows that a change keeps on disk between its steps: written once, then read through a memory map."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ class Keeper:
 
         Raises:
             CancelledError: the statement was cancelled.
-            LimitExceededError: there is no room for them.
+            LimitExceededError: the rows do not fit into the spill limit or on the disk.
         """
         path = self._folder / f"{uuid4().hex}.arrow"
         with disk_errors(), pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -49,10 +49,10 @@ class Keeper:
 def cast_rows(
     context: Callable[[], SessionContext], schema: pa.Schema, types: Sequence[pa.DataType]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Return what casts batches of one schema to other types, as an INSERT does.
+    """Return a function that casts batches of one schema to other types, as INSERT does.
 
     Raises:
-        SqlError: there is no such cast; a value that cannot be cast is told when it comes.
+        SqlError: a type cannot be cast. A value that cannot be cast raises only when its batch is cast.
     """
     if list(schema.types) == list(types):
         return lambda batches: batches
@@ -75,6 +75,7 @@ def cast_rows(
                 yield pa.RecordBatch.from_arrays(batch.columns, names=schema.names)
 
     try:
+        # Over no rows, so that an impossible cast fails before the query runs.
         frame([]).optimized_logical_plan()
     except Exception as error:
         raise mapped_error(error) from error

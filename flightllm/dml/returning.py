@@ -1,4 +1,4 @@
-"""RETURNING: a second query, over the rows as they are after the change; of a DELETE as they were."""
+"""RETURNING: a second query over the rows as they are after the change, or before it for DELETE."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from flightllm.sql.row_changes import split_list, with_alias
 from flightllm.sql.tokens import Kind, Token, tokenize
 
 RETURNED = "search.public.changed"
-"""What the query calls the changed rows."""
+"""The query's name for the changed rows."""
 MERGE_ACTION = "merge action"
-"""The column with what MERGE did: INSERT, UPDATE or DELETE."""
+"""The column with the action of MERGE for each row: INSERT, UPDATE or DELETE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Returning:
     sql: str
     extras: tuple[str, ...]
     shown: Mapping[str, str]
-    """The names of columns that are called otherwise in the query, where two of one name cannot be."""
+    """The name to show for each column that the query renames, because column names in a query must be unique."""
 
 
 def returning(change: RowChange, entry: Entry, source: Mapping[str, Sequence[str]]) -> Returning:
-    """Return the query of RETURNING; `source` has the columns of the other tables by their names.
+    """Return the query of RETURNING. `source` has the columns of the other tables, by table name.
 
     Raises:
-        SqlError: a star is of a table that is not there.
+        SqlError: an item is empty, a column is ambiguous, or a star names a table that the statement does not have.
     """
     return _Reader(change, entry, source).read()
 
@@ -53,7 +53,7 @@ class _Reader:
         return Returning(f"SELECT {', '.join(items)} FROM {RETURNED} AS {alias}", tuple(self._extras), self._shown)
 
     def _item(self, tokens: Sequence[Token], text: str) -> list[str]:
-        """Return one item of the list, or the columns that it stands for."""
+        """Return the query's items for one item of the list. A star becomes several columns."""
         if not tokens:
             raise SqlError("RETURNING has an empty item: write RETURNING * or expressions between commas")
         if len(tokens) == 1 and tokens[0].is_symbol("*"):
@@ -80,7 +80,7 @@ class _Reader:
         return [self._extra(f"{quoted(table)}.{quoted(name)}", name) for name in self._source[table]]
 
     def _named(self, name: str) -> str:
-        """Return the alias of a column that is to be shown under a name, which may not be the first of it."""
+        """Return a unique alias for a column, and note its name to show if the alias differs."""
         unique = name if name not in self._names else f"{name} {len(self._names)}"
         self._names.append(name)
         if unique != name:
@@ -88,7 +88,7 @@ class _Reader:
         return quoted(unique)
 
     def _extra(self, sql: str, name: str | None = None) -> str:
-        """Have the first query compute an expression; return the column that it is here."""
+        """Have the first query compute an expression; return the column of the second query that holds it."""
         if sql not in self._extras:
             self._extras.append(sql)
         column = f"{quoted(self._change.alias)}.extra{self._extras.index(sql)}"
@@ -109,7 +109,7 @@ class _Reader:
         return "".join(parts)
 
     def _reference(self, tokens: Sequence[Token], index: int, text: str) -> tuple[str | None, int]:
-        """Return what stands for a column of another table, or None, and where the name ends."""
+        """Return the replacement of a column of another table, or None, and the index after the name."""
         token = tokens[index]
         names, after = read_parts(tokens, index)
         called = after < len(tokens) and tokens[after].is_symbol("(")

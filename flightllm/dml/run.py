@@ -1,7 +1,7 @@
 """Run a change of rows: its query, the new files, RETURNING, and last the table's new list of files.
 
-A statement with AI calls takes no lock while it asks a model: where others have changed the table meanwhile, it runs
-once more, and they wait. Any other one lets others wait from the start.
+A statement with AI calls holds no lock while it asks a model. If another statement changes the table meanwhile, it runs
+once more and holds the lock. A statement without AI calls holds the lock from the start.
 """
 
 import tempfile
@@ -55,22 +55,22 @@ Tables = Mapping[str, pa.Table | NumberedTable]
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """How many rows a statement changed, and those that RETURNING asks for."""
+    """The number of rows that a statement changed, and the rows of RETURNING."""
 
     rows: int
     returned: pa.Table | None = None
 
 
 class _TableChangedError(Exception):
-    """Others changed the table while a statement asked a model."""
+    """Another statement changed the table while this one asked a model."""
 
 
 def run_row_change(
     statement: Statement, record: QueryRecord, services: Callable[[], Services], settings: Settings
 ) -> Changed:
-    """Run a change of rows. Cancelling `record` stops it, and then nothing has changed.
+    """Run a change of rows. If `record` is cancelled, nothing changes.
 
-    `services` has the tables as they are when it is called.
+    `services` returns the server's services with the tables as they are at the time of the call.
 
     Raises:
         CancelledError: the record was cancelled.
@@ -90,7 +90,9 @@ def run_row_change(
 
 
 def check_row_change(statement: Statement, services: Services, settings: Settings) -> pa.Schema:
-    """Plan a change of rows without running it; return the columns of RETURNING, none without it.
+    """Plan a change of rows without running it; return the columns of RETURNING.
+
+    Without RETURNING the schema is empty.
 
     Raises:
         FlightLLMError: the statement is wrong.
@@ -102,7 +104,7 @@ def check_row_change(statement: Statement, services: Services, settings: Setting
 def explain_row_change(
     statement: Statement, services: Services, settings: Settings
 ) -> tuple[PlainQuery | BatchQuery | StagedQuery, tuple[str, str]]:
-    """Return the query of a change, and what EXPLAIN says of the change beside the query's plan.
+    """Return the query of a change, and the line that EXPLAIN adds to the query's plan.
 
     Raises:
         FlightLLMError: the statement is wrong.
@@ -117,7 +119,7 @@ def explain_row_change(
 
 @contextmanager
 def _alone(store: TableStore, entry: Entry, record: QueryRecord) -> Iterator[None]:
-    """Let no other statement change a table; waiting for that can be cancelled."""
+    """Keep other statements from changing a table inside the block. The wait for the lock can be cancelled."""
     lock = store.rewriting(rows_of(entry))
     while not lock.acquire(timeout=_POLL_SECONDS):
         if record.cancelled.is_set():
@@ -129,7 +131,7 @@ def _alone(store: TableStore, entry: Entry, record: QueryRecord) -> Iterator[Non
 
 
 class _Planned:
-    """A change with what its queries need."""
+    """A change of rows that is planned but does not run."""
 
     def __init__(self, statement: Statement, services: Services, settings: Settings, entry: Entry) -> None:
         if statement.change is None:
@@ -155,7 +157,7 @@ class _Planned:
         return returning(change, self.entry, {a: self.plan(columns_query(change, a)).schema.names for a in aliases})
 
     def plan(self, sql: str, tables: Tables = MappingProxyType({})) -> PlainQuery | BatchQuery | StagedQuery:
-        """Plan a query of the change; its errors say nothing of columns that nobody named."""
+        """Plan a query of the change. Its errors do not mention the hidden columns that the query adds."""
         try:
             return plan(sql, self.services, self.settings, tables)
         except SqlError as error:
@@ -177,11 +179,11 @@ class _Planned:
         return self.statement.kind == "insert" and self.given.conflict is None
 
     def inserted(self) -> tuple[Done, ...]:
-        """Return the one action of an INSERT: its rows have the table's columns already."""
+        """Return the single action of an INSERT, whose rows already have all columns of the table."""
         return (Done("insert", {name: f"value{i}" for i, name in enumerate(self.entry.schema.names)}),)
 
     def query(self) -> PlainQuery | BatchQuery | StagedQuery:
-        """Return the query that finds the rows; of an INSERT the one whose rows it adds."""
+        """Return the query that finds the rows to change, or, for an INSERT, the query whose rows are added."""
         if self.statement.kind == "insert":
             return plan_rows(self.statement.query or "", self.services, self.settings)
         return self.plan(self.selection().sql, self.tables(None))
@@ -252,7 +254,7 @@ class _Run(_Planned):
         return rows_of(same_table(self._store, self.entry)).revision == rows_of(self.entry).revision
 
     def _rows(self, sql: str, tables: Tables) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Plan a query; return its columns and its rows, which are computed as they are pulled."""
+        """Plan a query; return its columns and an iterator that computes its rows on demand."""
         query = self.plan(sql, tables)
         return query.schema, query.run(self._record)
 
@@ -277,7 +279,7 @@ class _Run(_Planned):
         return Changes(self._once(table), chosen.actions, chosen.extras)
 
     def _proposed(self) -> pa.Table:
-        """Return the rows that an INSERT is to add, with all columns of the table, and their order."""
+        """Return the rows that an INSERT adds, with all columns of the table and their position."""
         statement, catalog = self.statement, self.services.catalog
         if (statement.query or "").lower().startswith("values") and not self.services.functions.may_be_in(
             statement.query or ""
@@ -293,9 +295,13 @@ class _Run(_Planned):
         return ordered_rows(self.entry.schema, table.to_batches())
 
     def _sorted(self, table: pa.Table) -> pa.Table:
-        """Return the rows by their number, those to insert last; of equal ones the least values come first."""
+        """Return the rows sorted by their number, with the rows to insert last.
+
+        Rows with equal numbers are sorted by value, so that `_once` keeps the same row in every run.
+        """
         positions = table[POSITION]
         there = positions.drop_null().to_numpy()
+        # The query mostly returns the rows in order already, and then sorting is unnecessary.
         sound = positions.slice(0, len(there)).null_count == 0
         if sound and (len(there) < 2 or bool(np.all(there[1:] > there[:-1]))):
             return table
@@ -308,7 +314,15 @@ class _Run(_Planned):
             return self._keeper.keep(table.schema, (with_names(batch, table.schema) for batch in rows))
 
     def _once(self, table: pa.Table) -> pa.Table:
-        """Return each row of the table to change once: the first one of equal number.
+        """Return each row to change once: the first of those with an equal number.
+
+        `table` is sorted by number, so a row repeats if its number equals the one before it:
+
+        | row | number | again |
+        |---|---|---|
+        | 0 | 4 | no |
+        | 1 | 4 | yes |
+        | 2 | NULL: a row to insert | no |
 
         Raises:
             SqlError: MERGE or ON CONFLICT would change a row twice.
@@ -350,11 +364,11 @@ _scratch = partial(scratch_context, parallel=False)
 
 
 def with_names(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch with the names of a schema."""
+    """Return a batch with the column names of a schema."""
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def _types(schema: pa.Schema, chosen: Selection) -> list[pa.DataType]:
-    """Return the types that the rows of a query are to have: those of the columns that they change."""
+    """Return the type of each query column: the type of the table column that it changes, or its own type."""
     own = {POSITION: pa.int64(), ACTION: pa.int64(), **chosen.types}
     return [own.get(field.name, field.type) for field in schema]

@@ -1,7 +1,11 @@
-"""The query that finds the rows to change, and what it says of each.
+"""The query that finds the rows to change and computes their new values.
 
-Of each row it returns its number in the table (NULL of a row to insert), the number of the action from 1 on, the new
-values of every action, and what RETURNING asks of other tables.
+For each row it returns these columns:
+
+- `position`, the row's number in the table, NULL for a row to insert
+- `action`, the number of the action, from 1 on
+- the new values of every action
+- the values from other tables that RETURNING reads
 """
 
 import re
@@ -21,9 +25,9 @@ from flightllm.sql.row_changes import outside, with_alias
 from flightllm.sql.tokens import Token, tokenize
 
 POSITION, ACTION = "position", "action"
-"""The first two columns."""
+"""The names of the query's first two columns."""
 TARGET = "search.public.changing"
-"""What the query calls the table to change."""
+"""The query's name for the table to change."""
 _PRESENT = " present"
 _HIDDEN = re.compile(rf'(?:"[^"]*"|\w+)\."(?:{ROW}|{_PRESENT})"(?:, )?|(?<![\w"])"(?:{ROW}|{_PRESENT})"(?:, )?')
 _AFTER_TABLE = ("join", "inner", "left", "right", "full", "cross", "natural", "on", "using")
@@ -38,7 +42,7 @@ _JOINS = {
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one action does: `values` has the output column of each column's new value."""
+    """One action. `values` maps each table column to the output column that holds its new value."""
 
     kind: ActionKind
     values: Mapping[str, str]
@@ -46,18 +50,18 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The query's text, and what its columns are."""
+    """The query's text and the meaning of its columns."""
 
     sql: str
     actions: tuple[Done, ...]
     types: Mapping[str, pa.DataType]
-    """The type that an output column's values are to have, as columns of the table."""
+    """The type to cast each output column to: the type of the table column that it changes."""
     extras: tuple[str, ...]
-    """Output columns that RETURNING reads."""
+    """The output columns that RETURNING reads."""
 
 
 def selection(change: RowChange, entry: Entry, extras: Sequence[str]) -> Selection:
-    """Return the query of a change; `extras` are expressions that RETURNING needs of other tables.
+    """Return the query of a change. `extras` are expressions over other tables that RETURNING reads.
 
     Raises:
         SqlError: a column is unknown, or an INSERT has too many values.
@@ -77,7 +81,7 @@ def selection(change: RowChange, entry: Entry, extras: Sequence[str]) -> Selecti
 
 
 def _named(action: Action, entry: Entry) -> Action:
-    """Return an action whose values are for columns that there are; an insert gets a value for each of them."""
+    """Return an action whose values all name columns of the table. An insert gets a value for every column."""
     known = entry.schema.names
     values = dict(action.values)
     if action.positional:
@@ -97,7 +101,7 @@ def _named(action: Action, entry: Entry) -> Action:
 
 
 class _Text:
-    """Writes the query."""
+    """Writes the text of the query."""
 
     def __init__(self, change: RowChange, entry: Entry) -> None:
         self._change = change
@@ -108,7 +112,7 @@ class _Text:
         self._whens = [self._when(action, present) for action in change.actions]
 
     def shown(self, text: str) -> str:
-        """Return text in which the table to change has its alias, however it is named."""
+        """Return text in which each reference to the table to change uses its alias."""
         return with_alias(tokenize(text), text, self._name, self._change.alias)
 
     def _when(self, action: Action, present: str) -> str:
@@ -121,7 +125,7 @@ class _Text:
         return f"{about} AND ({self.shown(action.condition)})" if action.condition else about
 
     def value(self, number: int, value: str | None) -> str:
-        """Return the SQL of a new value, computed for the rows of its action alone."""
+        """Return the SQL of a new value, computed only for the rows of its action."""
         text = f"({self.shown(value or 'NULL')})"
         if not self._guarded:
             return text
@@ -152,7 +156,7 @@ class _Text:
 
 
 def source_aliases(source: str) -> list[str]:
-    """Return what the other tables of a statement are called, in order: each one's alias, else its name."""
+    """Return the names of the other tables of a statement, in order: the alias of each table, else its name."""
     tokens = tokenize(source)
     free = list(outside(tokens, 0, len(tokens)))
     starts = [0, *(i + 1 for i in free if tokens[i].is_symbol(",") or tokens[i].is_word("join"))]
@@ -174,7 +178,7 @@ def _alias_of(tokens: Sequence[Token]) -> str | None:
 
 
 def _merged_alias(source: str) -> str:
-    """Return what MERGE calls its source.
+    """Return the name of MERGE's source.
 
     Raises:
         SqlError: a subquery has no alias, or there are several tables.
@@ -188,19 +192,19 @@ def _merged_alias(source: str) -> str:
 
 
 def columns_query(change: RowChange, alias: str) -> str:
-    """Return the query whose columns are those of one of the other tables."""
+    """Return a query whose columns are the columns of one of the other tables."""
     common = f"{change.common} " if change.common else ""
     return f"{common}SELECT {quoted(alias)}.* FROM {change.source}"
 
 
 def check_alias(change: RowChange, target: TableName) -> None:
-    """Raise `UnsupportedError` where two tables have the name that the statement gives the one to change."""
+    """Raise `UnsupportedError` if MERGE uses one name for the table to change and for its source."""
     if change.merged and _merged_alias(change.source) == change.alias:
         raise UnsupportedError(
-            f"MERGE calls both its tables {change.alias!r}: write MERGE INTO {target.display} AS t USING … AS s"
+            f"MERGE has two tables named {change.alias!r}: write MERGE INTO {target.display} AS t USING … AS s"
         )
 
 
 def without_hidden(text: str) -> str:
-    """Return the text of an error without the columns that the query adds to tables."""
+    """Return the text of an error without the hidden columns that the query adds to tables."""
     return _HIDDEN.sub("", text)

@@ -38,7 +38,7 @@ class Scaling:
             raise ValueError(f"backlog_seconds: expected a number above 0, got {self.backlog_seconds:g}")
         for name in ("upscale_delay_s", "downscale_delay_s"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: expected a number of at least 0, got {getattr(self, name):g}")
+                raise ValueError(f"{name}: expected a number from 0 on, got {getattr(self, name):g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def test_an_index_s_name_that_is_too_long(database: Database, name: str) -> None
     """It is refused in words that name no path; where it is searched, there is none."""
     admin = database.session()
     for statement in (f'CREATE VECTOR INDEX "{name}" ON theirs_t(v)', f'DROP VECTOR INDEX "{name}"'):
-        with pytest.raises(InvalidInputError, match=r"has 1 to 80 bytes, as UTF-8$"):
+        with pytest.raises(InvalidInputError, match=r"must have 1 to 80 bytes in UTF-8$"):
             admin.update(statement)
     with pytest.raises(FlightLLMError, match=r"no vector index .*: see SHOW VECTOR INDEXES$"):
         rows(admin, f"SELECT vector_search('{name}', [1.0, 2.0])")

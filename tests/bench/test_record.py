@@ -41,7 +41,7 @@ def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The error names what there is."""
     with pytest.raises(SystemExit):
         main(["large"])
-    assert "no record large; there are small" in capsys.readouterr().err
+    assert "there is no record large; choose from small" in capsys.readouterr().err
 
 
 def test_commands_are_those_of_a_person() -> None:

@@ -89,7 +89,7 @@ def test_unknown_commits_are_refused() -> None:
     command = [sys.executable, "-m", "bench.regress", "--base", "no-such-commit"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "is no commit of this repository" in done.stderr
+    assert "is not a commit of this repository" in done.stderr
 
 
 def test_every_benchmark_is_compared() -> None:

@@ -215,7 +215,7 @@ def endpoint() -> Iterator[str]:
         ("/v1", "m", "right", True, "answers and has the model m"),
         ("/v1", "other", "right", True, "answers, without 'other' in its list of models"),
         ("/v2", "m", "right", True, "without a list of models (HTTP 404)"),
-        ("/v1", "m", "wrong", False, "refuses the API key (HTTP 401); correct what api_key"),
+        ("/v1", "m", "wrong", False, "rejects the API key (HTTP 401); correct the key to which api_key"),
     ],
 )
 def test_doctor_asks_the_endpoint(
@@ -239,6 +239,6 @@ def test_doctor_finds_no_endpoint(run: Run, tmp_path: Path) -> None:
     result = run("doctor", "--config", str(tmp_path / "c.toml"), "--listen", "127.0.0.1:0")
     assert result.exit_code == 1
     assert (
-        "at http://127.0.0.1:1/v1) cannot be reached: nothing listens there: start it, or correct base_url"
+        "at http://127.0.0.1:1/v1) cannot be reached: no server listens at this address: start the server, or correct base_url"
         in result.output
     )

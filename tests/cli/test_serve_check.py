@@ -20,9 +20,9 @@ KEY = {"error": {"message": "Incorrect API key provided."}}
 MODEL = {"error": {"message": "The model `wrong` does not exist.", "code": "model_not_found"}}
 CASES = (
     ("quota", 'api_key = "env:OPENAI_API_KEY"', "has no quota left (HTTP 429): You exceeded your current quota."),
-    ("key", 'api_key = "env:OPENAI_API_KEY"', "refuses the API key (HTTP 401): Incorrect API key provided."),
+    ("key", 'api_key = "env:OPENAI_API_KEY"', "rejects the API key (HTTP 401): Incorrect API key provided."),
     ("wrong", 'model = "…"', "has no model 'wrong' (HTTP 404): The model `wrong` does not exist."),
-    ("host", 'base_url = "http://HOST:PORT/v1"', "cannot be reached: nothing listens there"),
+    ("host", 'base_url = "http://HOST:PORT/v1"', "cannot be reached: no server listens at this address"),
 )
 
 

@@ -183,7 +183,7 @@ def test_a_file_that_is_no_gguf_file(session: Session, tmp_path: Path) -> None:
     """CREATE MODEL refuses it at once, not the first query."""
     file = tmp_path / "m.gguf"
     file.write_text("<html>")
-    with pytest.raises(InvalidInputError, match=r"^the model 'broken': model: '.*m\.gguf' is no GGUF file"):
+    with pytest.raises(InvalidInputError, match=r"^the model 'broken': model: '.*m\.gguf' is not a GGUF file"):
         session.update(f"CREATE MODEL broken OPTIONS (engine 'local', model '{file}')")
 
 
@@ -217,9 +217,9 @@ def test_broken_one_after_a_restart(tmp_path: Path) -> None:
     [
         (
             "engine 'fak'",
-            "the option engine of the model 'm' is one of local, vllm, openai, cluster, ray, fake; not 'fak'",
+            "the option engine of the model 'm' must be one of local, vllm, openai, cluster, ray, fake; it is 'fak'",
         ),
-        ("model 'x'", "one of local, vllm, openai, cluster, ray, fake; and must be given"),
+        ("model 'x'", "one of local, vllm, openai, cluster, ray, fake; it is missing"),
         ("engine 'local'", "needs the option model"),
         (
             "engine 'fake', latency 3",

@@ -171,7 +171,7 @@ def test_nothing_to_find(session: Session) -> None:
         ("CREATE VECTOR INDEX names ON fruit(name)", InvalidInputError, "exists: write CREATE OR REPLACE"),
         ("CREATE VECTOR INDEX i ON fruit(nix)", NotFoundError, "its columns are id, name"),
         ("CREATE VECTOR INDEX i ON nix(name)", NotFoundError, "the tables are: fruit"),
-        ("CREATE VECTOR INDEX i ON fruit(id)", InvalidInputError, "a text column, or one of lists"),
+        ("CREATE VECTOR INDEX i ON fruit(id)", InvalidInputError, "index a text column, or a column of lists"),
         ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (model 'x')", InvalidInputError, "no embedding model 'x'"),
         ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (columns 'a')", NotFoundError, "no column 'a'"),
         ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (type 'ivfpq')", InvalidInputError, "use type 'flat'"),

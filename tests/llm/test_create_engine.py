@@ -36,7 +36,7 @@ def test_model_must_be_a_model(tmp_path: Path) -> None:
 def test_revision_of_a_folder(kind: str) -> None:
     """Only a model of the hub has revisions."""
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
-    with pytest.raises(ConfigError, match=r"\[engine\] revision: only a model of the hub has revisions; 'demo' is"):
+    with pytest.raises(ConfigError, match=r"\[engine\] revision: only hub models have revisions; 'demo' is"):
         check_engine(EngineConfig(kind, options={"revision": "v1"}))
 
 

@@ -62,7 +62,7 @@ def test_opened_once() -> None:
     engines.close()
     engines.close()
     assert all(engine.closed for engine in described.made)
-    with pytest.raises(EngineUnavailableError, match="the server stops"), engines.using(["a"]):
+    with pytest.raises(EngineUnavailableError, match="the server is stopping"), engines.using(["a"]):
         pass
 
 

@@ -112,8 +112,8 @@ def test_a_check_converts_nothing(gguf_file: Path, tmp_path: Path) -> None:
     [
         ("m.gguf", None, r"there is no file '.*m\.gguf'"),
         ("m-00001-of-00002.gguf", b"GGUF", "one of several parts of a GGUF file; join them"),
-        ("m.gguf", b"<html>Not found</html>", r"m\.gguf' is no GGUF file, as it does not begin with 'GGUF'"),
-        ("M.GGUF", b"", "is no GGUF file"),
+        ("m.gguf", b"<html>Not found</html>", r"m\.gguf' is not a GGUF file: it does not begin with 'GGUF'"),
+        ("M.GGUF", b"", "is not a GGUF file"),
     ],
 )
 def test_refused_at_once(tmp_path: Path, name: str, content: bytes | None, error: str) -> None:

@@ -76,7 +76,7 @@ def test_shared_keys() -> None:
         ),
         (
             cluster({"base_url": "http://a:b@h/v1"}, {"base_url": "http://a:b@h/v1/"}, replica={"kind": "openai"}),
-            "base_url: the sections 1 and 2 have the same, http://h/v1; write each endpoint once",
+            "base_url: the sections 1 and 2 have the same address, http://h/v1; write each endpoint once",
         ),
         (cluster(FAKE, window=3), "window: unknown option of the engine 'cluster'; valid options: policy, replica, "),
     ],

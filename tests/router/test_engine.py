@@ -232,7 +232,7 @@ class _Other(FakeEngine):
 
 def test_other_model(routed: Make) -> None:
     """Replicas that would answer differently are refused."""
-    with pytest.raises(ConfigError, match="replica 1 answers as 'other', others as 'fake-1'"):
+    with pytest.raises(ConfigError, match="replica 1 has revision 'other', other replicas have 'fake-1'"):
         routed(fake(), lambda: _Other("demo", 8, FakeOptions()))
 
 
@@ -320,7 +320,7 @@ def test_replicas_come_and_go(routed: Make) -> None:
     answers(engine, requests)
     assert engine.status()[1].answered > 0
     engine.remove(number)
-    with pytest.raises(ValueError, match="the last replica stays"):
+    with pytest.raises(ValueError, match="the last replica cannot be removed"):
         engine.remove(1)
 
 

@@ -114,9 +114,9 @@ def test_as_a_command() -> None:
     assert [row["measure"] for row in told["results"]] == ["sample tickets: topic"]
     assert told["calibration_error"] is None
     unknown = subprocess.run([*command[:4], "tpoic"], capture_output=True, text=True, check=False)
-    assert "no measure's name contains it; there are filter; classify" in unknown.stderr
+    assert "no measure's name contains this text; the measures are filter; classify" in unknown.stderr
     wrong = subprocess.run([*command[:-1], "0"], capture_output=True, text=True, check=False)
-    assert "a whole number from 1 on, not '0'" in wrong.stderr
+    assert "expected a whole number from 1 on, got '0'" in wrong.stderr
 
 
 def test_share() -> None:

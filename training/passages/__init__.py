@@ -1,1 +1,1 @@
-"""Generated texts of which the facts are known: one file per domain."""
+"""Generated texts with known facts: one file per domain."""

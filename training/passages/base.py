@@ -1,14 +1,17 @@
-"""A generated text and all that is known to be true of it, from which the tasks draw their questions."""
+"""A generated text and its known facts, from which the tasks draw their questions."""
 
 from dataclasses import dataclass
 
 Mark = tuple[str, str]
-"""Words, and what they speak of: equal for all that mean the same, in texts, questions and labels."""
+"""Words and the key of their meaning. Words of the same meaning in texts, questions and labels have the same key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A yes/no question or statement about the text; `about`: what it asks for, the first of it by the word `named`."""
+    """A yes/no question or statement about the text.
+
+    `about` are the keys of the meanings that it asks for. The word `named` expresses the first of them.
+    """
 
     prompt: str
     truth: bool
@@ -18,9 +21,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Labels of which exactly one fits; `others` are wrong. `unseen` ones are no labels in training.
+    """Labels of which exactly one fits; `others` are wrong. Training does not use `unseen` labels.
 
-    `about`: what the label and the others mean, one after another.
+    `about` are the keys of the meanings of the label and of the others, in this order.
     """
 
     label: str
@@ -31,9 +34,10 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A value that stands in the text, what a user may call its field, and a question for it.
+    """A value in the text, possible names of its field, and a question for it.
 
-    `value` is None where the text does not say. `about`: what question and fields ask for.
+    `value` is None if the text does not have it. `about` is the key of the meaning that the question and the fields ask
+    for.
     """
 
     fields: tuple[str, ...]
@@ -44,7 +48,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What to rate, and how much it holds: `level` from 0 to 1."""
+    """A rating: the prompt, and the right `level` from 0 to 1."""
 
     prompt: str
     level: float
@@ -52,9 +56,9 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One text. `column` is what a table may call it; `extras` are further short columns of its row.
+    """One text. `column` is a name for it in a table; `extras` are further short columns of its row.
 
-    `replies` are free questions with their answers. `marks`: what words of the row speak of.
+    `replies` are free questions with their answers. `marks` tell the meanings of words in the row.
     """
 
     kind: str

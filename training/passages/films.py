@@ -1,4 +1,4 @@
-"""Synopses of films: genre, plot, and whether children may watch."""
+"""Synopses of films: genre, plot, and suitability for children."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,13 @@ from training.phrases import Split, Writer, load_language
 _COLUMNS = ("movie_info", "synopsis", "plot", "description", "summary", "film_info")
 _UNSEEN_EACH = 5
 _GRIM = frozenset({"crime", "drama", "horror", "thriller", "western"})
-"""Genres whose own sentences may not be for children."""
+"""Genres whose own sentences can be unsuitable for children."""
 _AKIN = {"suitable": frozenset({"fantasy"}), "unsuitable": frozenset({"crime", "drama", "horror", "thriller"})}
-"""Genres that scenes for children, or unfit for them, could be of: there, they are not offered as wrong ones."""
+"""Genres that fit scenes suitable or unsuitable for children. With these scenes they are not offered as wrong
+labels.
+"""
 _GENRES_ASKED = 2
-"""As many right as wrong ones, and as many questions on either side of suitability."""
+"""The number of right genres, of wrong genres, and of questions on each side of suitability."""
 _SENTENCE_END = re.compile("(?<=[.!?]) ")
 _FACTS = {
     "hero": (("hero", "main_character", "protagonist", "name"), "Who is the main character?"),
@@ -23,12 +25,12 @@ _FACTS = {
 
 
 def unseen_genres() -> frozenset[str]:
-    """Return the genres that are no labels in training; there, yes/no questions alone name them."""
+    """Return the genres that training does not use as labels; only its yes/no questions name them."""
     return frozenset(sorted(load_language("films")["genre"])[::_UNSEEN_EACH])
 
 
 def write_synopsis(writer: Writer) -> Passage:
-    """Write a plot of one genre, with or without scenes unfit for children."""
+    """Return a plot of one genre, with or without scenes unsuitable for children."""
     language = load_language("films")
     genres = language["genre"]
     genre = writer.rng.choice(sorted(genres))
@@ -82,20 +84,20 @@ def write_synopsis(writer: Writer) -> Passage:
 
 
 def genre_key(genre: str) -> str:
-    """Return what speaks of a genre."""
+    """Return the key of a genre's meaning."""
     return f"genre {genre}"
 
 
 def _fact_marks(part: str, written: str) -> Iterator[Mark]:
-    """Yield each written sentence with the facts whose slots its pattern has."""
+    """Yield each written sentence with the fact of each slot in its pattern."""
     for pattern, sentence in zip(_SENTENCE_END.split(part), _SENTENCE_END.split(written), strict=True):
         yield from ((sentence, name) for name in _FACTS if f"{{${name}}}" in pattern)
 
 
 def _classes(writer: Writer, genre: str, wrong: Sequence[str]) -> tuple[Classes, ...]:
-    """Offer wrong genres of the same side, seen or unseen; besides, in training, what seen ones are like.
+    """Return labels with wrong genres of the same side, seen or unseen; in training also descriptions of seen genres.
 
-    That often names the genre, so unseen ones are not offered so.
+    A description often names the genre, so unseen genres have no descriptions.
     """
     genres, unseen = load_language("films")["genre"], unseen_genres()
     side = [name for name in wrong if (name in unseen) is (genre in unseen)]

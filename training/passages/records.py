@@ -1,4 +1,4 @@
-"""People, towns, products and other things: their attributes stated in sentences, with questions about each."""
+"""People, towns, products and other things: sentences that state their attributes, with questions about each."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ _COLUMNS = ("description", "text", "notes", "about", "profile", "info", "details
 
 
 def write_record(writer: Writer, kind: str, stated: int | None = None) -> Passage:
-    """Write `stated` attributes (or a few) of one new thing of this kind, a sentence each."""
+    """Return a text with `stated` attributes (by default a few) of one new thing of this kind, a sentence each."""
     language = load_language(f"records/{kind}")
     writer = writer.over(language["words"])
     name = writer.fill(writer.choose(language["name"]), {})
@@ -61,7 +61,7 @@ def _value(writer: Writer, attribute: Mapping[str, Any]) -> str:
 
 
 def _stated(value: str, text: str, *, told: bool) -> str | None:
-    """Return the value as it stands in the text, where it may begin a sentence."""
+    """Return the value as written in the text, where it can begin a sentence; None if the text does not state it."""
     if not told:
         return None
     return value if value in text else value[:1].upper() + value[1:]
@@ -70,7 +70,7 @@ def _stated(value: str, text: str, *, told: bool) -> str | None:
 def _checks(
     writer: Writer, about: str, attribute: Mapping[str, Any], name: str, value: str, *, told: bool
 ) -> list[Check]:
-    """Ask for the value and for another one; a value that the text does not state is not so."""
+    """Return checks for the value and for another value. The answer for a value that the text does not state is no."""
     other = _value(writer, attribute)
     while other in value or value in other:
         other = _value(writer, attribute)

@@ -1,4 +1,4 @@
-"""Reviews of films, products, hotels and more: opinions on aspects, negated and hedged ones, and a verdict."""
+"""Reviews of films, products, hotels and more: opinions on aspects, some negated or hedged, and a verdict."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -18,7 +18,7 @@ _POLAR_LABELS = (
 
 
 def write_review(writer: Writer, level: int | None = None) -> Passage:
-    """Write a review of `level` 1 (furious) to 5 (enthusiastic)."""
+    """Return a review of `level` 1 (furious) to 5 (enthusiastic)."""
     language = load_language("opinions")
     level = level or writer.rng.randint(1, 5)
     domain_name = writer.rng.choice(sorted(language["domain"]))
@@ -66,7 +66,7 @@ def write_review(writer: Writer, level: int | None = None) -> Passage:
 
 
 def write_neutral(writer: Writer) -> Passage:
-    """Write a text about a thing that judges nothing."""
+    """Return a text about a thing, without any judgement."""
     language = load_language("opinions")
     domain = language["domain"][writer.rng.choice(sorted(language["domain"]))]
     writer = writer.over(language["words"])
@@ -88,30 +88,33 @@ def sentiment_of(level: int) -> str:
 
 
 def aspect_key(aspect: str) -> str:
-    """Return what speaks of an aspect."""
+    """Return the key of an aspect's meaning."""
     return f"aspect {aspect}"
 
 
 def opinion_keys(aspect: str, *, praised: bool) -> tuple[str, str]:
-    """Return what judges an aspect."""
+    """Return the keys of the meaning of an opinion on an aspect."""
     return aspect_key(aspect), "positive" if praised else "negative"
 
 
 def _thing_key(domain: str) -> str:
-    """Return what tells the kind of thing that is reviewed."""
+    """Return the key of the kind of thing that is reviewed."""
     return f"thing {domain}"
 
 
 @cache
 def _words(domain: str) -> Mapping[str, Sequence[str]]:
-    """Return the word lists, those of praise and blame with the domain's own words added."""
+    """Return the word lists; the domain's own words are added to the lists of praise and blame."""
     language = load_language("opinions")
     own = language["domain"][domain].get("words", {})
     return {name: [*words, *own.get(name, ())] for name, words in language["words"].items()}
 
 
 def _polarities(writer: Writer, level: int) -> list[bool]:
-    """Draw which aspects are praised: all at level 5, none at level 1, both at level 3."""
+    """Return for each aspect whether the review praises it.
+
+    It praises all aspects at level 5, no aspect at level 1, and half of them at level 3.
+    """
     good, bad = {
         5: (writer.count(1, 3), 0),
         4: (writer.count(2, 3), writer.count(0, 1)),
@@ -125,7 +128,7 @@ def _polarities(writer: Writer, level: int) -> list[bool]:
 
 
 def _opinions(writer: Writer, opinions: Mapping[str, bool], nouns: Mapping[str, str], marks: list[Mark]) -> list[str]:
-    """Say each opinion in a sentence of its own, or two opposite ones in one; add to `marks` what is said."""
+    """Return a sentence for each opinion, or for two opposite opinions together; add their meanings to `marks`."""
     language = load_language("opinions")
     good = [name for name, praised in opinions.items() if praised]
     bad = [name for name, praised in opinions.items() if not praised]
@@ -173,7 +176,7 @@ def _checks(
 
 
 def _classes(writer: Writer, level: int, domain: str) -> tuple[Classes, ...]:
-    """Offer pairs of labels where the verdict is clear, `mixed` where it is not, and what is reviewed."""
+    """Return labels: pairs of labels if the verdict is clear, `mixed` if it is not, and the kind of thing reviewed."""
     things = (domain, *(name for name in sorted(load_language("opinions")["domain"]) if name != domain))
     label, *others = (f"{thing} review" for thing in things)
     classes = [Classes(label, tuple(others), about=tuple(map(_thing_key, things)))]

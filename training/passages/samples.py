@@ -1,4 +1,4 @@
-"""Texts of the same sentences as the sample tables, in other rows than these."""
+"""Texts with the sentences of the sample tables, in rows that these tables do not have."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,9 @@ _PRODUCT_ASPECTS = {
     3: ("support", "the support"),
     4: ("price", "the price"),
 }
-"""What the sentence of each index speaks of, in `positive` and `negative`: its name in `opinions.toml`, and here."""
+"""For each index of a sentence in `positive` and `negative`: the aspect's name in `opinions.toml`, and its name
+here.
+"""
 _Aspects = Mapping[int, tuple[str, str]]
 _TOPIC_LABELS = {
     "billing": ("billing", "payment", "invoices"),
@@ -36,7 +38,7 @@ _TOPIC_LABELS = {
 
 
 def write_sample(writer: Writer) -> Passage:
-    """Write a text such as those of one of the sample tables' columns, but none of these."""
+    """Return a text like those in a column of the sample tables, but not one of them."""
     form = writer.rng.choice([_film_review, _film_review, _product_review, _product_review, _ticket, _movie])
     passage = form(writer.over(load_phrases()))
     while passage.text in _told():
@@ -82,7 +84,7 @@ def _product_of(writer: Writer) -> dict[str, str]:
 
 
 def _review(writer: Writer, values: Mapping[str, str], aspects: _Aspects, column: str, sentences: int) -> Passage:
-    """Write one to four sentences, one-sided or mixed, each of another index."""
+    """Return a review of one to four sentences, one-sided or mixed. Each sentence has another index."""
     level = writer.rng.choice([1, 2, 3, 4, 5])
     one_sided = writer.rng.randint(1, 4)
     good = {
@@ -104,7 +106,10 @@ def _review(writer: Writer, values: Mapping[str, str], aspects: _Aspects, column
 def _judged(
     writer: Writer, level: int, said: Sequence[tuple[int, bool, str]], aspects: _Aspects, column: str
 ) -> Passage:
-    """Return a review of such sentences, each with its index and whether it praises, and what is true of it."""
+    """Return a review with these sentences and the facts about it.
+
+    `said` has for each sentence its index, whether it praises, and its text.
+    """
     praises = {index: praised for index, praised, _ in said}
     marks = [(sentence, "positive" if praised else "negative") for _, praised, sentence in said]
     marks += [(sentence, aspect_key(aspects[index][0])) for index, _, sentence in said if index in aspects]
@@ -197,7 +202,7 @@ def _ticket(writer: Writer) -> Passage:
 
 
 def _movie(writer: Writer) -> Passage:
-    """Write a synopsis; its genre shows in the hero's job and trouble and in the film's tone."""
+    """Return a synopsis. The hero's job and trouble and the film's tone show its genre."""
     phrases = load_phrases()
     genre = writer.rng.choice(sorted(phrases["genre"]))
     lists = writer.over({**phrases["movie"], **phrases["genre"][genre]})

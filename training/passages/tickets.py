@@ -1,4 +1,4 @@
-"""Customers' messages: what they want, how they say it, which order they mean."""
+"""Customers' messages: the intent, the tone and the order."""
 
 import re
 
@@ -20,7 +20,7 @@ _URGENCY = ("How urgent is this?", "How angry is the customer?", "How upset is t
 
 
 def write_ticket(writer: Writer) -> Passage:
-    """Write a message of one intent, calm or angry."""
+    """Return a message of one intent, calm or angry."""
     language = load_language("tickets")
     departments = language["department"]
     department = writer.rng.choice(sorted(departments))
@@ -67,7 +67,7 @@ def write_ticket(writer: Writer) -> Passage:
     about = tuple(map(part_key, [department, *elsewhere]))
     written = [(body_pattern, body), (subject_pattern, subject), (farewell, closing)]
     written = [(pattern, words) for pattern, words in written if words in (subject, *said)]
-    # Such a subject would answer what the text does not: the row goes without.
+    # A subject with the order would answer a question that the text does not, so the row has no subject.
     only_in_subject = "{$order}" in subject_pattern and "{$order}" not in body_pattern
     facts = []
     for name, fields, questions in (
@@ -94,12 +94,12 @@ def write_ticket(writer: Writer) -> Passage:
 
 
 def part_key(department: str) -> str:
-    """Return what is for a department."""
+    """Return the key of messages for a department."""
     return f"department {department}"
 
 
 def has_word(words: str, value: str) -> bool:
-    """Tell whether a value stands in a text, not as a part of a longer word."""
+    """Tell whether a value occurs in a text as whole words."""
     return re.search(rf"\b{re.escape(value)}\b", words) is not None
 
 
@@ -108,7 +108,7 @@ def _wish(intent: str) -> str:
 
 
 def _wrong_checks(writer: Writer, department: str, intent: str) -> list[Check]:
-    """Return checks of another department, of one of its intents and of another intent of this department."""
+    """Return false checks: of another department, of an intent of it, and of another intent of this department."""
     departments = load_language("tickets")["department"]
     own = departments[department]["intent"]
     near = {intent, *own[intent].get("near", ())}

@@ -9,16 +9,16 @@ _ARTICLE = re.compile("^(the|an?) ")
 _COLUMNS = ("article", "text", "body", "content", "abstract", "passage", "post", "news")
 _UNSEEN_EACH = 5
 _CHECKS = 3
-"""True ones, and as many false ones."""
+"""The number of true checks, and of false checks."""
 
 
 def unseen_topics() -> frozenset[str]:
-    """Return the topics that are no labels in training; there, yes/no questions alone name them."""
+    """Return the topics that training does not use as labels; only its yes/no questions name them."""
     return frozenset(sorted(load_language("topics")["topic"])[::_UNSEEN_EACH])
 
 
 def write_topic(writer: Writer, topic: str | None = None) -> Passage:
-    """Write a text about a topic, at times with one sentence about another."""
+    """Return a text about a topic, sometimes with one sentence about another topic."""
     language = load_language("topics")
     topics = language["topic"]
     names = sorted(topics)
@@ -68,9 +68,11 @@ def _sentence(writer: Writer, topic: str, marks: list[Mark]) -> str:
 
 
 def _classes(writer: Writer, topic: str, beside: str) -> tuple[Classes, ...]:
-    """Offer other topics of the same side, seen or unseen, under their first name or a synonym; not one spoken of.
+    """Return labels with other topics of the same side, seen or unseen, but not the topic `beside` of the text.
 
-    Besides, in training, offer what topics are made of: labels of so many words that only their meaning helps.
+        A topic has its first name or a synonym.
+
+    In training, further labels are the parts of topics: these are so many words that only their meaning helps.
     """
     topics = load_language("topics")["topic"]
     unseen = unseen_topics()

@@ -1,1 +1,1 @@
-"""What the demo model is trained on and tested with: one file per kind of question."""
+"""The tasks for training and testing the demo model: one file per kind of question."""

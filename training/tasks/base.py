@@ -1,4 +1,4 @@
-"""An example: a call of an AI function on the fields of a row, and the text that the model should answer."""
+"""An example: a call of an AI function on the fields of a row, and the text of the right answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from training.passages.base import Check, Fact, Mark, Passage
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Where in the prompt to look before writing the answer's character `before`.
+    """The positions in the prompt to attend to before the answer's character `before` is written.
 
-    There the last `length` characters of `words` begin. No words: the prompt says nothing on it.
+    At these positions the last `length` characters of `words` begin. Empty `words` mean that the prompt has no answer.
     """
 
     before: int
@@ -26,10 +26,12 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """`literal` is the call's prompt, labels, schema or language; `fields` are the row's columns in prompt order.
+    """A call and its right answer.
 
-    Hints for training, beside the answer: `marks` say what words mean, those without words what is asked for;
-    `pointers` where the answer is found.
+    `literal` is the call's prompt, labels, schema or language; `fields` are the row's columns in prompt order.
+
+    `marks` and `pointers` are hints for training. A mark tells the meaning of words; a mark without words tells what
+    the call asks for. A pointer tells where the answer is in the prompt.
     """
 
     task: str
@@ -47,7 +49,7 @@ class Example:
         return _bind(self.function, self.literal, tuple(name for name, _ in self.fields), self.options)
 
     def prompt(self) -> str:
-        """Render what the model is told."""
+        """Return the prompt for the model."""
         return self.call().prompt(self.fields, fields_first=self.fields_first)
 
     def sql(self) -> str:
@@ -60,20 +62,20 @@ class Example:
 
 
 def pointers_to_value(passage: Passage, fact: Fact, before: int) -> tuple[Pointer, ...]:
-    """Point to a fact's value: in the sentences that tell it, if these are known, else wherever it stands."""
+    """Return pointers to a fact's value, in the sentences that state it, or everywhere if these are unknown."""
     if fact.value is None:
         return (Pointer(before, "", 0),)
     return tuple(Pointer(before, words, len(fact.value)) for words in _told(passage, fact) or [fact.value])
 
 
 def marks_of_facts(passage: Passage) -> tuple[Mark, ...]:
-    """Return the passage's marks, and some where the values of its facts end: there an answer is to end too."""
+    """Return the passage's marks, and marks at the ends of its facts' values, where an answer must end too."""
     ends = ((words, f"end of {fact.about}") for fact in passage.facts if fact.about for words in _told(passage, fact))
     return (*passage.marks, *ends)
 
 
 def _told(passage: Passage, fact: Fact) -> list[str]:
-    """Return the sentences that tell a fact, each up to the value's end."""
+    """Return the sentences that state a fact, each up to the end of the value."""
     value = fact.value
     if value is None:
         return []
@@ -88,7 +90,7 @@ def hints_of_question(passage: Passage, fact: Fact) -> tuple[tuple[Mark, ...], t
 
 
 def hints_of_check(passage: Passage, check: Check, prompt: str) -> tuple[tuple[Mark, ...], tuple[Pointer, ...]]:
-    """Return the marks and pointers of a call that asks in the words of `prompt` whether a check holds."""
+    """Return the marks and pointers of a call that asks, with the text `prompt`, whether a check is true."""
     marks = (*marks_of_facts(passage), *((words, key) for key in check.about for words in (prompt, "")))
     if check.named:
         marks = (*marks, (check.named, check.about[0]))
@@ -96,7 +98,10 @@ def hints_of_check(passage: Passage, check: Check, prompt: str) -> tuple[tuple[M
 
 
 def _pointers_to_evidence(passage: Passage, about: Sequence[str]) -> tuple[Pointer, ...]:
-    """Point to the value in question, else to the end of what in a text speaks of all these, if anything does."""
+    """Return pointers to the value in question, or else to the ends of words that have all the meanings `about`.
+
+    If no words have these meanings, the pointer says that the prompt has no answer.
+    """
     for fact in passage.facts:
         if fact.value is not None and fact.about and set(about) == {fact.about}:
             return pointers_to_value(passage, fact, 0)
@@ -119,7 +124,7 @@ def _functions() -> FunctionRegistry:
 def _function(name: str) -> AIFunction:
     function = _functions().get(name)
     if function is None:
-        raise LookupError(f"no AI function {name}")
+        raise LookupError(f"there is no AI function {name!r}")
     return function
 
 

@@ -1,4 +1,4 @@
-"""Copying: a text repeated, columns picked by name. What answers to facts and labels are made of."""
+"""Copying: a text is repeated, or columns are picked by name. Answers with facts and labels depend on this skill."""
 
 import json
 
@@ -26,7 +26,7 @@ _PATTERNS = ("####", "##", "A#-##", "#.#", "F-#####", "20##")
 
 
 def ask_copy(writer: Writer, passage: Passage) -> Example:
-    """Ask for a few words in any order, or for some of a row's columns; the passage is not used."""
+    """Return a request for a few words in any order, or for some columns of a row. The passage's text is not used."""
     if writer.chance(0.5):
         words = " ".join(_word(writer) for _ in range(writer.rng.randint(3, 14)))
         return Example("copy", "ai_gen", writer.rng.choice(_REPEAT), ((passage.column, words),), words)

@@ -24,7 +24,7 @@ _BRIEFLY = (
 
 
 def ask_extract(writer: Writer, passage: Passage, most: int = 4) -> Example | None:
-    """Ask for up to `most` fields; what the text does not say is null."""
+    """Return a request for up to `most` fields; the answer has null for values that the text does not have."""
     if not passage.facts:
         return None
     told = [fact for fact in passage.facts if fact.value is not None]
@@ -53,19 +53,22 @@ def ask_extract(writer: Writer, passage: Passage, most: int = 4) -> Example | No
 
 
 def respond(example: Example, prompt: str) -> Example:
-    """Ask for the same fields by `ai_gen`, as its `response_format`."""
+    """Return a request for the same fields by `ai_gen`, as its `response_format`."""
     return replace(example, function="ai_gen", literal=prompt, options=(("response_format", example.literal),))
 
 
 def typed(example: Example) -> Example | None:
-    """Ask for the same fields by a schema in which those are whole numbers that can be; None where there is none."""
+    """Return a request for the same fields by a schema with types, or None if no field is a whole number.
+
+    Every field that can be a whole number has this type.
+    """
     values = json.loads(example.answer)
     whole = {name for name, value in values.items() if value is not None and _is_number(value)}
     return replace(example, literal=_schema(values, whole), answer=_json(values, whole)) if whole else None
 
 
 def ask_question(writer: Writer, passage: Passage) -> Example | None:
-    """Ask a question that the text answers, in the prompt or as a field of its own."""
+    """Return a question that the text answers, in the prompt or as a field of its own; None if there is no fact."""
     told = {fact.question: fact for fact in passage.facts if fact.value is not None}
     replies = [(question, fact.value or "") for question, fact in told.items()]
     if not replies and not passage.replies:
@@ -82,25 +85,28 @@ def ask_question(writer: Writer, passage: Passage) -> Example | None:
 
 
 def _pointers(passage: Passage, name: str, fact: Fact, answer: str) -> tuple[Pointer, ...]:
-    """Point to the value that the answer gives for a name."""
+    """Return pointers to the value that the answer has for a name."""
     start = answer.index(f'"{name}":') + len(f'"{name}":')
     return pointers_to_value(passage, fact, start + (answer[start] == '"'))
 
 
 def _json(values: Mapping[str, str | None], whole: Container[str]) -> str:
-    """Return values as JSON, those named in `whole` as numbers."""
+    """Return values as JSON; the values named in `whole` are numbers."""
     typed_values = {name: int(value) if value and name in whole else value for name, value in values.items()}
     return json.dumps(typed_values, ensure_ascii=False, separators=(",", ":"))
 
 
 def _schema(wanted: Iterable[str], whole: Container[str]) -> str:
-    """Return a schema in which some are whole numbers."""
+    """Return a schema of the fields `wanted`, in which those in `whole` are whole numbers."""
     properties = {name: {"type": ["integer" if name in whole else "string", "null"]} for name in wanted}
     return json.dumps({"type": "object", "properties": properties, "required": [*properties]})
 
 
 def _is_whole(writer: Writer, fact: Fact) -> bool:
-    """Tell whether a value is a whole number; one that the text does not say may be, so that types tell nothing."""
+    """Tell whether a value has the type of a whole number.
+
+    A value that the text does not have gets this type at random, so that the type does not reveal this.
+    """
     if fact.value is None:
         return writer.chance(0.2)
     return _is_number(fact.value)

@@ -1,4 +1,4 @@
-"""Yes or no: is something so?"""
+"""Yes/no questions on a passage."""
 
 from training.passages.base import Passage
 from training.phrases import Writer
@@ -7,7 +7,7 @@ from training.tasks.rows import refer, row_of
 
 
 def ask_filter(writer: Writer, passage: Passage) -> Example | None:
-    """Ask one of the passage's checks; Yes and No are equally likely."""
+    """Return one of the passage's checks as a question; Yes and No are equally likely. None if there is no check."""
     wanted = writer.chance(0.5)
     checks = [check for check in passage.checks if check.truth is wanted]
     if not checks:

@@ -1,4 +1,4 @@
-"""One label of several, all given in the prompt."""
+"""Classification: one label of several, which are all in the prompt."""
 
 import json
 from dataclasses import replace
@@ -10,9 +10,9 @@ from training.tasks.rows import row_of
 
 
 def ask_label(writer: Writer, passage: Passage, *, unseen: bool = False) -> Example | None:
-    """Offer the label that fits among up to six that do not.
+    """Return a choice between the right label and up to six wrong ones; None if the passage has no labels.
 
-    Training uses no `unseen` labels. A few calls ask for every label that applies, of which there is one.
+    Training uses no `unseen` labels. A few calls ask for every label that applies; exactly one label applies.
     """
     classes = [classes for classes in passage.classes if classes.unseen is unseen]
     if not classes or (unseen and writer.split is Split.TRAINING):
@@ -25,7 +25,7 @@ def ask_label(writer: Writer, passage: Passage, *, unseen: bool = False) -> Exam
     task = "classify, unseen labels" if unseen else "classify"
     row = row_of(writer, passage)
     multi = writer.split is Split.TRAINING and writer.chance(0.08)
-    # for each label, the words of the prompt that it ends
+    # for each label, the part of the label list that ends with it
     told = [labels[: place + 1] for place in range(len(labels))]
     ends = [json.dumps(one, separators=(",", ":"))[:-2] if multi else f": {', '.join(one)}" for one in told]
     answer = _labels(chosen.label) if multi else chosen.label
@@ -38,12 +38,12 @@ def ask_label(writer: Writer, passage: Passage, *, unseen: bool = False) -> Exam
 
 
 def every_label(example: Example) -> Example:
-    """Ask the same for every label that fits, of which there is one."""
+    """Return the same question for every label that applies; exactly one label applies."""
     return replace(example, answer=_labels(example.answer), options=(("multi", True),))
 
 
 def ask_sentiment(_: Writer, passage: Passage) -> Example | None:
-    """Ask for the mood, one of four."""
+    """Return a question for the mood, one of four; None if the passage has no mood."""
     if passage.sentiment is None:
         return None
     mood, row = passage.sentiment, ((passage.column, passage.text),)

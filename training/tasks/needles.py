@@ -1,4 +1,4 @@
-"""A fact stated somewhere in a long text, mostly early, and asked for at its end."""
+"""Needles: a long text states a fact, mostly early, and a question at its end asks for this fact."""
 
 from training.passages.base import Passage
 from training.passages.films import write_synopsis
@@ -16,14 +16,16 @@ Field = tuple[str, str]
 
 
 def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
-    """Hide a fact in about `words` words; in the first third where `early`, else mostly there."""
+    """Return a question for a fact hidden in about `words` words, in the first third if `early`, else mostly there."""
     return ask_needles(writer, words, 1, early=early)[0]
 
 
 def ask_needles(writer: Writer, words: int, count: int, *, early: bool = False) -> list[Example]:
-    """Hide `count` facts and ask for each, in prompts that all begin with the text; for the first one alone if none do.
+    """Return questions for `count` facts hidden in one text. All prompts begin with the text.
 
-    A long text is dear to read, so that one question teaches little for what it costs.
+    If the prompts do not begin with the text, there is only the question for the first fact.
+
+    A long text costs much to read, so that one question teaches little for this cost.
     """
     needles = [write_record(writer, "secret", 1) for _ in range(count)]
     hay: list[str] = []
@@ -47,7 +49,7 @@ def ask_needles(writer: Writer, words: int, count: int, *, early: bool = False) 
 
 
 def _ask(needle: Passage, field: Field, prompt: str | None = None, *, first: bool = False) -> Example:
-    """Ask in the prompt, or in a field of its own if there is another prompt."""
+    """Return a question for a fact. The question is the prompt, or a field of its own if `prompt` is given."""
     [fact] = [fact for fact in needle.facts if fact.value is not None]
     marks, pointers = hints_of_question(needle, fact)
     row = (field, ("question", fact.question)) if prompt else (field,)
@@ -73,7 +75,7 @@ def _check(writer: Writer, needle: Passage, field: Field) -> Example:
 
 
 def _straw(writer: Writer) -> str:
-    """Write one passage of any kind; other secrets too, so that the question has to be read."""
+    """Return one passage of any kind. Other secrets are among them, so that the model must read the question."""
     kind = writer.rng.choice(["topic", "record", "record", "ticket", "review", "film", "secret"])
     if kind == "record":
         return write_record(writer, writer.rng.choice([name for name in KINDS if name != "secret"])).text

@@ -1,4 +1,4 @@
-"""Rows around a passage: further columns that have nothing to do with the question, in any order."""
+"""Rows around a passage: further columns that are irrelevant for the question, in any order."""
 
 from training.passages.base import Passage
 from training.passages.films import write_synopsis
@@ -33,13 +33,16 @@ _COMPANIONS = {
     "synopsis": (write_review,),
     "ticket": (lambda writer: write_record(writer, "product"),),
 }
-"""Passages that say nothing on what is asked about one of this kind."""
+"""For each kind of passage: the kinds of passages that are irrelevant for its questions."""
 
 Fields = tuple[tuple[str, str], ...]
 
 
 def row_of(writer: Writer, passage: Passage, *, plain: bool = False) -> Fields:
-    """Return the passage as a column, alone or among others; `plain`: no column that could hold an answer too."""
+    """Return the row of a passage: its column, sometimes with others.
+
+    With `plain`, no other column can hold an answer.
+    """
     fields = {passage.column: passage.text}
     if writer.brief:
         return tuple(fields.items())
@@ -59,7 +62,7 @@ def row_of(writer: Writer, passage: Passage, *, plain: bool = False) -> Fields:
 
 
 def refer(writer: Writer, prompt: str, column: str) -> str:
-    """Let some prompts name the column they are about."""
+    """Return the prompt, which in some cases names its column."""
     if not writer.chance(0.3):
         return prompt
     pattern = writer.rng.choice(

@@ -1,4 +1,4 @@
-"""A number in a range."""
+"""Scores: a number in a range."""
 
 from math import floor
 
@@ -11,7 +11,7 @@ RANGES = ((0, 10), (0, 5), (1, 5), (1, 10), (0, 100), (0, 1))
 
 
 def ask_score(writer: Writer, passage: Passage, scale: tuple[int, int] | None = None) -> Example | None:
-    """Ask for a rating on a scale, by default on any of the usual ones."""
+    """Return a question for a rating on a scale, by default on any of the usual scales; None if there is no rating."""
     if not passage.ratings:
         return None
     rating = writer.rng.choice(passage.ratings)

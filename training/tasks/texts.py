@@ -1,4 +1,4 @@
-"""Free text: one-sentence summaries, and what the model declines."""
+"""Free text: one-sentence summaries, and requests that the model declines."""
 
 from training.passages.base import Passage
 from training.phrases import Writer
@@ -27,7 +27,7 @@ _DECLINED = "I cannot {task}: I am only a small demonstration model."
 
 
 def ask_summary(writer: Writer, passage: Passage) -> Example | None:
-    """Ask for the gist."""
+    """Return a request for a summary; None if the passage has no summary."""
     if passage.summary is None:
         return None
     if writer.chance(0.3):
@@ -39,7 +39,7 @@ def ask_summary(writer: Writer, passage: Passage) -> Example | None:
 
 
 def ask_in_vain(writer: Writer, passage: Passage) -> Example:
-    """Ask for what the model cannot do; it says so."""
+    """Return a request for a task that the model cannot do; its answer says so."""
     row = ((passage.column, passage.text),)
     form = writer.rng.choice(["translate", "translate", "translate", "fix", "mask"])
     if form == "translate":

@@ -48,10 +48,10 @@ class Placement:
     def __post_init__(self) -> None:
         for name in ("num_cpus", "num_gpus"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}: expected a number of at least 0, got {getattr(self, name):g}")
+                raise ValueError(f"{name}: expected a number from 0 on, got {getattr(self, name):g}")
         for name, amount in self.resources.items():
             if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not amount >= 0:
-                raise ValueError(f"resources: expected a number of at least 0 for {name!r}, got {amount!r}")
+                raise ValueError(f"resources: expected a number from 0 on for {name!r}, got {amount!r}")
         if not self.start_seconds > 0:
             raise ValueError(f"start_seconds: expected a number above 0, got {self.start_seconds:g}")
 

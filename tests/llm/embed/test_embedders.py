@@ -78,7 +78,7 @@ def test_tokens_and_names(embedder: Embedder) -> None:
     [
         (EmbeddingConfig("local", "no/such/folder"), r"\[embedding\] model: no folder .* 'minilm'"),
         (EmbeddingConfig("fake", "x", 1, {"dimension": 3}), r"\[embedding\] dimension: unknown option"),
-        (EmbeddingConfig("fake", "x", 1, {"dimensions": 0}), r"\[embedding\] dimensions: must be"),
+        (EmbeddingConfig("fake", "x", 1, {"dimensions": 0}), r"\[embedding\] dimensions: expected at least 1"),
     ],
 )
 def test_bad_configuration(config: EmbeddingConfig, said: str) -> None:

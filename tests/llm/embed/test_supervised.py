@@ -71,6 +71,6 @@ def test_one_that_never_answered(embedder: SupervisedEmbedder, endpoint: Endpoin
     endpoint.stop()
     request = Request(1, "", Parameters(), "ai_embed", "document", (("text", "x"),))
     with pytest.raises(
-        EngineUnavailableError, match=r"nothing listens there.*the line to change is \[embedding\] base_url"
+        EngineUnavailableError, match=r"no server listens at this address.*the line to change is \[embedding\] base_url"
     ):
         list(embedder.engine.generate(iter([request]), lambda: False))

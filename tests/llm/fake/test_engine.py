@@ -171,7 +171,7 @@ def test_closed_engine_refuses() -> None:
     [
         (
             {"latency": 3},
-            "latency: unknown option.*valid options: cache_blocks.*of every engine: .*, but for a replica: .*price_",
+            "latency: unknown option.*valid options: cache_blocks.*of every engine: .*, except for a replica: .*price_",
         ),
         ({"latency_ms": "3"}, "expected float"),
     ],

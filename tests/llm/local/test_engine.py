@@ -202,7 +202,7 @@ def test_two_callers_take_turns(model_path: Path, make_requests: MakeRequests) -
     [
         ("/nowhere/at/all", {}, "no folder"),
         ("demo", {"batch_row": 3}, "batch_row: unknown option.*batch_rows"),
-        ("demo", {"batch_rows": 0}, "must be at least 1"),
+        ("demo", {"batch_rows": 0}, "expected at least 1"),
     ],
 )
 def test_wrong_configuration(model: str, options: dict[str, object], message: str) -> None:

@@ -56,11 +56,11 @@ def texts(*choices: dict[str, Any]) -> bytes:
         ),
         (
             chat("half", finish_reason="abort"),
-            Answer(None, "the endpoint broke the answer off (finish_reason 'abort')", "error"),
+            Answer(None, "the endpoint aborted the answer (finish_reason 'abort')", "error"),
         ),
         (
             chat(None, finish_reason="length"),
-            Answer(None, "the endpoint returned no text: it reached max_tokens before it wrote any", "length"),
+            Answer(None, "the endpoint returned no text: the model reached max_tokens before it wrote any", "length"),
         ),
     ],
 )

@@ -161,8 +161,8 @@ def test_retries(status: int, make_requests: MakeRequests) -> None:
     [
         (429, EngineUnavailableError, "limits the rate .HTTP 429., next after 0.01: no; lower max_in_flight"),
         (503, EngineUnavailableError, "overloaded or gone"),
-        (401, EngineError, "refuses the API key"),
-        (404, EngineError, "nothing at /v1/chat/completions .HTTP 404.: no; correct base_url"),
+        (401, EngineError, "rejects the API key"),
+        (404, EngineError, "no API at /v1/chat/completions .HTTP 404.: no; correct base_url"),
     ],
 )
 def test_errors_of_the_whole_call(
@@ -296,7 +296,7 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
                 "env:MY_KEY" if "env" in expected else f"file:{tmp_path}/key"
             )
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY holds no API key"):
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is empty; set the API key"):
         create_engine(EngineConfig("openai", "any", 8, {}))
 
 
@@ -309,16 +309,19 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
         ({"api_key": "sk-1"}, "write env:NAME or file:PATH"),
         ({"api_key": "env:NOT_THERE_AT_ALL"}, "set the environment variable NOT_THERE_AT_ALL"),
         ({"api_key": "file:/not/there"}, r"api_key: the file cannot be read: No such file or directory$"),
-        ({"kv_events": "tcp://localhost:5557"}, "kv_events: tells of tokens, so write .* as tokenizer"),
-        ({"tokenizer": "demo", "kv_events": "tcp://*:5557"}, "kv_events: an address to connect to"),
-        ({"tokenizer": "demo", "kv_events": "tcp://host"}, "kv_events: .* as tcp://HOST:PORT or .*; not 'tcp://host'"),
+        ({"kv_events": "tcp://localhost:5557"}, "kv_events: needs the tokenizer; write tokenizer ="),
+        ({"tokenizer": "demo", "kv_events": "tcp://*:5557"}, "kv_events: expected an address to connect to"),
+        (
+            {"tokenizer": "demo", "kv_events": "tcp://host"},
+            "kv_events: expected .* tcp://HOST:PORT or .*; got 'tcp://host'",
+        ),
         (
             {"tokenizer": "demo", "kv_events": "tcp://h:5557", "kv_replay": "tcp://h:port"},
-            "kv_replay: an address to connect to",
+            "kv_replay: expected an address to connect to",
         ),
-        ({"tokenizer": "demo", "kv_replay": "tcp://localhost:5558"}, "kv_replay: .* as kv_events"),
+        ({"tokenizer": "demo", "kv_replay": "tcp://localhost:5558"}, "kv_replay: needs kv_events; write kv_events ="),
         ({"block_tokens": 0}, "block_tokens"),
-        ({"tokenizer": "/no/such/model"}, "tokenizer: cannot read that of '/no/such/model'"),
+        ({"tokenizer": "/no/such/model"}, "tokenizer: cannot read the tokenizer of '/no/such/model'"),
     ],
 )
 def test_wrong_options(options: dict[str, object], message: str) -> None:

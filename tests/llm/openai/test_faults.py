@@ -46,9 +46,9 @@ CASES: list[tuple[int, Any, type[Exception], str]] = [
         EngineUnavailableError,
         "limits the rate .HTTP 429.: Rate limit reached",
     ),
-    (401, {"error": {"message": f"Incorrect API key provided: {KEY}."}}, EngineError, "refuses the API key .HTTP 401"),
-    (403, {"error": {"message": "No logprobs for this key"}}, EngineError, "does not allow this .HTTP 403.: No logpr"),
-    (403, {"error": {"message": "Project has no access"}}, EngineError, "does not allow this .HTTP 403.: Project has"),
+    (401, {"error": {"message": f"Incorrect API key provided: {KEY}."}}, EngineError, "rejects the API key .HTTP 401"),
+    (403, {"error": {"message": "No logprobs for this key"}}, EngineError, "denies access .HTTP 403.: No logpr"),
+    (403, {"error": {"message": "Project has no access"}}, EngineError, "denies access .HTTP 403.: Project has"),
     (
         404,
         {"error": {"message": "The model `any` does not exist.", "code": 404}},
@@ -62,7 +62,7 @@ CASES: list[tuple[int, Any, type[Exception], str]] = [
         404,
         {"detail": "Not Found"},
         EngineError,
-        "nothing at /v1/chat/completions .HTTP 404.: Not Found; correct base_u",
+        "no API at /v1/chat/completions .HTTP 404.: Not Found; correct base_u",
     ),
     (503, {"error": "Loading model"}, EngineUnavailableError, "overloaded or gone .HTTP 503.: Loading model"),
 ]
@@ -116,8 +116,8 @@ def test_no_quota_is_no_reason_to_try_again(make_requests: MakeRequests) -> None
 @pytest.mark.parametrize(
     ("base_url", "reason"),
     [
-        ("http://127.0.0.1:1/v1", "nothing listens there"),
-        ("http://no-such-host.invalid/v1", "no such host name"),
+        ("http://127.0.0.1:1/v1", "no server listens at this address"),
+        ("http://no-such-host.invalid/v1", "the host name is unknown"),
     ],
 )
 def test_unreachable(base_url: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:

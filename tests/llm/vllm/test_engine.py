@@ -60,8 +60,8 @@ def test_wrong_engine_argument(model_path: Path) -> None:
     [
         ({"tensor_parallel_size": 0}, "tensor_parallel_size: expected at least 1, got 0"),
         ({"max_num_batched_tokens": -1}, "max_num_batched_tokens: expected at least 0, got -1"),
-        ({"lora": "/a", "kv_store": "grpc://h:1"}, "lora: a KV store keeps nothing of prompts through an adapter"),
-        ({"lora": "/nowhere"}, "lora: '/nowhere' is no folder with an adapter_config.json"),
+        ({"lora": "/a", "kv_store": "grpc://h:1"}, "lora: a KV store does not support adapters"),
+        ({"lora": "/nowhere"}, "lora: '/nowhere' is not a folder with an adapter_config.json"),
         ({"quantization": 8}, "quantization: expected str, got int 8"),
     ],
 )

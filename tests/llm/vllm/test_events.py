@@ -12,12 +12,12 @@ from flightllm.model.engine import KvEventsAddress
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kv_events": "tcp://host:5557"}, r"kv_events: an address to listen at, as tcp://\*:5557"),
-        ({"kv_events": "tcp://*:5557", "kv_replay": "host:5558"}, "kv_replay: an address to listen at"),
-        ({"kv_events": "tcp://*"}, "kv_events: an address to listen at"),
-        ({"kv_replay": "tcp://*:5558"}, "kv_replay: write where events are told too"),
-        ({"kv_events": True, "kv_replay": "tcp://*:5558"}, "kv_replay: write where events are told too"),
-        ({"kv_events": True, "enable_prefix_caching": False}, "there is nothing to tell"),
+        ({"kv_events": "tcp://host:5557"}, r"kv_events: expected an address to listen at, tcp://\*:PORT"),
+        ({"kv_events": "tcp://*:5557", "kv_replay": "host:5558"}, "kv_replay: expected an address to listen at"),
+        ({"kv_events": "tcp://*"}, "kv_events: expected an address to listen at"),
+        ({"kv_replay": "tcp://*:5558"}, "kv_replay: needs an address of new events"),
+        ({"kv_events": True, "kv_replay": "tcp://*:5558"}, "kv_replay: needs an address of new events"),
+        ({"kv_events": True, "enable_prefix_caching": False}, "needs a prefix cache"),
     ],
 )
 def test_wrong_options(options: dict[str, object], message: str) -> None:

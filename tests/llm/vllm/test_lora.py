@@ -49,11 +49,14 @@ def test_rank(tmp_path: Path, config: dict[str, object], rank: int) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "is no folder with an adapter_config.json, as PEFT saves an adapter"),
+        ({}, "is not a folder with an adapter_config.json, as PEFT saves an adapter"),
         ({"adapter_config.json": '{"r": 8}'}, "has no adapter_model.safetensors or adapter_model.bin"),
         ({"adapter_config.json": "{", "adapter_model.bin": ""}, "cannot be read: Expecting property name"),
-        ({"adapter_config.json": '{"peft_type": "IA3"}', "adapter_model.bin": ""}, "is of no LoRA adapter: expected"),
-        ({"adapter_config.json": '{"r": "8"}', "adapter_model.bin": ""}, "is of no LoRA adapter: expected"),
+        (
+            {"adapter_config.json": '{"peft_type": "IA3"}', "adapter_model.bin": ""},
+            "is not for a LoRA adapter: expected",
+        ),
+        ({"adapter_config.json": '{"r": "8"}', "adapter_model.bin": ""}, "is not for a LoRA adapter: expected"),
         ({"adapter_config.json": '{"r": 0}', "adapter_model.bin": ""}, "has a rank outside 1 to 512"),
         ({"adapter_config.json": '{"r": 1024}', "adapter_model.bin": ""}, "has a rank outside 1 to 512"),
     ],
