@@ -56,7 +56,7 @@ class Trigger:
 
 
 class Rule:
-    """One rule, and the triggers of which a text must have one; the driver calls no rule without reason."""
+    """One rule and its triggers; the driver calls the rule only for a text with at least one of these triggers."""
 
     def __init__(
         self, edits: Callable[[Source], Iterable[Edit]], *triggers: Trigger, in_other_schemas: bool = False

@@ -1,4 +1,4 @@
-"""What kind of statement a SQL text is, and its parts, read from its tokens before anything is planned."""
+"""The kind of a statement and its parts, read from the tokens of its text before anything is planned."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
