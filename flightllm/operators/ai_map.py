@@ -33,46 +33,46 @@ from flightllm.operators.spool import Room, Spooled, spool
 from flightllm.plan.stages import BoundStep, Operator, register, stage_frame
 
 _MOST_FIRST_ROWS = 8_192
-"""Taken for the rows of a stage that nobody looked at: those of one batch of DataFusion."""
+"""The assumed row count of a stage whose rows were not looked at: one batch of DataFusion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What running a query needs besides its plan; one per query."""
+    """The services and state of one query's run, besides its plan."""
 
     context: SessionContext
     ordered: SessionContext
     """The same tables, in a context that keeps the order of rows where the plan does not sort."""
     backings: Mapping[str, Backing]
-    """What answers calls, by `AICall.backing`; searches are `searcher`'s."""
+    """The engine and cache for calls, by `AICall.backing`; `searcher` answers searches."""
     searcher: Callable[[], Searcher]
     settings: Settings
     loop: Loop
     record: QueryRecord
     folder: Path
-    """Spill folder of this query; removed with it."""
+    """The query's spill folder; it is removed after the query."""
     room: Room
-    """For rows between two stages."""
+    """The space for rows between two stages."""
     elsewhere: Elsewhere | None = None
-    """Runs stages that can take more than their share."""
+    """The runner for stages that can take more than their share of this process."""
     filled: set[str] = field(default_factory=set)
-    """The joints that hold their rows already."""
+    """The joints that already hold their rows."""
     held: dict[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]] = field(default_factory=dict)
     """The rows of joints, by table."""
     drained: dict[str, int] = field(default_factory=dict)
-    """How many rows the joints have that were drained into, by table."""
+    """The row counts of the joints that are filled, by table."""
     bounded: dict[int, bool] = field(default_factory=dict)
-    """Whether a stage, by its plan's identity, runs in this process."""
+    """Whether a stage, by the identity of its plan, runs in this process."""
     counters: dict[str, list[CallRecord]] = field(default_factory=dict)
-    """The call sites of operators that began, by name: some run once for each wave of rows."""
+    """The call sites of operators that began, by name. Some operators run once for each wave of rows."""
 
     _first: dict[int, int] = field(default_factory=dict)
-    """How many rows the first batch of a stage that was begun has, by the stage's identity."""
+    """The row count of the first batch of each stage that was begun, by the stage's identity."""
     _begun: dict[int, tuple[object, Batches]] = field(default_factory=dict)
-    """Stages whose first rows were looked at, by identity, and all of their rows."""
+    """The stages whose first rows were looked at, by identity, with all of their rows."""
 
     def begin(self, stage: object, rows: Callable[[], Batches]) -> bool:
-        """Run a stage up to its first row, which `begun` then begins with; tell whether it has none."""
+        """Run a stage up to its first row, and tell whether it has no rows; `begun` returns them from that row on."""
         if id(stage) not in self._begun:
             batches = rows()
             first = next((batch for batch in batches if batch.num_rows), None)
@@ -81,16 +81,16 @@ class Runtime:
         return not self._first[id(stage)]
 
     def first_rows(self, stage: object) -> int:
-        """Return how many rows the first batch of a stage has, as many as a batch can have where it was not begun."""
+        """Return the row count of a stage's first batch; for a stage not begun, the most rows that a batch can have."""
         return self._first.get(id(stage), _MOST_FIRST_ROWS)
 
     def begun(self, stage: object) -> Batches | None:
-        """Take over the rows of a stage that was begun; None where it was not."""
+        """Take over the rows of a stage that was begun; None if it was not begun."""
         found = self._begun.pop(id(stage), None)
         return None if found is None else found[1]
 
     def close(self) -> None:
-        """Stop the stages that were begun and are not needed."""
+        """Stop the stages that were begun but are not needed."""
         for _, batches in self._begun.values():
             batches.close()
         self._begun.clear()
@@ -122,7 +122,7 @@ class Runtime:
         batches: Sequence[pa.RecordBatch],
         context: SessionContext | None = None,
     ) -> None:
-        """Put batches into a joint, by default one that is read in the order of its rows."""
+        """Put batches into a joint; by default the joint is read in the order of its rows."""
         register(context or self.ordered, table, schema, batches)
         self.held[table] = (schema, batches)
 
@@ -156,9 +156,9 @@ def _from(first: pa.RecordBatch | None, rest: Batches) -> Batches:
 def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: Demand) -> Batches:
     """Yield the operator's rows with its answers, as the answers come.
 
-    Rows come in the order of the prompts, or in their own where the query needs it. Under a LIMIT, rows that come in
-    an order, or from another operator, are taken in waves that `demand` sizes; others are sorted first, and asked about
-    in such waves.
+    Rows come in the order of the prompts, or in their own order if the query needs it. Under a LIMIT, `demand` sizes
+    the waves in which the operator asks. Rows that have an order, or come from another operator, are taken in waves.
+    Other rows are sorted first.
     """
     name = operator.table.rsplit(".", 1)[-1]
     counters = runtime.counters.get(name)
@@ -190,7 +190,7 @@ def _asks_below(operator: Operator) -> bool:
 
 
 def _waves(rows: Iterator[pa.RecordBatch], demand: Demand) -> Iterator[pa.RecordBatch]:
-    """Cut rows into as many at a time as the demand has room for."""
+    """Cut rows into waves; a wave has as many rows as the demand has room for."""
     held: list[pa.RecordBatch] = []
     while True:
         room = demand.room()
@@ -208,9 +208,9 @@ def _waves(rows: Iterator[pa.RecordBatch], demand: Demand) -> Iterator[pa.Record
 def _run(
     operator: Operator, rows: Iterable[pa.RecordBatch], runtime: Runtime, counters: Sequence[CallRecord], demand: Demand
 ) -> Batches:
-    """Run the operator over all of `rows`, in one pass over them for all calls of the same arguments.
+    """Run the operator over all of `rows`, with one pass for all calls of the same arguments.
 
-    Each further pass reads the result of the one before; the last one streams. With steps there is one pass only.
+    Each further pass reads the result of the pass before it; the last pass streams. With steps there is one pass.
     """
     source = f"{operator.table}_rows"
     schema = operator.input.schema
@@ -258,9 +258,9 @@ def _search(
 
 
 def _passes(operator: Operator) -> list[tuple[int, ...]]:
-    """Group the calls: those over the same arguments share a pass, as all do that drop rows for one another.
+    """Group calls into passes: calls over the same arguments share a pass, and so do calls that filter for each other.
 
-    One pass has one backing.
+    All calls of a pass have the same backing.
     """
 
     def alike(place: int) -> tuple[str, tuple[int, ...]]:
@@ -272,7 +272,7 @@ def _passes(operator: Operator) -> list[tuple[int, ...]]:
 
 
 def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
-    """Append the number of each row, the last field of `schema`."""
+    """Append the number of each row as a column, which is the last field of `schema`."""
     start = 0
     for batch in rows:
         position = pa.array(range(start, start + batch.num_rows), pa.int64())
@@ -281,7 +281,7 @@ def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
 
 
 class _Pass:
-    """Some calls of an operator, and one sorted run over its rows for them."""
+    """Some calls of an operator, and one sorted pass over its rows that answers them."""
 
     def __init__(
         self, operator: Operator, members: tuple[int, ...], runtime: Runtime, counters: Sequence[CallRecord]
@@ -293,13 +293,13 @@ class _Pass:
         self._backing = runtime.backings[self._calls[0].ai.backing]
         self._columns = tuple(dict.fromkeys(a for call in self._calls for a in call.arguments))
         self._cues = [self._backing.engine.count_tokens(self._without_fields(call.ai)) for call in self._calls]
-        """Tokens of each call's prompt without fields."""
+        """The tokens of each call's prompt without fields."""
 
     def _without_fields(self, call: AICall) -> str:
         return call.prompt([], prompt_format=self._backing.prompt_format)
 
     def run(self, spooled: Spooled, table: str, schema: pa.Schema, demand: Demand) -> Batches:
-        """Yield the rows of `table` with one column per call, `schema` naming all of them."""
+        """Yield the rows of `table` with one column per call; `schema` names all columns."""
         runtime = self._runtime
         arranged = arrange(spooled, table, self._checked(schema), self._arguments(), self._how(demand), runtime.sql)
         demand.rows_per_trial = spooled.rows / max(1, arranged.distinct) if runtime.settings.dedup else 1.0
@@ -359,7 +359,7 @@ class _Pass:
         )
 
     def _fields_first(self, arranged: Arranged) -> bool:
-        """Tell whether the prompts begin with the fields; for calls of different fields that shares nothing."""
+        """Tell whether prompts begin with the fields; calls of different fields would share nothing that way."""
         layout = self._runtime.settings.layout
         alike = len({(c.arguments, c.ai.fields) for c in self._calls}) == 1
         if layout != "auto" or not alike or arranged.ordering is None:

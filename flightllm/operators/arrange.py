@@ -1,4 +1,4 @@
-"""Put an operator's rows in the order in which their prompts are sent, and find their distinct argument tuples."""
+"""Sort an operator's rows into the order of their prompts, and find their distinct argument tuples."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from flightllm.prompt_order.ordering import order
 
 _TAKEN_ROWS = 8_192
 _SAMPLED_TEXTS = 20
-"""Values whose tokens are counted to learn how many characters a token has."""
+"""Values per column whose tokens are counted, to estimate the characters per token."""
 
 
 Sql: TypeAlias = Callable[[str], Batches]
@@ -34,31 +34,31 @@ class Arguments:
 
     columns: tuple[int, ...]
     names: tuple[str, ...]
-    """What the prompts call them."""
+    """The field names of the columns in the prompts."""
     readers: tuple[int, ...]
-    """How many calls read each."""
+    """The number of calls that read each column."""
     lists: frozenset[int] = frozenset()
     """The columns that hold lists as texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """Rows on their way to the model."""
+    """Rows in prompt order, cut into units."""
 
     units: Iterator[Unit]
     distinct: int
-    """Argument tuples to come; about so many where they did not fit into memory."""
+    """The number of argument tuples; an estimate where the rows did not fit into memory."""
     places: tuple[tuple[int, ...], ...]
-    """For each argument its place in a unit's tuples; a list may have several, one for each element."""
+    """The positions of each argument in a unit's tuples; a list can have several, one for each element."""
     order: tuple[int, ...]
-    """The places in prompt order where that is the same for all units."""
+    """The positions in prompt order, where that order is the same for all units."""
     ordering: Ordering | None
-    """How the tuples were ordered, where they fit into memory."""
+    """How the tuples were ordered, where the rows fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What an arrangement is to be good for."""
+    """The ordering method, the engine and the settings that an arrangement follows."""
 
     method: Method
     dedup: bool
@@ -70,7 +70,7 @@ class How:
 
 
 def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: Sql) -> Arranged:
-    """Arrange the rows in memory; those that went to disk by the one fixed order, which DataFusion can sort by."""
+    """Arrange the rows in memory by the method; let DataFusion sort rows on disk by one fixed order of columns."""
     if spooled.batches is None:
         return _by_sql(table, schema, arguments, how, sql)
     if not spooled.rows:
@@ -99,7 +99,7 @@ def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Argument
 
 
 def _parts(column: pa.ChunkedArray, count: int | None) -> list[pa.ChunkedArray]:
-    """Return a column, or `count` with the elements of its lists."""
+    """Return a column as it is, or `count` columns with the elements of its lists."""
     if count is None:
         return [column]
     return [pa.chunked_array([part]) for part in elements(column.combine_chunks(), count)]

@@ -1,4 +1,4 @@
-"""Answer the units of one pass: known answers from the cache, the others from the engine, each prompt once."""
+"""Answer the units of one pass: from the answer cache, or from the engine, which gets each prompt once."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -24,21 +24,21 @@ from flightllm.operators.trace import Trace
 from flightllm.plan.stages import BoundStep
 
 _FINISHED_UNITS = 8
-"""Finished units that may wait before they are handed on, so that cached answers do not pile up."""
+"""The most finished units that wait for the consumer, so that cached answers do not pile up."""
 _BACKLOG_RUNS, _BACKLOG_WINDOWS, _BACKLOG_BYTES = 4_096, 4, 64 << 20
-"""What may be under way at once: so many runs, or windows of prompts if these are more; of wide rows so many bytes,
-if these are at least two windows."""
+"""Limits of the open units. They have at most this many runs, or this many windows of prompts if that is more.
+Wide rows have at most this many bytes, if the runs fill at least two windows."""
 _Place: TypeAlias = tuple[Unit, int, int]
-"""A unit, a call and a run of the unit: where an answer goes.
+"""A unit, a call and a run of the unit: the destination of an answer.
 
-Calls that differ in `on_error` or `on_truncated` alone share prompts.
+Calls that differ only in `on_error` or `on_truncated` share prompts.
 """
 _Fields: TypeAlias = list[tuple[str, str]]
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A prompt that somebody asks, and the places that want its answer."""
+    """A prompt that this query or another one asks, and the places that need its answer."""
 
     key: bytes
     call: int
@@ -48,16 +48,16 @@ class _Waiting:
     reservation: Reservation | None = None
     dispatch: Dispatch | None = None
     max_tokens: int = 0
-    """What the request allowed."""
+    """The token limit of the request."""
     first: tuple[Said, Reading] | None = None
-    """The first answer and its reading, where it is unusable and asked for again by the prompt `repair`."""
+    """The first answer and its reading, where it is unusable and the prompt `repair` asks again."""
     repair: str | None = None
     new: bool = True
-    """The call did not want this key before."""
+    """The call needs this key for the first time."""
 
 
 class Asker:
-    """Drive the engine over the units of one pass, step by step. One thread uses it."""
+    """The loop that drives the engine over the units of one pass, step by step. One thread uses it."""
 
     def __init__(self, means: Means, sites: Sequence[Site], steps: Sequence[BoundStep], ranking: Ranking) -> None:
         self._means = means
@@ -70,30 +70,30 @@ class Asker:
         self._flying: dict[int, _Waiting] = {}
         self._asked: dict[bytes, _Waiting] = {}
         self._foreign: dict[bytes, _Waiting] = {}
-        """What another query asks; its answer comes to the claims."""
+        """The prompts that another query asks; the claims receive their answers."""
         self._ready: deque[_Waiting] = deque()
         self._failed: dict[bytes, str] = {}
         self._partial: dict[bytes, Said] = {}
-        """Answers that the token limit cut short: this pass uses them, and nobody keeps them."""
+        """Answers that the token limit cut: this pass uses them, and the cache does not keep them."""
         self._seen = [set[bytes]() if site.repeats else None for site in sites]
-        """Keys of the calls whose keys repeat among distinct tuples."""
+        """The keys seen so far, for calls in which distinct tuples can have the same key."""
         self._last: dict[int, bytes] = {}
         self._named: dict[tuple[int, tuple[int, ...]], list[Named]] = {}
         self._open: dict[int, Unit] = {}
         self._open_runs = self._open_bytes = 0
         self._done: deque[Unit] = deque()
         self._ended = False
-        """A unit went through all steps."""
+        """At least one unit went through all steps."""
         self._exhausted = False
         self._window = self._backing.window * self._backing.replicas
         self._trace = Trace()
 
     def answer(self, units: Iterator[Unit], cancelled: Callable[[], bool]) -> Generator[Unit, None, None]:
-        """Yield each unit once all of its answers are there, not always in order.
+        """Yield each unit once it has all of its answers; units can come out of order.
 
         Raises:
-            EngineError: the engine is gone, or a prompt failed whose call says `on_error => 'fail'`.
-            BudgetExceededError: the session's budget is spent and it wants the query to fail then.
+            EngineError: the engine is gone, or a prompt failed and its call says `on_error => 'fail'`.
+            BudgetExceededError: the session's budget is spent, and the session wants the query to fail then.
             CancelledError: `cancelled()` turned true.
         """
         claims = self._means.claims
@@ -120,7 +120,7 @@ class Asker:
             self._backing.cache.flush()
 
     def _give_up(self, waiting: _Waiting) -> None:
-        """Give back what was held for a prompt without an answer; one that was never sent is no call."""
+        """Give back the reservation of a prompt without an answer; a prompt that was never sent does not count as a call."""
         sent = waiting.dispatch is None or not waiting.dispatch.waits
         if not sent:
             self._sites[waiting.call].counters.add(calls=-1)
@@ -130,14 +130,14 @@ class Asker:
     def _finished(self) -> Iterator[Unit]:
         while self._done:
             unit = self._done.popleft()
-            self._backing.cache.flush()  # no answer is shown that could still be lost
+            self._backing.cache.flush()  # a crash must not lose an answer that a client has seen
             self._means.claims.busy = False
             yield unit
             self._means.claims.busy = True
             self._means.demand.seen(len(unit.tuples))
 
     def _asking(self, units: Iterator[Unit]) -> Iterator[Request | None]:
-        """Yield what must be asked, None while that waits for answers; end where finished units can be handed on."""
+        """Yield requests, and None while they wait for answers; end once finished units can be yielded."""
         while True:
             self._land()
             request = self._next_request()
@@ -155,7 +155,7 @@ class Asker:
                 return
 
     def _may_begin(self) -> bool:
-        """Tell whether another unit is worth beginning now."""
+        """Tell whether to begin another unit now."""
         if self._exhausted or len(self._done) >= _FINISHED_UNITS:
             return False
         if self._means.demand.limited and (self._done or not self._means.demand.room(self._open_runs)):
@@ -181,7 +181,7 @@ class Asker:
         self._done.append(unit)
 
     def _advance(self, unit: Unit) -> None:
-        """Go on with a unit none of whose answers is open: the next round, the condition, the next step, the end."""
+        """Continue a unit without open answers: with the next round, the condition, the next step, or the end."""
         while not unit.open:
             if unit.rounds:
                 self._want(unit, unit.rounds.pop(0))
@@ -196,7 +196,7 @@ class Asker:
             unit.rounds = list(self._steps[unit.step].rounds)
 
     def _next_step(self, unit: Unit) -> int | None:
-        """Return the best step to do next: a filter that costs nothing, as all its answers are known, before others."""
+        """Return the step to do next: first a filter whose answers are all in the cache, as it costs nothing."""
         steps = self._ranking.next(unit.done)
         filters = [step for step in steps if self._steps[step].condition is not None]
         if len(filters) > 1 and self._means.dedup:
@@ -215,7 +215,7 @@ class Asker:
         self._ranking.filtered(step, before, unit.kept)
 
     def _want(self, unit: Unit, calls: Sequence[int]) -> None:
-        """Look for the answers of calls, and get ready to ask those that nobody knows."""
+        """Look up the answers of calls, and queue the prompts without a known answer."""
         unit.open += 1
         wanted = [self._wanted(unit, call) for call in calls]
         keys = [key for found in wanted for _, _, key, _ in found]
@@ -232,7 +232,7 @@ class Asker:
                     asking.append(waiting)
         if self._sites[calls[0]].fields_first:
             asking.sort(key=lambda waiting: waiting.places[0][2])
-        # Later rounds go first: the engine still has what their prompts begin with.
+        # Later rounds go first: the engine's prefix cache still has the start of their prompts.
         if len(unit.done) > 1 or len(calls) < sum(map(len, self._steps[unit.step or 0].rounds)):
             self._ready.extendleft(reversed(asking))
         else:
@@ -240,7 +240,7 @@ class Asker:
         unit.open -= 1
 
     def _place(self, waiting: _Waiting, known: dict[bytes, str], mine: set[bytes]) -> bool:
-        """Answer what is known, join what is asked already; tell whether it is to be asked."""
+        """Fill in a known answer or join a prompt in flight; return True where this query must ask the prompt."""
         key, site = waiting.key, self._sites[waiting.call]
         if key in known:
             reading = read_answer(site.ai, Said(known[key]))
@@ -253,7 +253,7 @@ class Asker:
         if said is not None and said.cut is not None:
             room = site.ai.max_tokens(waiting.fields) or site.ai.parameters.max_tokens
             if room > said.cut:
-                del self._partial[key]  # that call had less room for its answer
+                del self._partial[key]  # the call of that answer had a lower token limit
         if key in self._partial or key in self._failed:
             self._means.claims.drop([key])
             self._again(waiting)
@@ -269,7 +269,7 @@ class Asker:
         return True
 
     def _again(self, waiting: _Waiting) -> None:
-        """Fill in what this pass was answered before: a text that the token limit cut, or a failure."""
+        """Fill in the earlier answer of this pass: a text that the token limit cut, or a failure."""
         if waiting.key in self._failed:
             self._fill(waiting, Reading(None, self._failed[waiting.key]))
             return
@@ -279,7 +279,7 @@ class Asker:
         self._fill(waiting, reading)
 
     def _wanted(self, unit: Unit, call: int) -> list[tuple[int, _Fields, bytes, bool]]:
-        """Count and list the runs that need an answer, and whether the call wants their key for the first time."""
+        """List the runs that need an answer, with True where the call needs their key for the first time; count them."""
         counters = self._sites[call].counters
         wanted = [(run, fields, key, self._is_new(call, key)) for run, fields, key in self._listed(unit, call)]
         distinct = sum(new for _, _, _, new in wanted)
@@ -316,9 +316,9 @@ class Asker:
         return key if self._means.dedup else key + next(self._ids).to_bytes(8)
 
     def _is_new(self, call: int, key: bytes) -> bool:
-        """Tell whether a call did not want a key before, and note that it does."""
+        """Return True if a call needs a key for the first time, and record the key."""
         seen = self._seen[call]
-        if seen is None:  # equal tuples follow one another, at most from one unit to the next
+        if seen is None:  # equal tuples are neighbours, also across two units
             before, self._last[call] = self._last.get(call), key
             return key != before
         new = key not in seen
@@ -326,7 +326,7 @@ class Asker:
         return new
 
     def _next_request(self) -> Request | None:
-        """Return the next prompt to send; None where there is none, or the budget holds it back for now."""
+        """Return the next request to send; None if no prompt is ready, or if the budget holds it back for now."""
         while self._ready:
             waiting = self._ready[0]
             site = self._sites[waiting.call]
@@ -355,11 +355,11 @@ class Asker:
         return None
 
     def _goes_on(self, waiting: _Waiting) -> bool:
-        """Tell whether further calls over the same values may be asked once the prompt is answered."""
+        """Tell whether further calls over the same values can follow once the prompt is answered."""
         return any(unit.rounds or len(unit.done) < len(self._steps) for unit, _, _ in waiting.places)
 
     def _settle(self, completion: Completion) -> None:
-        """Take in an answer."""
+        """Count an answer, read it, and fill it in or ask again."""
         if self._trace:
             self._trace.received(completion)
         waiting = self._flying.pop(completion.id)
@@ -383,7 +383,7 @@ class Asker:
         self._answered(waiting, said, reading)
 
     def _is_asked_again(self, waiting: _Waiting, said: Said, reading: Reading) -> bool:
-        """Tell whether an answer is unusable and another is asked for; do so."""
+        """Queue a second prompt if an answer is unusable and its call is constrained; tell whether that happened."""
         site = self._sites[waiting.call]
         constraint = site.ai.parameters.constraint
         if constraint is None or reading.fault is None or not self._backing.repair:
@@ -394,7 +394,7 @@ class Asker:
         return True
 
     def _answered(self, waiting: _Waiting, said: Said, reading: Reading) -> None:
-        """Keep an answer that can be read, tell those who wait for it, and put it where it is wanted."""
+        """Cache a readable answer, give it to the queries that wait for it, and fill it in."""
         del self._asked[waiting.key]
         kept = said.text if reading.failure is None and said.cut is None else None
         if said.cut is not None and waiting.repair is None:
@@ -408,7 +408,7 @@ class Asker:
         self._go_on(waiting)
 
     def _land(self) -> None:
-        """Take in what other queries answered; what they did not is asked here."""
+        """Fill in answers that other queries received; ask the prompts that they could not answer."""
         if not self._foreign:
             return
         for key, text in self._means.claims.landed().items():
@@ -435,9 +435,9 @@ class Asker:
                 self._advance(unit)
 
     def _fill(self, waiting: _Waiting, found: Reading, said: Said | None = None) -> None:
-        """Put an answer, or what `on_error` makes of a failure, where it is wanted.
+        """Put an answer, or the value that `on_error` gives for a failure, into its places.
 
-        Each call reads by itself what was `said`, if that was cut.
+        If the token limit cut the answer, each call reads `said` by itself.
         """
         for unit, call, run in waiting.places:
             site = self._sites[call]

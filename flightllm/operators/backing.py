@@ -1,4 +1,4 @@
-"""What calls of one kind, or of one language model, are answered by and remembered with."""
+"""Describe the engine, cache and budget that answer the calls of one kind, or of one language model."""
 
 from dataclasses import dataclass, field
 
@@ -13,32 +13,32 @@ from flightllm.operators.overlay import Answers
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """What one run of a query asks and remembers with: the real engine and answers, or stand-ins that cost nothing."""
+    """The engine and answer cache that one run of a query uses: the real ones, or free stand-ins for a prediction."""
 
     engine: Engine
     cache: Answers
     flights: Flights
     window: int
-    """Prompts the engine keeps in flight, each of its replicas."""
+    """The number of prompts that each replica of the engine keeps in flight."""
     budget: Budget | None = None
     reader: str = ""
-    """Whose answers these are: of somebody who sees a part of a table only, else those that all share."""
+    """The user whose answers these are, if that user sees only a part of a table; otherwise empty: all users share."""
     tenant: str = ""
-    """Whose prompts may share prefixes in the engine's cache."""
+    """The tenant whose prompts can share prefixes in the engine's cache."""
     costs: Costs = field(default_factory=Costs)
-    """How long the engine takes."""
+    """The engine's speed."""
     precedence: Precedence = field(default_factory=Precedence)
-    """Which of the query's prompts go before those of others."""
+    """The query's priority over prompts of other queries."""
     replicas: int = 1
-    """Engines behind `engine`."""
+    """The number of engines behind `engine`."""
     repair: bool = True
-    """Whether an unusable answer of a constrained kind is asked for once more."""
+    """Whether to ask once more after an unusable answer to a constrained call."""
     prompt_format: PromptFormat = PLAIN
-    """How prompts are put to the model."""
+    """The format of the prompts."""
 
     @property
     def revision(self) -> str:
-        """Return what tells these answers from others to the same prompt."""
+        """Return the part of the cache key that separates these answers from others to the same prompt."""
         revision = self.engine.revision
         if not self.prompt_format.plain:
             revision = f"{revision} asked {self.prompt_format.name}"

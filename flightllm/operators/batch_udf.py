@@ -1,4 +1,4 @@
-"""AI calls as ordinary batch functions of DataFusion: for what no operator can take, and without the optimizer."""
+"""Run AI calls as ordinary batch functions of DataFusion, where no operator takes them or the optimizer is off."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -30,20 +30,20 @@ _Function: TypeAlias = Callable[..., pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class BatchFunctions:
-    """What the batch functions of one query share."""
+    """The settings and services that the batch functions of one query share."""
 
     backings: Mapping[str, Backing]
     distinct: bool
-    """Each prompt of a batch is asked once; else there is one call per row and no reuse at all."""
+    """Each distinct prompt of a batch is asked once. If false, each row makes its own call, without any reuse."""
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
-    """Gives what answers searches."""
+    """Opens the service that answers searches."""
     errors: list[Exception]
-    """What functions raised: DataFusion makes one text of an exception and its traceback."""
+    """The exceptions that functions raised: DataFusion turns an exception and its traceback into one text."""
 
     def register(self, context: SessionContext, calls: Mapping[str, AICall]) -> None:
-        """Register a function under each call's stub name that asks the engine for the rows of its batch."""
+        """Register a function under each call's stub name; it asks the engine for the rows of its batch."""
         for stub, call in calls.items():
             answer = self._answer(call)
             inputs = [call.takes] * max(1, len(call.fields))
@@ -56,13 +56,13 @@ class BatchFunctions:
         return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backing])
 
     def _kept(self, answer: _Function, name: str) -> _Function:
-        bound = structlog.contextvars.get_contextvars()  # DataFusion calls it in threads of its own
+        bound = structlog.contextvars.get_contextvars()  # DataFusion calls the function in its own threads
 
         def function(*columns: pa.Array) -> pa.Array:
             try:
                 with structlog.contextvars.bound_contextvars(**bound):
                     return answer(*columns)
-            except Exception as error:  # the boundary to DataFusion
+            except Exception as error:  # this is the boundary to DataFusion
                 self.errors.append(error)
                 raise
 
@@ -71,9 +71,9 @@ class BatchFunctions:
 
 
 def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Function:
-    """Answer a batch like an operator does, each of its distinct prompts once; another batch may count them again.
+    """Answer a batch as an operator does, each distinct prompt once. Another batch can count the same prompts again.
 
-    DataFusion may run it on several partitions at once, so each batch has an asker of its own.
+    DataFusion can run it on several partitions at once, so each batch has its own asker.
     """
     fields = tuple(range(len(call.fields)))
     places = tuple((field,) for field in fields)
@@ -96,7 +96,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Fun
 
 
 def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Function:
-    """Answer a batch by one call per row."""
+    """Answer a batch with one call per row."""
     counters = shared.counters(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
@@ -110,7 +110,7 @@ def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Functi
 
 
 class _Rows:
-    """The rows of one batch, each with a call of its own."""
+    """The rows of one batch, each with its own call."""
 
     def __init__(self, backing: Backing, call: AICall, counters: Counters, count: int) -> None:
         self._budget = backing.budget
@@ -124,12 +124,12 @@ class _Rows:
         self._repairs = backing.repair and call.parameters.constraint is not None
         self._flying: dict[int, Request] = {}
         self._first: dict[int, Reading] = {}
-        """Of the rows that are asked again, what was wrong with the first answer."""
+        """The reading of the first answer of each row that is asked again."""
         self._again: deque[Request] = deque()
         self.values: list[Any] = [None] * count
 
     def requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request | None]:
-        """Yield a request for each row that needs one and that the budget allows; None while it has to wait."""
+        """Yield a request for each row that needs one and that the budget allows; yield None while that must wait."""
         call = self._call
         named = [(name, i, i in call.required, i in call.lists) for i, name in enumerate(call.fields)]
         for row, values in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
@@ -156,7 +156,7 @@ class _Rows:
             yield from self._sent(self._again.popleft()) if self._again else [None]
 
     def _sent(self, request: Request) -> Iterator[Request | None]:
-        """Yield a request as soon as the budget allows it, None until then; fill its row where it never does."""
+        """Yield a request once the budget allows it, and None until then; fill the row if the budget refuses it."""
         row = request.id
         if self._budget is not None:
             while (taken := self._budget.take(request)) is None and self._budget.refusal is None:
@@ -172,7 +172,7 @@ class _Rows:
         yield request
 
     def settle(self, completion: Completion) -> None:
-        """Take in an answer."""
+        """Read an answer and fill its row, or queue the prompt that asks again."""
         self._trace.received(completion)
         self._counters.add(
             answered=1,

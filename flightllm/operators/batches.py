@@ -14,35 +14,43 @@ from flightllm.operators.elements import elements
 from flightllm.operators.rows import answer_column
 
 _FIRST_RUNS, _MOST_RUNS = 16, 512
-"""Distinct tuples in a unit of work; its rows are sent on as soon as all of its answers are there."""
+"""Distinct tuples in a unit of work; its rows are sent on as soon as all of its answers have arrived."""
 
 _Rows = NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class Unit:
-    """Sorted rows with their distinct argument tuples (runs), and for each call one answer per run, filled in later.
+    """Sorted rows with their distinct argument tuples (runs). Each call has one answer per run, filled in later.
+
+    Three rows of the call `ai_filter('Is it red?', name)`, sorted by name:
+
+    | rows | run | tuples | answers of the call | answer per row |
+    |---|---|---|---|---|
+    | apple | 0 | (apple) | true | true |
+    | apple | 0 | | | true |
+    | kiwi | 1 | (kiwi) | false | false |
 
     Not thread-safe: one query's operator owns it.
     """
 
     rows: pa.RecordBatch
     run: _Rows
-    """The run of each row."""
+    """The run number of each row."""
     tuples: list[tuple[str | None, ...]]
     """The argument values of each run."""
     orders: Sequence[tuple[int, ...]] = ()
-    """For each run its arguments' positions in prompt order; none where that is the same for all."""
+    """For each run, its arguments' positions in prompt order; empty if all runs have the same order."""
     answers: dict[int, list[Any]] = field(default_factory=dict)
-    """By call, one answer per run."""
+    """For each call, one answer per run."""
     asked: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
-    """By call that has a guard, the rows for which it is true: others of the same run have no answer."""
+    """For each call with a guard, the rows for which the guard is true; other rows of the same run get NULL."""
     alive: NDArray[np.bool_] | None = None
-    """The rows not dropped yet; None: all."""
+    """The rows not dropped yet; None for all rows."""
     open: int = 0
-    """Answers still to come before the unit goes on."""
+    """The number of answers that must arrive before the unit goes on."""
     done: set[int] = field(default_factory=set)
-    """Steps begun; `step` is the last of these, `rounds` what is left to ask in it."""
+    """The steps begun; `step` is the last of these steps, and `rounds` are the rounds of calls left in it."""
     step: int | None = None
     rounds: list[tuple[int, ...]] = field(default_factory=list)
 
@@ -52,7 +60,7 @@ class Unit:
         return len(self.run) if self.alive is None else int(self.alive.sum())
 
     def needed(self, guard: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Return for each run whether any of its rows is alive and has a true guard (None: all do)."""
+        """Return for each run whether a row of it is alive and has a true guard (None: each guard is true)."""
         rows = guard if self.alive is None else self.alive if guard is None else self.alive & guard
         if rows is None or not len(self.run):
             return np.ones(len(self.tuples), dtype=bool)
@@ -65,14 +73,14 @@ class Unit:
         return _true(self.rows.column(column))
 
     def answer(self, call: int, kind: pa.DataType) -> pa.Array:
-        """Return the answers of a call, or NULL where it was not asked, for each row."""
+        """Return the answer of a call for each row; NULL for a row whose guard was false."""
         values, asked = self.answers.get(call), self.asked.get(call)
         if values is None:
             return pa.nulls(len(self.run), kind)
         return answer_column(values, kind).take(pa.array(self.run, mask=None if asked is None else ~asked))
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        """Drop the other rows."""
+        """Keep alive only these rows."""
         self.alive = rows if self.alive is None else self.alive & rows
 
     def finish(self, calls: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
@@ -84,7 +92,7 @@ class Unit:
 
 
 def growing_sizes() -> Callable[[], int]:
-    """Return sizes of units, small at first and doubling, so that first rows come soon."""
+    """Return a function of unit sizes: small at first and then doubling, so that first rows come soon."""
     size = _FIRST_RUNS // 2
 
     def following() -> int:
@@ -96,9 +104,9 @@ def growing_sizes() -> Callable[[], int]:
 
 
 def units(batches: Iterator[pa.RecordBatch], arguments: Sequence[int], size: Callable[[], int]) -> Iterator[Unit]:
-    """Split rows sorted by the argument columns into units of `size()` runs at most.
+    """Split rows sorted by the argument columns into units of at most `size()` runs.
 
-    Equal tuples in neighbouring units are not merged.
+    If two neighbouring units have equal tuples, the tuples stay separate.
     """
     for batch in filter(len, batches):
         yield from split(batch, changes([batch.column(a) for a in arguments], batch.num_rows), arguments, size)
@@ -112,9 +120,9 @@ def split(
     orders: Sequence[tuple[int, ...]] = (),
     lists: Mapping[int, int] = MappingProxyType({}),
 ) -> Iterator[Unit]:
-    """Split rows whose runs begin at `starts` into units; `orders` are those of the runs.
+    """Split rows into units; the runs begin at the rows `starts`, and `orders` has one order per run.
 
-    `lists` say how many places the elements of an argument take in a tuple.
+    `lists` maps an argument to the number of positions that its elements take in a tuple.
     """
     first = 0
     while first < len(starts):
@@ -130,7 +138,16 @@ def split(
 
 
 def changes(columns: Sequence[pa.Array], rows: int) -> _Rows:
-    """Return the rows at which a tuple differs from the one before; NULL equals NULL."""
+    """Return the row numbers at which a tuple differs from the tuple before it; NULL equals NULL.
+
+    | row | column a | column b | differs |
+    |---|---|---|---|
+    | 0 | x | NULL | true (the first row) |
+    | 1 | x | NULL | false |
+    | 2 | x | y | true |
+
+    The result is `[0, 2]`.
+    """
     differs = np.zeros(rows, dtype=bool)
     differs[0] = True
     for column in columns:

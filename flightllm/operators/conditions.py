@@ -1,4 +1,4 @@
-"""Evaluate a condition on the rows of a unit: which are true."""
+"""Evaluate a condition on the rows of a unit."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ from flightllm.plan.stages import Condition
 
 
 class Conditions:
-    """Evaluate conditions over an operator's output in a context that keeps the order of rows."""
+    """Evaluates conditions over an operator's output, in a context that keeps the order of rows."""
 
     def __init__(
         self,
@@ -24,14 +24,23 @@ class Conditions:
         hold: Callable[[str, pa.Schema, Sequence[pa.RecordBatch]], None],
         run: Callable[[Plan], Batches],
     ) -> None:
-        """Take how to put rows into a table, and how to run a plan over it that keeps their order."""
+        """Take `hold`, which puts rows into a table, and `run`, which runs a plan and keeps their order."""
         self._schema = schema
         self._width = width
         self._hold = hold
         self._run = run
 
     def true(self, condition: Condition, unit: Unit) -> NDArray[np.bool_]:
-        """Return for each row of `unit` whether it is alive and the condition true of it."""
+        """Return for each row of `unit` whether it is alive and satisfies the condition.
+
+        With a condition "the answer is 'yes'" over three rows, of which row 1 was dropped before:
+
+        | row | alive | answer | result |
+        |---|---|---|---|
+        | 0 | true | yes | true |
+        | 1 | false | yes | false |
+        | 2 | true | NULL | false |
+        """
         alive = np.ones(len(unit.run), dtype=bool) if unit.alive is None else unit.alive
         columns = [self._column(c, unit).filter(pa.array(alive)) for c in condition.reads]
         values = columns[0] if condition.plan is None else self._evaluate(condition, columns, int(alive.sum()))

@@ -1,14 +1,13 @@
-"""How many rows a LIMIT above an operator still needs, and so how much is worth asking about now."""
+"""Follow how many rows a LIMIT above an operator still needs, to size the next wave of calls."""
 
 import math
 
 
 class Demand:
-    """Rows wanted and got so far; one thread uses it.
+    """The rows that a LIMIT needs and has so far. One thread uses it.
 
-    A trial is a distinct tuple, or a row where rows are taken in their order. How many rows a trial brings to the LIMIT
-    is learned on the way, so that what is asked about grows in waves where few do. Without a limit any number may be
-    asked about.
+    A trial is a distinct tuple, or a row where rows are taken in their order. The operator learns how many rows a trial
+    brings to the LIMIT. If trials bring few rows, the waves grow. Without a limit, waves can have any size.
     """
 
     def __init__(self, wanted: int | None = None) -> None:
@@ -16,7 +15,7 @@ class Demand:
         self._got = 0
         self._seen = 0
         self.rows_per_trial = 1.0
-        """Rows that a trial has on average."""
+        """The average number of rows of a trial."""
 
     @property
     def limited(self) -> bool:
@@ -43,12 +42,12 @@ class Demand:
         self._seen += trials
 
     def room(self, asked: int = 0) -> int:
-        """Return how many more trials to make while `asked` are on their way; at least one while none is.
+        """Return how many more trials to make while `asked` trials are running; at least one if no trial is running.
 
-        Before the first, half of them are taken to pass.
+        Before the first trial ends, half of the trials are assumed to pass.
         """
         if self._wanted is None:
-            raise ValueError("there is no limit")
+            raise ValueError("the demand has no limit")
         left = self._wanted - self._got
         passing = (self._got + max(1.0, min(self.rows_per_trial, left))) / (self._seen + 2)
         return max(math.ceil(left / passing) - asked, 0 if asked else 1)

@@ -1,4 +1,4 @@
-"""Prompts in flight across the queries of one server: what one query asks now, another waits for and does not ask."""
+"""Track prompts in flight across a server's queries: a query waits for a prompt that another query already asks."""
 
 import threading
 import time
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Self
 
 _STALE_SECONDS = 5.0
-"""A query not heard of for so long (its client reads no further) no longer keeps others from asking its prompts."""
+"""After this silence, for example because its client stopped reading, a query no longer blocks its prompts."""
 
 
 @dataclass(slots=True)
 class _Flight:
-    """A prompt being asked."""
+    """A prompt that is being asked, its owner, and the askers that wait for its answer."""
 
     owner: "Claims"
     waiting: "set[Claims]" = field(default_factory=set)
@@ -20,7 +20,7 @@ class _Flight:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all askers of a server share."""
+    """The state that all askers of a server share."""
 
     stale_seconds: float
     clock: Callable[[], float]
@@ -29,22 +29,22 @@ class _Shared:
 
 
 class Flights:
-    """The prompt keys that some query of the server is asking now. Thread-safe."""
+    """The prompt keys that queries of the server are asking now. Thread-safe."""
 
     def __init__(self, stale_seconds: float = _STALE_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
         self._shared = _Shared(stale_seconds, clock)
 
     def open(self) -> "Claims":
-        """Return one asker's share, to be closed at its end."""
+        """Return one asker's claims; the asker must close them at its end."""
         return Claims(self._shared)
 
 
 class Claims:
-    """What one asker asks, and what it waits for because another asker asks it.
+    """The prompts that one asker asks, and those that it waits for because another asker asks them.
 
-    An asker sends what it claimed before it waits for others, or two could wait for one another. It claims before it
-    looks into the answer cache, and an owner puts an answer into the cache before it calls `answered`: so between the
-    two, no answer is missed. One thread uses it.
+    An asker must send its claimed prompts before it waits for others; otherwise two askers could wait for each other.
+    It must claim a key before it looks into the answer cache. The owner puts an answer into the cache before it calls
+    `answered`. In this order the asker misses no answer. One thread uses it.
     """
 
     def __init__(self, shared: _Shared) -> None:
@@ -52,11 +52,11 @@ class Claims:
         self._lock, self._flights = shared.lock, shared.flights
         self._seen = self._clock()
         self.busy = False
-        """The asker is inside its engine, which may take long between two polls; so it is not given up."""
+        """True while the asker is inside its engine, where two polls can be far apart; so it does not count as stale."""
         self._owned: set[bytes] = set()
         self._awaited: set[bytes] = set()
         self._fresh: set[bytes] = set()
-        """Those waited for since the last `claim`."""
+        """The keys that this asker waits for since the last `claim`."""
         self._landed: dict[bytes, str | None] = {}
         self._looked = self._seen
 
@@ -66,9 +66,9 @@ class Claims:
         return len(self._awaited) + len(self._landed)
 
     def claim(self, keys: Iterable[bytes]) -> set[bytes]:
-        """Return those of `keys` that this asker is to ask; the others come out of `landed` once their owner is done.
+        """Return the keys that this asker must ask; `landed` returns the others once their owners are done.
 
-        Every key returned is to be ended by `answered`, `drop` or `close`.
+        The asker must end each returned key by `answered`, `drop` or `close`.
         """
         self._seen = self._clock()
         mine = set()
@@ -84,7 +84,7 @@ class Claims:
                     continue
                 if flight is None:
                     self._flights[key] = _Flight(self)
-                else:  # the former owner may still answer it, for itself
+                else:  # the former owner can still answer the prompt, but only for itself
                     self._leave(key)
                     flight.owner._owned.discard(key)  # noqa: SLF001 - another of the same class, under the one lock
                     flight.owner = self
@@ -93,13 +93,13 @@ class Claims:
         return mine
 
     def answered(self, key: bytes, text: str | None) -> None:
-        """Give an answer to those who wait for it; None where it failed or cannot be read: they ask themselves."""
+        """Give an answer to the askers that wait for it; None, where it failed or is unreadable, makes them ask."""
         self._seen = self._clock()
         with self._lock:
             self._end(key, text)
 
     def drop(self, keys: Iterable[bytes]) -> None:
-        """Neither ask nor wait for those of the keys claimed last that the cache knows; others who wait look there too.
+        """Stop asking or awaiting keys of the last claim that the cache knows; other waiting askers look there too.
 
         A key that an earlier claim waits for still lands.
         """
@@ -110,9 +110,9 @@ class Claims:
                     self._leave(key)
 
     def landed(self) -> dict[bytes, str | None]:
-        """Take what others answered since the last time: the text, or None where this asker must claim it again.
+        """Take the answers that arrived since the last time: the text, or None if this asker must claim the key again.
 
-        Never blocks; there is no use in calling it more often than every 50 ms.
+        Never blocks. Calling it more often than every 50 ms has no use.
         """
         self._seen = now = self._clock()
         if not self._awaited and not self._landed:
@@ -127,7 +127,7 @@ class Claims:
         return landed
 
     def watched(self, cancelled: Callable[[], bool]) -> Callable[[], bool]:
-        """Return `cancelled` such that polling it, as engines do while they work, shows that this asker is alive."""
+        """Return a wrapper of `cancelled`: each poll by the engine shows that this asker is alive."""
 
         def polled() -> bool:
             self._seen = self._clock()
@@ -136,7 +136,7 @@ class Claims:
         return polled
 
     def close(self) -> None:
-        """Let go of every key: those who wait for one claim it anew. Idempotent."""
+        """Let go of every key: askers that wait for one claim it themselves. Idempotent."""
         with self._lock:
             for key in list(self._owned):
                 self._end(key, None)
@@ -145,18 +145,18 @@ class Claims:
             self._landed.clear()
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the claims themselves."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
+        """Close the claims."""
         self.close()
 
     def _is_stale(self, owner: "Claims") -> bool:
         return not owner.busy and self._clock() - owner._seen > self._stale_seconds  # noqa: SLF001 - another of the same class
 
     def _end(self, key: bytes, text: str | None) -> None:
-        """End an own flight; one taken over by another goes on there. The caller holds the lock."""
+        """End a prompt that this asker owns; if another asker took it over, it continues there. The caller holds the lock."""
         if key not in self._owned:
             return
         self._owned.discard(key)

@@ -1,4 +1,4 @@
-"""Choose which rows of groups to ask about next, so that a group that has enough rows is asked no more."""
+"""Choose which rows of groups to ask about next, and stop asking about a group that has enough rows."""
 
 from collections.abc import Iterator
 
@@ -12,19 +12,27 @@ from flightllm.plan.stages import GroupLimited, register
 
 _Numbers = NDArray[np.int64]
 _CAUTION = 0.5
-"""The share of the rows that a group is likely to need that is asked about at once: what is asked too much is lost."""
+"""The share of a group's likely need that one wave asks about. Calls beyond the need are lost."""
 _HASTE = 0.75
-"""The same for the groups of a limit on all of them together."""
+"""The same share under a limit on all groups together."""
 
 
 class GroupWaves:
-    """Take the rows of groups in waves, each group's in their order.
+    """The rows of groups, taken in waves; each group's rows keep their order.
 
-    A wave has one row of each group that lacks one, and more where few rows passed so far. With a limit on all groups
-    it has as few groups as the limit is likely to need. One thread uses it.
+    A group lacks rows while fewer than `count` of them passed. A wave has as many rows of each group as it lacks, and
+    more where few rows passed so far. With a limit on all groups, a wave has as few groups as the limit is likely to
+    need. One thread uses it.
 
-    Example: rows 0..5 of the groups a, a, b, a, b, c and a count of 1. The first wave has rows 0, 2, 5; if 2 passes,
-    the second has row 1 and the third row 3.
+    Example: rows 0..5 belong to the groups a, a, b, a, b, c, and `count` is 1.
+
+    | wave | rows | passed |
+    |---|---|---|
+    | 1 | 0, 2, 5 | 2 |
+    | 2 | 1 | |
+    | 3 | 3 | |
+
+    Group b is done after wave 1 and group c has no more rows; group a tries one row per wave until one passes.
     """
 
     def __init__(self, joint: GroupLimited, rows: Batches, runtime: Runtime) -> None:
@@ -47,19 +55,19 @@ class GroupWaves:
         self._asked = self._passed = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield waves; between two of them `got` must be told what came of the one before."""
+        """Yield waves. Between two waves the caller must call `got` with the rows that passed."""
         while len(chosen := self._choose()):
             self._asked += len(chosen)
             yield self._take(np.sort(chosen))
 
     def got(self, numbers: pa.Array) -> None:
-        """Count rows that passed, by their numbers."""
+        """Count the rows that passed, by their row numbers."""
         passed = np.asarray(numbers, dtype=np.int64)
         self._passed += len(passed)
         np.add.at(self._got, self._group[passed], 1)
 
     def _choose(self) -> _Numbers:
-        """Return the numbers of the rows to ask about next; none at the end."""
+        """Return the numbers of the rows to ask about next; an empty array at the end."""
         lack = self._joint.count - self._got
         open_ = np.flatnonzero((lack > 0) & (self._next < self._ends))
         rate = (self._passed + 1) / (self._asked + 2)
@@ -79,7 +87,7 @@ class GroupWaves:
         return np.asarray(self._order[starts + steps])
 
     def _groups(self) -> _Numbers:
-        """Return the group of each row, from 0 on; equal keys share one, NULLs too."""
+        """Return the group of each row, counted from 0. Equal keys share a group; NULL equals NULL."""
         if not self._joint.keys:
             return np.zeros(self._spooled.rows, dtype=np.int64)
         names = ", ".join(self._schema.names[self._width : -1])
@@ -90,7 +98,7 @@ class GroupWaves:
         return numbers
 
     def _take(self, chosen: _Numbers) -> pa.RecordBatch:
-        """Return the rows of these numbers, without their keys."""
+        """Return the rows with these numbers, without their keys."""
         if self._rows is not None:
             return self._shown(self._rows.take(pa.array(chosen)))
         schema = pa.schema([pa.field("number", pa.int64())])

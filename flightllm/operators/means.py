@@ -1,4 +1,4 @@
-"""What an asker is given: the calls of its pass, and the means to have them answered."""
+"""Describe the calls of a pass, and the engine, cache and limits that an asker uses to answer them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,22 +20,25 @@ class Site:
 
     ai: AICall
     arguments: tuple[tuple[int, ...], ...]
-    """For each field of `ai`, the place of its value in a unit's tuples; of a list's elements, if they have places."""
+    """For each field of `ai`, the position of its value in a unit's tuples.
+
+    A list has one position per element, if its elements have positions.
+    """
     order: tuple[int, ...]
-    """Positions in a unit's tuples in prompt order, for units that have no orders of their own."""
+    """Positions in a unit's tuples in prompt order, for units without orders of their own."""
     when: int | None
-    """The column that says which rows need the call."""
+    """The boolean column that is true for the rows that need the call."""
     guard: Condition | None
-    """What says so instead."""
+    """The condition that is true for the rows that need the call, in place of the column `when`."""
     keys: Keys
     counters: Counters
     fields_first: bool = False
-    """The prompt begins with the fields, which several calls share, instead of the instruction."""
+    """The prompt begins with the fields, which several calls share, and not with the instruction."""
     prompt_format: PromptFormat = PLAIN
 
     @property
     def repeats(self) -> bool:
-        """Tell whether distinct tuples can have one key: lists, normalised values, or columns that it reads not."""
+        """Tell whether distinct tuples can have one key: through lists, normalised values, or unused columns."""
         read = {place for places in self.arguments for place in places}
         return len(read) < len(self.order) or bool(self.ai.normalize or self.ai.lists)
 
@@ -44,11 +47,11 @@ class Site:
         return self.ai.prompt(fields, fields_first=self.fields_first, prompt_format=self.prompt_format)
 
     def fields_part(self, prompt: str) -> int:
-        """Return how many characters at a prompt's start other calls over the same values have too."""
+        """Return how many leading characters the prompt shares with other calls over the same values."""
         return self.prompt_format.shared_start(prompt, self.prompt([])) if self.fields_first else 0
 
     def named(self, order: Sequence[int]) -> list[Named]:
-        """Return the fields in prompt order. Of a list only the first element must be there."""
+        """Return the fields in prompt order. Of a list, only the first element is required."""
         rank = {place: at for at, place in enumerate(order)}
         places = [(rank[place], place, f) for f, places in enumerate(self.arguments) for place in places]
         ai = self.ai
@@ -60,13 +63,13 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What an asker works with, beside the calls."""
+    """The engine, cache and limits that an asker works with."""
 
     backing: Backing
     claims: Claims
     conditions: Conditions | None = None
-    """Needed where a step has a condition or a call a guard."""
+    """Required where a step has a condition or a call has a guard."""
     demand: Demand = field(default_factory=Demand)
     dedup: bool = True
     expected: bool = True
-    """How many prompts there will be is known, and counted, before the first."""
+    """The number of prompts is known, and counted, before the first prompt."""

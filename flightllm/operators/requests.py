@@ -1,4 +1,4 @@
-"""Make the requests of one pass, which say what their prompts have in common."""
+"""Make the requests of one pass. Each request says how much its prompt shares with its neighbours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Prompt: TypeAlias = tuple[int, list[tuple[str, str]]]
 
 
 class Requests:
-    """Numbers the prompts of one pass in the order in which they are sent. One thread uses it."""
+    """The requests of one pass, numbered in the order in which they are sent. One thread uses it."""
 
     def __init__(self, backing: Backing, sites: Sequence[Site]) -> None:
         self._backing = backing
@@ -27,13 +27,13 @@ class Requests:
         self._numbers = count()
         self._neighbours = Neighbours()
         self._rendered: tuple[Prompt, str] | None = None
-        """The latest prompt that was rendered, and its text: what follows one request is most often the next."""
+        """The latest rendered prompt and its text: the prompt after one request is usually the next request."""
 
     def make(self, prompt: Prompt, following: Prompt | None, *, again: bool, repair: str | None = None) -> Request:
-        """Return the request for a prompt that is sent next; `following` is the one after it, if that is known.
+        """Return the request for the prompt to send next; `following` is the prompt after it, if that is known.
 
-        With `again` calls over the same values may follow later. A prompt that was held back may be made again.
-        `repair` is a text that begins with the prompt's, to be sent in its place.
+        `again` says that calls over the same values can follow later. A prompt that was held back can be made again.
+        `repair` is a text that begins with the prompt's text and is sent in its place.
         """
         call, fields = prompt
         site, number = self._sites[call], next(self._numbers)
@@ -42,7 +42,7 @@ class Requests:
         if ahead is not None and again:
             ahead = max(ahead, site.fields_part(text))
         elif following is not None and self._names[following[0]] != self._names[call] and not site.fields_first:
-            ahead = None  # further prompts of this call may come after those of the other
+            ahead = None  # further prompts of this call can follow after those of the other call
         return Request(
             number,
             text if repair is None else repair,

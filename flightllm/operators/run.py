@@ -1,4 +1,4 @@
-"""Run a cut plan: its stages bottom-up, batch by batch wherever nothing needs all rows first."""
+"""Run a cut plan: its stages from the bottom up, batch by batch unless a stage needs all rows first."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from flightllm.plan.stages import Decider, GroupLimited, Joint, Limit, Numbered,
 
 _FIRST_ROWS, _MOST_ROWS = 16, 8_192
 _SECONDS_PER_STEP = 0.2
-"""A stage that streams is run when so many rows wait, first few and then more, or so long after its last run."""
+"""When a streaming stage runs: once this many rows wait (few first, then more), or this long after its last run."""
 
 _CLEARLY_LESS = 2
-"""So many times as many calls must the input make that would be filled first, for another to go before it."""
+"""An input goes before another input only if it makes this many times fewer calls."""
 
 
 def run(stage: Relational, runtime: Runtime, demand: Demand | None = None) -> Batches:
     """Yield the batches of `stage`, columns by position; closing the iterator stops everything below it.
 
-    `demand` is that of a LIMIT right above.
+    `demand` belongs to a LIMIT directly above the stage.
     """
     span, rows = runtime.record.span.child("stage", streams=stage.streams), 0
     try:
@@ -47,9 +47,9 @@ def _run(stage: Relational, runtime: Runtime, demand: Demand | None) -> Batches:
 
 
 def _fill(stage: Relational, runtime: Runtime) -> None:
-    """Fill the inputs of a stage, those without AI calls first; leave out those whose rows change nothing.
+    """Fill the inputs of a stage, first those without AI calls; skip inputs whose rows cannot change the result.
 
-    As in DataFusion, where one side of a join turns out to have no rows, the other is not computed.
+    As in DataFusion: if one side of a join turns out to have no rows, the other side is not computed.
     """
     known = _Known(stage, runtime)
     for joint in stage.inputs:
@@ -67,26 +67,26 @@ def _fill_joint(joint: Joint, runtime: Runtime) -> None:
 
 
 class _Known:
-    """What is known of the rows of a stage's inputs before any more calls are made."""
+    """Knowledge about the rows of a stage's inputs before any more calls run."""
 
     def __init__(self, stage: Relational, runtime: Runtime) -> None:
         self._stage = stage
         self._runtime = runtime
         self._settled: set[str] = set()
-        """Inputs that have no rows, or whose rows change nothing: their tables stay as they are, without rows."""
+        """Inputs that have no rows, or whose rows change nothing: their tables stay empty."""
         self._empty: dict[int, bool] = {}
 
     def settle_empty(self) -> None:
-        """Find the inputs that have no rows, as nothing reaches their AI operators."""
+        """Find the inputs that have no rows because no row reaches their AI operators."""
         for joint in self._stage.inputs:
             if joint.table not in self._runtime.filled and _is_empty(joint, self._runtime):
                 self._settled.add(joint.table)
 
     def next(self) -> Joint | None:
-        """Return the next input to fill; None where the stage returns the same without the rows of all others.
+        """Return the next input to fill; None if the other inputs' rows cannot change the stage's result.
 
-        What changes nothing is left without rows, also for what it would decide: where it does so beside another input,
-        that one changes nothing either, or what decides is seen there too.
+        An input that cannot change the result stays empty, even if it decides about other inputs. That is safe: either
+        those inputs change nothing either, or the input that decided about it also decides about them.
         """
         rest = [n for n, joint in enumerate(self._stage.inputs) if self._is_open(joint)]
         while needless := [n for n in rest if self._is_needless(n)]:
@@ -95,9 +95,9 @@ class _Known:
         return self._stage.inputs[self._first(rest)] if rest else None
 
     def _first(self, rest: Sequence[int]) -> int:
-        """Return which input to fill: the first that no other can spare.
+        """Return which input to fill: the first one that no other input can make needless.
 
-        Of two that can spare each other it is the second where that one makes less than half of the calls.
+        Two inputs can each make the other needless. Then the second goes first if it makes less than half of the calls.
         """
         if len(rest) == 1 or not self._stage.deciders:
             return rest[0]
@@ -109,7 +109,7 @@ class _Known:
         return least if _CLEARLY_LESS * calls[least] < calls[first] else first
 
     def _can_spare(self, number: int, other: int) -> bool:
-        """Tell whether the rows of the input `number` are among what can make those of `other` change nothing."""
+        """Tell whether the rows of the input `number` can decide that those of `other` change nothing."""
         table = self._stage.inputs[number].table
         places = self._stage.deciders[other]
         return number != other and any(table in decider.tables for place in places for decider in place)
@@ -122,7 +122,7 @@ class _Known:
         return bool(places) and all(any(map(self._decides, deciders)) for deciders in places[number])
 
     def returns_nothing(self) -> bool:
-        """Tell whether the stage has no rows, which takes that the rows of all open inputs change nothing."""
+        """Tell whether the stage has no rows; it can be true only if the rows of all open inputs change nothing."""
         if self.next() is not None:
             return False
         return not _any_rows(self._runtime.stage(self._runtime.context, self._stage.plan))
@@ -136,7 +136,7 @@ class _Known:
 
 
 def _is_empty(joint: Joint, runtime: Runtime) -> bool:
-    """Tell whether a joint is known to have no rows without any call; its first rows are kept for when it is filled."""
+    """Tell whether a joint has no rows, as far as is known without any call; its first rows are kept for filling it."""
     stages = joint.inputs if isinstance(joint, United) else (joint.input,)
     return all(_returns_nothing(stage, runtime) for stage in stages)
 
@@ -155,7 +155,7 @@ def _returns_nothing(stage: Relational, runtime: Runtime) -> bool:
 
 
 def _most_calls(joint: Joint, runtime: Runtime) -> int:
-    """Return about how many calls fill a joint where no filter drops a row, as far as its first rows show."""
+    """Return about how many calls fill a joint if no filter drops a row, estimated from its first rows."""
     return _rows_and_calls(joint, runtime)[1]
 
 
@@ -198,7 +198,7 @@ def _any_rows(batches: Batches) -> bool:
 
 
 def _asks(joint: Joint) -> bool:
-    """Tell whether an AI operator is in what fills a joint."""
+    """Tell whether an AI operator is part of the stages that fill a joint."""
     stages = joint.inputs if isinstance(joint, United) else (joint.input,)
     return isinstance(joint, Operator | GroupLimited) or any(_asks(below) for stage in stages for below in stage.inputs)
 
@@ -213,7 +213,7 @@ def _rows(stage: Relational, context: SessionContext, runtime: Runtime) -> Batch
 
 
 def _joint(joint: Joint, runtime: Runtime, demand: Demand | None = None, *, whole: bool = False) -> Batches:
-    """Fill a joint; `demand` is what the stage above it must return, of all rows where that returns the `whole`."""
+    """Yield a joint's rows; `demand` is the need of the stage above, for all rows if that returns the `whole`."""
     above = demand or Demand()
     if isinstance(joint, United):
         yield from _united(joint, runtime, above)
@@ -246,7 +246,7 @@ def _group_limited(joint: GroupLimited, rows: Batches, runtime: Runtime) -> Batc
 
 
 def _united(joint: United, runtime: Runtime, demand: Demand) -> Batches:
-    """Run the inputs one after the other; under a LIMIT each is asked for what the ones before have left over."""
+    """Run the inputs one after the other; under a LIMIT, each input fills what the earlier ones left open."""
     for input_ in joint.inputs:
         if demand.limited and not demand.left:
             return
@@ -268,7 +268,7 @@ def _stream(stage: Relational, joint: Joint, runtime: Runtime, demand: Demand) -
 
 
 def _steps(rows: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Gather batches so that running the stage on them costs little beside making them."""
+    """Gather batches, so that running the stage on them costs little compared with making them."""
     waiting: list[pa.RecordBatch] = []
     held, enough = 0, _FIRST_ROWS
     last = time.monotonic()
