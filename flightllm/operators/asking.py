@@ -120,7 +120,7 @@ class Asker:
             self._backing.cache.flush()
 
     def _give_up(self, waiting: _Waiting) -> None:
-        """Give back the reservation of a prompt without an answer; a prompt that was never sent does not count as a call."""
+        """Give back the reservation of a prompt without an answer; an unsent prompt does not count as a call."""
         sent = waiting.dispatch is None or not waiting.dispatch.waits
         if not sent:
             self._sites[waiting.call].counters.add(calls=-1)
@@ -279,7 +279,7 @@ class Asker:
         self._fill(waiting, reading)
 
     def _wanted(self, unit: Unit, call: int) -> list[tuple[int, _Fields, bytes, bool]]:
-        """List the runs that need an answer, with True where the call needs their key for the first time; count them."""
+        """List the runs that need an answer, with True if the call needs their key for the first time; count them."""
         counters = self._sites[call].counters
         wanted = [(run, fields, key, self._is_new(call, key)) for run, fields, key in self._listed(unit, call)]
         distinct = sum(new for _, _, _, new in wanted)

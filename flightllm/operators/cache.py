@@ -347,7 +347,7 @@ class AnswerCache:
     def _make_room(self, most: int) -> None:
         """Evict up to `most` of the least recently used answers, if all together exceed `max_bytes`.
 
-        SQLite reuses their pages. Once the file has half of that size, a used answer of the older half moves to the end.
+        SQLite reuses their pages. From half of that size on, a used answer of the older half moves to the end.
         """
         size = self._used_bytes()
         if size > self._max_bytes:

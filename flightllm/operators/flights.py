@@ -52,7 +52,7 @@ class Claims:
         self._lock, self._flights = shared.lock, shared.flights
         self._seen = self._clock()
         self.busy = False
-        """True while the asker is inside its engine, where two polls can be far apart; so it does not count as stale."""
+        """True while the asker is inside its engine, where two polls can be far apart; it is not stale then."""
         self._owned: set[bytes] = set()
         self._awaited: set[bytes] = set()
         self._fresh: set[bytes] = set()
@@ -156,7 +156,7 @@ class Claims:
         return not owner.busy and self._clock() - owner._seen > self._stale_seconds  # noqa: SLF001 - another of the same class
 
     def _end(self, key: bytes, text: str | None) -> None:
-        """End a prompt that this asker owns; if another asker took it over, it continues there. The caller holds the lock."""
+        """End a prompt that this asker owns; one that another took over continues. The caller holds the lock."""
         if key not in self._owned:
             return
         self._owned.discard(key)

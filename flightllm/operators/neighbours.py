@@ -17,9 +17,9 @@ class Neighbours:
     def shared(self, prompt: str, following: str | None) -> tuple[int, int | None]:
         """Return how many leading characters a prompt shares with its neighbours, and with the following one.
 
-        The neighbours are the prompt before it and the prompt `following`, if that is known already. Prompts are sent in
-        an order that keeps common prefixes together: later prompts share no more than the following one does. The caller
-        can ask again about a prompt that it held back.
+        The neighbours are the prompt before it and the prompt `following`, if that is known already. Prompts are sent
+        in an order that keeps common prefixes together: later prompts share no more than the following one does. The
+        caller can ask again about a prompt that it held back.
         """
         if prompt != self._current:
             known = prompt == self._following

@@ -62,7 +62,7 @@ def spool(
     Raises:
     CancelledError: `cancelled()` turned true.
     LimitExceededError: the `room` on disk is used up.
-"""
+    """
     kept: list[pa.RecordBatch] = []
     rows: int = 0
     held: int = 0

@@ -98,7 +98,7 @@ def test_others(session: Session, dialect: str, sql: str, values: list[Any]) -> 
 @pytest.mark.parametrize(
     ("dialect", "sql", "said"),
     [
-        ("databricks", "SELECT datediff(MONTH, day, day) FROM people", "counts whole units"),
+        ("databricks", "SELECT datediff(MONTH, day, day) FROM people", "counts whole elapsed units"),
         ("bigquery", "SELECT DATE_DIFF(day, day, WEEK) FROM people", "write ISOWEEK in DATE_DIFF"),
         ("duckdb", "SELECT date_diff('week', day, day) FROM people", "date_diff('day', a, b) // 7"),
         ("duckdb", "SELECT date_diff('century', day, day) FROM people", "knows the units DAY"),
