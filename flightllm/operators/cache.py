@@ -292,7 +292,7 @@ class AnswerCache:
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            self._bad("answer in the cache damaged, it is asked again", error)
+            self._bad("cached answer damaged, the next query asks again", error)
             return None
 
     def _bad(self, event: str, error: Exception) -> None:
@@ -341,7 +341,7 @@ class AnswerCache:
         except Exception as error:
             if not _is_of_a_row(error):
                 raise
-            self._bad("answer cannot be kept, it is dropped", error)
+            self._bad("answer not kept, SQLite refuses the value", error)
             return 0
 
     def _make_room(self, most: int) -> None:
@@ -380,7 +380,7 @@ class AnswerCache:
         self._failures += 1
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # the higher bits say why
         if code not in _DAMAGED or self._path is None or not self._path.exists():
-            _log.warning("answer cache fails, answers wait", error=str(error), waiting=len(self._waiting))
+            _log.warning("answer cache fails, answers wait in memory", error=str(error), waiting=len(self._waiting))
             self._retry = time.monotonic() + _BUSY_SECONDS
             if code == sqlite3.SQLITE_READONLY and self._path is not None and self._database is not None:
                 self._database.close()  # SQLite keeps a connection read-only if its file once was
@@ -395,10 +395,10 @@ class AnswerCache:
         try:
             aside = _set_aside(self._path)
         except OSError as failed:
-            _log.warning("answer cache damaged, answers wait", error=str(failed))
+            _log.warning("answer cache damaged, answers wait in memory", error=str(failed))
             self._retry = time.monotonic() + _BUSY_SECONDS
             return False
-        _log.warning("answer cache damaged, another is begun", error=str(error), set_aside=str(aside))
+        _log.warning("answer cache damaged, a new file replaces it", error=str(error), set_aside=str(aside))
         return True
 
 

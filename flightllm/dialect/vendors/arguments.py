@@ -296,9 +296,8 @@ def _joined(call: Call, opening: int, items: Sequence[tuple[int, int]]) -> Itera
     """Join the items of a tuple by `||`."""
     tokens = call.source.tokens
     if all(tokens[start].kind is not Kind.STRING or end > start + 1 for start, end in items[:2]):
-        yield Edit(
-            tokens[opening].end, tokens[opening].end, "'' || "
-        )  # makes `||` join texts if both items are numbers
+        # makes `||` join texts if both items are numbers
+        yield Edit(tokens[opening].end, tokens[opening].end, "'' || ")
     for start, end in items:
         if start > opening + 1:
             yield Edit(tokens[start - 1].start, tokens[start - 1].end, " ||")
