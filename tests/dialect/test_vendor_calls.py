@@ -187,7 +187,7 @@ REFUSED = [
     ("AI.IF(STRUCT('Is it tea? ' AS a, note AS b))", "write ('a text', column)"),
     ("AI.EMBED(note)", "ai_embed(note)"),
     ("ai_query('default', note, failOnError => false)", "on_error => 'struct'"),
-    ("ai_query('default', note, returnType => 'INT')", "CAST what the call returns"),
+    ("ai_query('default', note, returnType => 'INT')", "CAST the result of the call"),
 ]
 TABLES = [
     (

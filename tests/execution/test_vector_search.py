@@ -96,7 +96,7 @@ def test_index_over_vectors(session: Session) -> None:
     found = rows(session, "SELECT id, vector_search('vectors', v, top_k => 1) AS near FROM embedded WHERE id IN (2, 5)")
     assert {row["id"]: row["near"][0]["id"] for row in found} == {2: 2, 5: 5}
     assert list(found[0]["near"][0]) == ["id", "score"]
-    with pytest.raises(SqlError, match="no text to search"):
+    with pytest.raises(SqlError, match="has vectors without text"):
         rows(session, "SELECT text_search('vectors', 'apple')")
 
 
