@@ -19,12 +19,12 @@ def places(lists: pa.Array) -> int:
 def elements(lists: pa.Array, count: int) -> list[pa.Array]:
     """Return `count` columns with the lists' elements: NULL after a list's end, and in a row without a list.
 
-    With a count of 2 (elements are separated by `ELEMENT_END`, shown as `|`):
+    With a count of 2 (elements are separated by `ELEMENT_END`, shown as `;`):
 
     | list | column 0 | column 1 |
     |---|---|---|
     | `a` | a | NULL |
-    | `a|b|c` | a | `b|c` |
+    | `a;b;c` | a | `b;c` |
     | NULL | NULL | NULL |
     """
     parts = pc.split_pattern(lists, ELEMENT_END, max_splits=count - 1)
