@@ -60,8 +60,8 @@ def spool(
     Rows beyond the `room` in memory go to a file in `folder`, which the caller removes.
 
     Raises:
-    CancelledError: `cancelled()` turned true.
-    LimitExceededError: the `room` on disk is used up.
+        CancelledError: `cancelled()` turned true.
+        LimitExceededError: the `room` on disk is used up.
     """
     kept: list[pa.RecordBatch] = []
     rows: int = 0
