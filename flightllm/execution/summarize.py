@@ -128,9 +128,9 @@ def _has_text(kind: pa.DataType) -> bool:
 
 
 def _quantile(name: str, kind: pa.DataType, part: float) -> str:
-    """Return an expression for a quantile in the type of its column; DataFusion computes quantiles as fractions.
+    """Return an expression for a quantile in the type of its column; DataFusion computes it from DOUBLE values.
 
-    A fraction of large numbers is inexact, so the quantile is clamped between the minimum and the maximum.
+    A DOUBLE of a large number is inexact, so the quantile is clamped between the minimum and the maximum.
     """
     if pa.types.is_floating(kind):
         return f"CAST(approx_percentile_cont({name}, {part}) AS VARCHAR)"
