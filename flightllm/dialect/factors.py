@@ -94,7 +94,7 @@ def read_clauses(source: Source, index: int, *words: str) -> Clauses | None:
 
 
 def check_single(source: Source, index: int, last: int) -> None:
-    """Raise `UnsupportedError` if the table of a PIVOT or UNPIVOT, which ends at a token, is another PIVOT."""
+    """Raise `UnsupportedError` if the table of a PIVOT or UNPIVOT, which ends at `last`, is a PIVOT or UNPIVOT."""
     for at in range(index + 1, last):
         inner = source.is_symbol(at - 1, "(") or source.is_symbol(at + 1, "(")
         if inner and source.is_word(at, "pivot", "unpivot"):

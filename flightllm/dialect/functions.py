@@ -137,7 +137,7 @@ def _regexp_extract(call: _Call) -> Iterator[Edit]:
 
 
 def _groups(pattern: str) -> int | None:
-    """Return the number of groups in a pattern; None if Python cannot read the pattern, which Rust can."""
+    """Return the number of groups in a pattern; None if Python cannot read a pattern that Rust can."""
     try:
         return re.compile(pattern).groups
     except (re.error, RecursionError, OverflowError):
