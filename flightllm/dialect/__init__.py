@@ -1,6 +1,6 @@
-"""What clients write that DataFusion does not read, written as it does: one rule per file, pure, in a fixed order.
+"""Rewrite other dialects' SQL as DataFusion reads it: one pure rule per file, applied in a fixed order.
 
-A rule leaves every text alone that DataFusion takes.
+A rule changes no text that DataFusion accepts.
 
 Imports: common, errors, functions, sql.
 """

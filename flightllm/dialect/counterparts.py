@@ -1,4 +1,4 @@
-"""Functions of other dialects that DataFusion has in another form: how they are written, and which are refused."""
+"""Write functions of other dialects in DataFusion's form, and refuse those without a counterpart."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,19 +14,19 @@ _DAYS = {"DAY": 1, "WEEK": 7, "ISOWEEK": 7}
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
 _OTHER_DAYS = ("SUNDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
-"""With which weeks of BigQuery begin, as sqlglot reads WEEK and WEEK(TUESDAY)."""
+"""Days on which weeks of BigQuery can begin, as sqlglot reads WEEK and WEEK(TUESDAY)."""
 _UNITS = (*_DAYS, *_MONTHS, *_SECONDS)
 _PLAIN = re.compile(r"[^\\.^$|?*+()\[\]{}]+")
-"""A pattern that matches itself alone."""
+"""A pattern without special characters, which matches only itself."""
 _ELAPSED = ("spark", "databricks")
-"""Whose differences in a unit count whole units that have passed, not the ends of units in between."""
+"""Dialects whose DATEDIFF counts whole elapsed units; other dialects count the unit boundaries in between."""
 
 
 def check_counterparts(tree: "exp.Expr", dialect: str) -> None:
-    """Make exact, by what they are in a dialect, the functions that `counterparts` write.
+    """Prepare the functions that `counterparts` writes, by their meaning in the dialect.
 
     Raises:
-        UnsupportedError: nothing here does the same; says what to write instead.
+        UnsupportedError: a function has no counterpart here; the message says what to write instead.
     """
     from sqlglot import exp
 
@@ -46,7 +46,7 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
     match found:
         case exp.Lambda() | exp.Comprehension():
             return (
-                "a lambda such as x -> x + 1 has no counterpart: take the list apart by unnest(list) in a subquery,"
+                "a lambda such as x -> x + 1 has no counterpart: split the list by unnest(list) in a subquery,"
                 " compute, and join the values by array_agg"
             )
         case exp.TableSample():
@@ -57,9 +57,9 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
         case exp.DateDiff():
             return _difference_refused(found, dialect)
         case exp.LastDay() if dialect == "bigquery" and _unit(found, "MONTH") == "WEEK":
-            return "weeks of bigquery begin on Sundays, and those here on Mondays: write LAST_DAY(day, ISOWEEK)"
+            return "weeks begin on Sundays in bigquery and on Mondays here: write LAST_DAY(day, ISOWEEK)"
         case exp.LastDay() if _unit(found, "MONTH") not in {*_MONTHS, "WEEK", "ISOWEEK"}:
-            return "LAST_DAY knows the units WEEK, MONTH, QUARTER and YEAR"
+            return "LAST_DAY accepts the units WEEK, MONTH, QUARTER and YEAR: write one of them"
         case exp.Split() | exp.RegexpSplit():
             return _split_refused(found)
         case exp.ArgMax() | exp.ArgMin():
@@ -71,14 +71,14 @@ def _refused(found: "exp.Expr", dialect: str) -> str | None:
 def _difference_refused(found: "exp.DateDiff", dialect: str) -> str | None:
     unit = _unit(found, "DAY")
     if unit == "WEEK" and dialect == "bigquery":
-        return "weeks of bigquery begin on Sundays, and those here on Mondays: write ISOWEEK in DATE_DIFF"
+        return "weeks begin on Sundays in bigquery and on Mondays here: write ISOWEEK in DATE_DIFF"
     if unit == "WEEK" and dialect == "duckdb":
-        return "weeks of duckdb are seven whole days: write date_diff('day', a, b) // 7"
+        return "date_diff of duckdb counts weeks of seven elapsed days: write date_diff('day', a, b) // 7"
     if unit not in _UNITS:
-        return f"a difference of dates knows the units {', '.join(_UNITS)}"
+        return f"a difference of dates accepts the units {', '.join(_UNITS)}: write one of them"
     if dialect in _ELAPSED and unit != "DAY":
         return (
-            f"DATEDIFF of {dialect} by {unit} counts whole units that have passed: write the difference of days, or of"
+            f"DATEDIFF of {dialect} by {unit} counts whole elapsed units: write the difference of days, or of"
             " to_unixtime(time) in seconds, and divide it"
         )
     return None
@@ -89,7 +89,7 @@ def _split_refused(found: "exp.Split | exp.RegexpSplit") -> str | None:
 
     between = found.expression
     if not (isinstance(between, exp.Literal) and between.is_string and between.this):
-        return "what SPLIT splits at must be a text literal that is not empty, as in split(text, ',')"
+        return "the separator of SPLIT must be a text literal that is not empty: write split(text, ',')"
     if isinstance(found, exp.RegexpSplit) and not _PLAIN.fullmatch(between.this):
         return "SPLIT by a pattern has no counterpart: write split(regexp_replace(text, pattern, ';', 'g'), ';')"
     if found.args.get("limit") is not None:
@@ -102,7 +102,7 @@ def _extreme_refused(found: "exp.ArgMax | exp.ArgMin") -> str | None:
 
     name = "MAX_BY" if isinstance(found, exp.ArgMax) else "MIN_BY"
     if found.args.get("count") is not None:
-        return f"{name} of several rows has no counterpart: write array_agg(a ORDER BY b) and take a part of the list"
+        return f"{name} of several rows has no counterpart: write array_agg(a ORDER BY b) and slice the list"
     if isinstance(found.parent, exp.Window | exp.Filter):
         return f"{name} with OVER or FILTER has no counterpart: write first_value(a) OVER (… ORDER BY b), or a subquery"
     return None
@@ -117,10 +117,10 @@ def _unit(found: "exp.Expr", usual: str) -> str:
 
 
 def _name_all(order: "exp.Order") -> None:
-    """`SELECT a, b … ORDER BY ALL DESC` → `… ORDER BY 1 DESC, 2 DESC`.
+    """Rewrite `SELECT a, b … ORDER BY ALL DESC` as `… ORDER BY 1 DESC, 2 DESC`.
 
     Raises:
-        UnsupportedError: the columns of the query are not written out.
+        UnsupportedError: the SELECT does not list its columns.
     """
     from sqlglot import exp
 
@@ -136,7 +136,7 @@ def _name_all(order: "exp.Order") -> None:
 
 
 def counterparts() -> Mapping[type, Written]:
-    """Return by sqlglot's class how DataFusion reads a function; each writes its arguments by the generator."""
+    """Return, for each of sqlglot's classes, the function that writes it for DataFusion by the generator."""
     from sqlglot import exp
 
     return {
@@ -159,7 +159,7 @@ def _extreme(generator: Any, found: Any, direction: str) -> str:
 
 
 def _difference(generator: Any, found: Any) -> str:
-    """Write how many ends of units are between two times."""
+    """Write the number of unit boundaries between two times."""
     unit = _unit(found, "DAY")
     until, since = generator.sql(found, "this"), generator.sql(found, "expression")
     if unit in _MONTHS:
@@ -198,6 +198,6 @@ def _matches(generator: Any, found: Any) -> str:
 
 
 def _split(generator: Any, found: Any) -> str:
-    """Write a list of parts: an empty text has one, though `string_to_array` gives none."""
+    """Write a list of parts: an empty text has one part, though `string_to_array` returns an empty list for it."""
     text, between = generator.sql(found, "this"), generator.sql(found, "expression")
     return f"ARRAY_POP_FRONT(STRING_TO_ARRAY({between} || ({text}), {between}))"

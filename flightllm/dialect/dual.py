@@ -1,4 +1,4 @@
-"""FROM DUAL, Oracle's way to select from no table."""
+"""Remove FROM DUAL, Oracle's spelling of a SELECT without a table."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from flightllm.dialect.text import Edit
 
 
 def dual(source: Source) -> Iterator[Edit]:
-    """`SELECT 1 FROM DUAL` → `SELECT 1`, unless there is a table of that name."""
+    """Rewrite `SELECT 1 FROM DUAL` as `SELECT 1`, unless a table of that name exists."""
     if source.place.is_table(source.place.found("dual")):
         return
     for index, token in enumerate(source.tokens):

@@ -1,4 +1,4 @@
-"""Columns of one name: DataFusion refuses them in a SELECT, so that all but the first get a name of our own."""
+"""Rename repeated column names: DataFusion refuses them in a SELECT, so all but the first get a marked name."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ _MARKED = re.compile(rf"\A{_MARK}(\d*){_MARK}(.*)\Z", re.DOTALL)
 _SHOWN = re.compile(rf"{_MARK}\d*{_MARK}")
 _NO_ALIAS = ("end", "null", "true", "false", "precision", "varying", "unsigned", "zone", *EXPRESSION_FOLLOWS)
 _NO_ALIAS_AFTER = ("zone", "collate", "time", *EXPRESSION_FOLLOWS)
-"""Words of expressions and types, which no alias follows or is."""
+"""Words of expressions and types that are not an alias, and words that no alias follows."""
 _STATEMENTS = ("select", "with", "explain", "insert", "summarize", "describe", "desc")
 
 
 def duplicates(source: Source) -> Iterator[Edit]:
-    """`SELECT i, i FROM t` → `SELECT i, i AS "¤1¤i" FROM t`; `shown_names` gives such columns their names back."""
+    """Rewrite `SELECT i, i FROM t` as `SELECT i, i AS "¤1¤i" FROM t`; `shown_names` restores the names."""
     if not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
         return
     for select in source.selects:
@@ -31,7 +31,7 @@ def duplicates(source: Source) -> Iterator[Edit]:
 
 
 def with_equal_calls_apart(written: str, stubbed: str) -> str:
-    """Return a query with stubs of AI calls in which no two items of a SELECT have one name; `written` has the calls.
+    """Return a query with stubs of AI calls, with distinct names for equal items; `written` still has the calls.
 
     `SELECT ai_gen('x', a), llm('x', a)` asks the same twice, so both calls have the same stub. All but the first
     get a name, which `shown_names` turns back into the item's text in the query.
@@ -50,7 +50,7 @@ def with_equal_calls_apart(written: str, stubbed: str) -> str:
 
 
 def shown_names(names: Sequence[str]) -> list[str]:
-    """Return the names of columns as their user wrote them."""
+    """Return the names of columns as the user wrote them."""
     shown: list[str] = []
     for place, name in enumerate(names):
         found = _MARKED.match(name)
@@ -63,25 +63,25 @@ def shown_names(names: Sequence[str]) -> list[str]:
 
 
 def without_marks(text: str) -> str:
-    """Return a text, of an error for instance, without the marks of names."""
+    """Return a text, such as an error message, without the marks of names."""
     return _SHOWN.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """An item of a SELECT: tokens, and what its column is called where the text tells."""
+    """An item of a SELECT: its tokens, and its column's name if the text says it."""
 
     first: int
     last: int
     alias: int | None
-    """The token of its alias."""
+    """The token of the item's alias."""
     name: str | None
     column: tuple[str, ...]
-    """The parts of its name where it is a plain column."""
+    """The parts of the item's name, if it is a plain column."""
     star: tuple[str, ...] | None
-    """The qualifier of a star; of `*` none."""
+    """The qualifier of a star; empty for `*`, and None for other items."""
     text: tuple[object, ...]
-    """The same for items that are written in the same way."""
+    """The item's tokens in a form that is equal for items with equal spelling."""
 
 
 def read_item(source: ParsedText, first: int, last: int) -> SelectItem:
@@ -103,7 +103,7 @@ def read_item(source: ParsedText, first: int, last: int) -> SelectItem:
 
 
 def _dotted(tokens: Sequence[Token]) -> tuple[str, ...]:
-    """Return the parts of a dotted name, none where the tokens are something else."""
+    """Return the parts of a dotted name; an empty tuple for other tokens."""
     names = [identifier(token) for token in tokens[::2]]
     dotted = all(token.is_symbol(".") for token in tokens[1::2])
     return tuple(name or "" for name in names) if len(tokens) % 2 and dotted and None not in names else ()
@@ -130,7 +130,7 @@ def _renamed(source: Source, items: Sequence[SelectItem]) -> Iterator[Edit]:
 
 
 def _is_same(one: SelectItem, other: SelectItem) -> bool:
-    """Tell whether DataFusion would take two items for columns of one name; parameters get values of their own."""
+    """Tell whether DataFusion takes two items for columns of one name; two parameters can differ in their values."""
     if one.star is not None:
         return False
     if one.column and other.column and one.alias is None and other.alias is None:
@@ -142,7 +142,7 @@ def _is_same(one: SelectItem, other: SelectItem) -> bool:
 
 
 def _covers(source: Source, star: SelectItem, item: SelectItem) -> bool:
-    """Tell whether a star has the column that an item is."""
+    """Tell whether a star includes the column of an item."""
     if star.star is None:
         return False
     if not star.star:

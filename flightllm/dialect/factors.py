@@ -1,4 +1,4 @@
-"""The part of FROM that a PIVOT or UNPIVOT is for, and its lists."""
+"""Find the table of a PIVOT or UNPIVOT in FROM, and read the lists of its clauses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ _NO_ALIAS = (
     *("distinct", "all", "case", "when", "then", "else", "end", "and", "or", "not", "null", "is", "in", "like"),
     *("ilike", "between", "as", "true", "false", "cast", "try_cast", "from", "precision", "varying", "zone"),
 )
-"""Words of expressions and types, which are no alias."""
+"""Words of expressions and types, which are not an alias."""
 _TAIL = ("order", "limit", "offset")
 
 
 def factor_before(source: Source, index: int) -> int | None:
-    """Return where the table or query in FROM begins that ends before a token; None where none stands there."""
+    """Return the first token of the table or query in FROM that ends before a token, or None."""
     at = index
     opening = {end: start for start, end in source.closing.items()}
     while at > 0:
@@ -38,7 +38,7 @@ def factor_before(source: Source, index: int) -> int | None:
 
 
 def begins_query(source: Source, index: int) -> bool:
-    """Tell whether a PIVOT or UNPIVOT as DuckDB writes it can begin a query at its word, in parentheses too."""
+    """Tell whether DuckDB's PIVOT or UNPIVOT can begin a query at its word, also in parentheses."""
     if source.is_symbol(index - 1, "("):
         return index == 1 or source.is_word(index - 2, "from", "join", "as", "explain", "summarize", "describe")
     before = ("explain", "analyze", "verbose", "summarize", "describe")
@@ -48,14 +48,14 @@ def begins_query(source: Source, index: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """The clauses of a PIVOT or UNPIVOT as DuckDB writes it: the token of each one's word, and where they end."""
+    """The clauses of DuckDB's PIVOT or UNPIVOT: the token of each clause's word, and the end of the last clause."""
 
     places: Mapping[str, int]
     end: int
 
     @property
     def tail(self) -> int:
-        """Return where the clauses begin that any query can end with: ORDER BY, LIMIT and OFFSET."""
+        """Return the first token of the clauses that can end any query: ORDER BY, LIMIT and OFFSET."""
         return min((self.places[word] for word in _TAIL if word in self.places), default=self.end)
 
     def part(self, word: str) -> tuple[int, int]:
@@ -65,12 +65,12 @@ class Clauses:
 
 
 def read_clauses(source: Source, index: int, *words: str) -> Clauses | None:
-    """Read DuckDB's statement from its first word on, which can stand in parentheses too: that word, ON and others.
+    """Read DuckDB's statement from its first word on, also in parentheses: the clauses of that word, ON and `words`.
 
-    After INTO, NAME and VALUE stand before a name each, and are clauses as well. A word counts where it stands first.
+    After INTO, the words NAME and VALUE begin clauses too; each precedes a name. The first occurrence of a word counts.
 
     Raises:
-        UnsupportedError: it has parameters without numbers, or is of another PIVOT or UNPIVOT.
+        UnsupportedError: it has parameters without numbers, or its table is another PIVOT or UNPIVOT.
     """
     if not begins_query(source, index):
         return None
@@ -94,13 +94,16 @@ def read_clauses(source: Source, index: int, *words: str) -> Clauses | None:
 
 
 def check_single(source: Source, index: int, last: int) -> None:
-    """Raise `UnsupportedError` where the table of a PIVOT or UNPIVOT, which ends at a token, is another one."""
+    """Raise `UnsupportedError` if the table of a PIVOT or UNPIVOT, which ends at `last`, is a PIVOT or UNPIVOT."""
     for at in range(index + 1, last):
         inner = source.is_symbol(at - 1, "(") or source.is_symbol(at + 1, "(")
         if inner and source.is_word(at, "pivot", "unpivot"):
             what, word = (source.tokens[one].text.upper() for one in (index, at))
             place = source.position_of(index)
-            raise UnsupportedError(f"{what} at {place} is of another {word}: write WITH p AS ({word} …) {what} p …")
+            raise UnsupportedError(
+                f"{what} at {place} reads from another {word}, which is not supported: write"
+                f" WITH p AS ({word} …) {what} p …"
+            )
 
 
 def split(source: Source, first: int, last: int) -> list[tuple[int, int]]:
@@ -109,7 +112,7 @@ def split(source: Source, first: int, last: int) -> list[tuple[int, int]]:
 
 
 def without_alias(source: Source, first: int, last: int) -> tuple[int, str | None]:
-    """Return where an item ends without its alias, and that alias."""
+    """Return the end of an item without its alias, and the alias."""
     token = source.tokens[last - 1]
     if last - first < 2 or (name := identifier(token)) is None:
         return last, None
@@ -123,7 +126,7 @@ def without_alias(source: Source, first: int, last: int) -> tuple[int, str | Non
 def columns_in(source: Source, table: tuple[int, int], ranges: Sequence[tuple[int, int]]) -> list[str]:
     """Return the columns of a table or query in FROM that expressions name.
 
-    Where the columns of the table are known, other names are left out; of `t.a` and a field `a.b` that is `a`.
+    If the table's columns are known, other names are left out. For `t.a` and for a field `a.b`, the column is `a`.
 
     Raises:
         SqlError: an expression cannot be read.
@@ -134,14 +137,14 @@ def columns_in(source: Source, table: tuple[int, int], ranges: Sequence[tuple[in
     found = dict[str, None]()
     for parts in (parts for first, last in ranges for parts in _named_in(source, first, last)):
         while len(parts) > 1 and parts[0] in own and parts[0] not in known:
-            parts = parts[1:]  # noqa: PLW2901 - the table's name or alias stands before its column
+            parts = parts[1:]  # noqa: PLW2901 - the table's name or alias precedes its column
         if not known or parts[0] in known:
             found[parts[0]] = None
     return list(found)
 
 
 def _columns_of(source: Source, first: int, last: int) -> Sequence[str]:
-    """Return the columns of a table in FROM, none of a query and of a table that gets other names there."""
+    """Return the columns of a table in FROM; empty for a query, and for a table whose columns get other names."""
     parts, after = read_parts(source.tokens, first)
     if not parts or any(source.is_symbol(at, "(") for at in range(after, last)):
         return ()
@@ -152,7 +155,7 @@ def _columns_of(source: Source, first: int, last: int) -> Sequence[str]:
 
 
 def _named_in(source: Source, first: int, last: int) -> list[tuple[str, ...]]:
-    """Return the parts of each column that an expression names, in the order of their texts."""
+    """Return the parts of each column that an expression names, sorted by name."""
     from sqlglot import ErrorLevel, exp, parse_one
     from sqlglot.errors import SqlglotError
 
@@ -163,7 +166,7 @@ def _named_in(source: Source, first: int, last: int) -> list[tuple[str, ...]]:
         place = source.position_of(first)
         raise SqlError(f"the expression at {place} cannot be read: {text}") from error
     found = {tuple(map(_name_of, column.parts)) for column in tree.find_all(exp.Column)}
-    for arrow in tree.find_all(exp.Lambda):  # a -> 'b' is read as a function of a, and means a part of its JSON
+    for arrow in tree.find_all(exp.Lambda):  # sqlglot reads a -> 'b' as a lambda; in PostgreSQL it reads JSON
         used = {_name_of(name) for name in arrow.this.find_all(exp.Identifier)}
         found.update((name,) for name in map(_name_of, arrow.expressions) if name not in used)
     return sorted(found)
@@ -174,12 +177,12 @@ def _name_of(part: "exp.Expr") -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as SQL lists them."""
+    """Return quoted names with commas, as SQL lists them."""
     return ", ".join(map(quoted, names))
 
 
 def check_numbered(source: Source, first: int, last: int) -> None:
-    """Raise `UnsupportedError` where parameters without numbers would change their order or number."""
+    """Raise `UnsupportedError` if a rewrite would change the order or number of parameters without numbers."""
     if any(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens[first:last]):
         what = source.tokens[first].text.upper()
         place = source.position_of(first)

@@ -1,4 +1,4 @@
-"""FETCH FIRST, SQL's own word for LIMIT."""
+"""Rewrite FETCH FIRST, standard SQL's spelling of LIMIT."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from flightllm.dialect.text import Edit
 
 
 def fetch_first(source: Source) -> Iterator[Edit]:
-    """`… FETCH FIRST 5 ROWS ONLY` → `… LIMIT 5`; WITH TIES and PERCENT are left to be refused."""
+    """Rewrite `… FETCH FIRST 5 ROWS ONLY` as `… LIMIT 5`; DataFusion refuses WITH TIES and PERCENT."""
     for index, token in enumerate(source.tokens):
         if not token.is_word("fetch") or not source.is_word(index + 1, "first", "next"):
             continue

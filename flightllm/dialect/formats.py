@@ -1,4 +1,4 @@
-"""Formats of times, as other servers write them, in the letters of Rust's chrono, which DataFusion has."""
+"""Rewrite other servers' time formats with the letters of Rust's chrono, which DataFusion uses."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,10 @@ _LETTERS: Mapping[str, str] = {
     "IW": "%V",
     "Q": "%q",
 }
-"""By letters of PostgreSQL, Oracle and Snowflake; nothing for what pads with spaces, or has all letters large."""
+"""The chrono letters for those of PostgreSQL, Oracle and Snowflake.
+
+The value is empty for letters that pad with spaces or write capitals, because chrono has no equivalent.
+"""
 _PARTS = re.compile(r'"[^"]*"|[A-Za-z]+\d*|[^A-Za-z"]+|"')
 _KNOWN = re.compile("|".join(sorted(_LETTERS, key=len, reverse=True)))
 _SAME = "YmdHMSbBaApIjT%F"
@@ -44,11 +47,11 @@ def from_letters(text: str) -> str:
     """Return `'YYYY-MM-DD HH24:MI'` as `'%Y-%m-%d %H:%M'`; texts in double quotes stay.
 
     Raises:
-        ValueError: letters in it mean nothing, or not the same to all; says what to write.
+        ValueError: letters are unknown, or servers disagree about them; the message says what to write.
     """
     small = text.islower()
     if small and "mm" in text and "yy" not in text:
-        raise ValueError(_advice(text, "mm"))  # minutes to some
+        raise ValueError(_advice(text, "mm"))  # some servers read these as minutes
     return "".join(_part(text, part, small=small) for part in _PARTS.findall(text))
 
 
@@ -75,31 +78,31 @@ def _part(text: str, part: str, *, small: bool) -> str:
 
 
 def _goes_on(letters: str, found: re.Match[str]) -> bool:
-    """Tell whether more of one letter follow, as in SSSS, the seconds of a day."""
+    """Tell whether more of the same letter follow, as in SSSS, the seconds of a day."""
     return len(set(found[0])) == 1 and letters[found.end() : found.end() + 1] == found[0][0]
 
 
 def _advice(text: str, letters: str) -> str:
     return (
-        f"{letters!r} in the format {text!r} is not read, or not the same to all servers: write the format with %, as"
+        f"{letters!r} in the format {text!r} is unknown, or servers disagree about it: write the format with %, as"
         " in '%Y-%m-%d %H:%M:%S', where %b is the short and %B the long name of a month"
     )
 
 
 def to_parse(text: str) -> str:
-    """Return a format of `strptime`.
+    """Return a format as `strptime` reads it here.
 
     Raises:
-        ValueError: a letter is not known, or takes something else here.
+        ValueError: a letter is unknown, or reads something else here.
     """
     return _PERCENT.sub(lambda found: _letter(text, found, ""), text.replace(".%f", "%.f").replace(".%g", "%.f"))
 
 
 def to_write(text: str) -> str:
-    """Return a format of `strftime`; `%f` are six digits of a second, `%g` three and `%n` nine.
+    """Return a format as `strftime` writes it here; `%f` is six digits of a second, `%g` three and `%n` nine.
 
     Raises:
-        ValueError: a letter is not known.
+        ValueError: a letter is unknown.
     """
     digits = {"f": "%6f", "g": "%3f", "n": "%9f", "y": "%y"}
     return _PERCENT.sub(lambda found: digits.get(found[2]) or _letter(text, found, "D"), text)
@@ -109,4 +112,6 @@ def _letter(text: str, found: re.Match[str], more: str) -> str:
     parsed = found.string[found.start() : found.start() + 3] == "%.f"
     if parsed or (found[2] and found[2] in _SAME + more):
         return found[0]
-    raise ValueError(f"{found[0]} in the format {text!r} is not known here: {' '.join(f'%{one}' for one in _SAME)} are")
+    raise ValueError(
+        f"{found[0]} in the format {text!r} is unknown: write one of {' '.join(f'%{one}' for one in _SAME)}"
+    )

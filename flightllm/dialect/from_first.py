@@ -1,4 +1,4 @@
-"""FROM as the first word of a query, as in DuckDB."""
+"""Rewrite queries that begin with FROM, as in DuckDB."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,9 @@ _SETS = ("union", "intersect", "except")
 
 
 def from_first(source: Source) -> Iterator[Edit]:
-    """`FROM t` → `SELECT * FROM t`; `FROM t SELECT a WHERE b` → `SELECT a FROM t WHERE b`; in parentheses too.
+    """Rewrite `FROM t` as `SELECT * FROM t`, and `FROM t SELECT a WHERE b` as `SELECT a FROM t WHERE b`.
+
+    This applies in parentheses too.
 
     Raises:
         UnsupportedError: parameters without numbers would change their order.
@@ -26,7 +28,7 @@ def from_first(source: Source) -> Iterator[Edit]:
 
 
 def _begins(source: Source, index: int) -> bool:
-    """Tell whether a query begins at a token, not a list in parentheses such as that of `trim(FROM a)`."""
+    """Tell whether a query begins at a token; a list in parentheses, as in `trim(FROM a)`, is not a query."""
     first = index == 0 or (source.is_word(0, "explain") and source.is_word(index - 1, "explain", "analyze", "verbose"))
     first = first or (index < 5 and source.is_word(index - 1, "summarize", "describe", "desc"))
     opened = source.is_symbol(index - 1, "(") and (
@@ -38,7 +40,7 @@ def _begins(source: Source, index: int) -> bool:
 
 
 def _makes(source: Source, index: int) -> bool:
-    """Tell whether a table or view is made of the query at a token, or rows are added by it."""
+    """Tell whether the query at a token defines a table or view, or inserts rows."""
     before = range(index)
     if any(source.is_word(at, "select", "values", "with", "from") for at in before):
         return False
@@ -48,7 +50,7 @@ def _makes(source: Source, index: int) -> bool:
 
 
 def follows_with(source: Source, index: int) -> bool:
-    """Tell whether the queries of a WITH stand before a token, and no SELECT."""
+    """Tell whether a token follows the queries of a WITH, with no SELECT in between."""
     if not source.is_symbol(index - 1, ")"):
         return False
     around = [start for start, end in source.closing.items() if start < index < end]

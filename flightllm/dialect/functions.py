@@ -1,4 +1,4 @@
-"""Functions that DataFusion has under another name or in another form."""
+"""Rewrite functions that DataFusion has under another name or in another form."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -32,41 +32,41 @@ class _Call:
         return self.source.tokens[self.first].start
 
     def literal(self, place: int) -> str | None:
-        """Return the text of an argument that is a text literal."""
+        """Return the text of an argument that is a text literal, or None."""
         first, last = self.ranges[place]
         token = self.source.tokens[first]
         return token.text if last == first + 1 and token.kind is Kind.STRING else None
 
     def argument(self, place: int, text: str) -> Edit:
-        """Put a text in place of an argument."""
+        """Replace an argument by a text."""
         first, last = self.ranges[place]
         return Edit(self.source.tokens[first].start, self.source.tokens[last - 1].end, text)
 
     def opened(self, text: str) -> Edit:
-        """Put a text in place of the name and the opening parenthesis."""
+        """Replace the name and the opening parenthesis by a text."""
         return Edit(self.start, self.source.tokens[self.first + 1].end, text)
 
     def commas(self, *texts: str) -> Iterator[Edit]:
-        """Put texts in place of the commas."""
+        """Replace the commas by texts."""
         for (_, last), text in zip(self.ranges, texts, strict=False):
             yield Edit(self.source.tokens[last].start, self.source.tokens[last].end, text)
 
     def closed(self, text: str) -> Edit:
-        """Put a text in place of the closing parenthesis."""
+        """Replace the closing parenthesis by a text."""
         token = self.source.tokens[self.closing]
         return Edit(token.start, token.end, text)
 
     def error(self, message: str) -> SqlError:
-        """Return an error that says where the call is."""
+        """Return an error with the position of the call."""
         name = self.source.tokens[self.first].text
         return SqlError(f"{name} at {position(self.source.sql, self.start)}: {message}")
 
 
 def functions(source: Source) -> Iterator[Edit]:
-    """`iff(a, b, c)` → `(CASE WHEN a THEN b ELSE c END)`, and others like it.
+    """Rewrite `iff(a, b, c)` as `(CASE WHEN a THEN b ELSE c END)`, and similar functions.
 
     Raises:
-        SqlError: a call means different things to different servers, or its format is not known.
+        SqlError: servers disagree about a call, or its time format is unknown.
     """
     if not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
         return
@@ -87,7 +87,7 @@ def _case(call: _Call) -> Iterator[Edit]:
 
 
 def _count_if(call: _Call) -> Iterator[Edit]:
-    """Write a count of rows under a condition; those that a FILTER after it keeps fulfil that one too."""
+    """Write a count of rows under a condition; a FILTER after the call is joined to the condition by AND."""
     source, filtered = call.source, call.closing + 1
     if len(call.ranges) != 1 or source.is_word(call.first + 2, "distinct", "all"):
         return
@@ -106,9 +106,9 @@ def _list(call: _Call) -> Iterator[Edit]:
 
 
 def _regexp_extract(call: _Call) -> Iterator[Edit]:
-    """Take what a pattern finds first, or a group of it: an empty text where it finds nothing, as DuckDB and Spark do.
+    """Return a pattern's first match, or one of its groups; an empty text without a match, as in DuckDB and Spark.
 
-    The one pattern matches all of a text, so that each argument is evaluated once.
+    The rewritten pattern matches the whole text, so that each argument is evaluated once.
     """
     if not 2 <= len(call.ranges) <= 3:
         return
@@ -119,11 +119,11 @@ def _regexp_extract(call: _Call) -> Iterator[Edit]:
     groups = None if pattern is None else _groups(pattern)
     if group is None and groups != 0:
         raise call.error(
-            "with groups in its pattern it means the whole match to DuckDB, and the first group to Spark and BigQuery:"
+            "DuckDB returns the whole match of a pattern with groups, Spark and BigQuery the first group:"
             " write the group as third argument, 0 for the whole match"
         )
     if groups is not None and int(group or 0) > groups:
-        raise call.error(f"the pattern has {groups} groups, and group {group} is asked for")
+        raise call.error(f"the pattern has {groups} groups, but the call asks for group {group}")
     yield call.opened("regexp_replace(")
     first, last = call.ranges[1]
     start, end = call.source.tokens[first].start, call.source.tokens[last - 1].end
@@ -137,7 +137,7 @@ def _regexp_extract(call: _Call) -> Iterator[Edit]:
 
 
 def _groups(pattern: str) -> int | None:
-    """Return how many groups a pattern has; None where Python reads it otherwise than Rust."""
+    """Return the number of groups in a pattern; None if Python cannot read a pattern that Rust can."""
     try:
         return re.compile(pattern).groups
     except (re.error, RecursionError, OverflowError):
@@ -190,4 +190,4 @@ _RULES: Mapping[str, Callable[[_Call], Iterator[Edit]]] = {
     "to_char": _to_char,
 }
 NAMES = frozenset(_RULES)
-"""The functions that it rewrites."""
+"""The functions that this rule rewrites."""

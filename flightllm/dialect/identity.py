@@ -1,4 +1,4 @@
-"""Functions that tell a client where and who it is: constants of its session."""
+"""Replace functions that report a client's user, schema or server by constants of its session."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -27,15 +27,15 @@ _CALLED: Mapping[str, _Value] = {
 }
 NAMES = frozenset(_CALLED)
 _BARE = ("current_schema", "current_catalog", "current_user", "session_user", "current_role", "user")
-"""Those that SQL writes without parentheses. USER, a common name of columns, is one without FROM alone."""
+"""Functions that SQL writes without parentheses. USER is also a common column name: it counts only without FROM."""
 _STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge", "summarize", "describe")
 
 
 def identity(source: Source) -> Iterator[Edit]:
-    """`SELECT current_schema()` → `SELECT 'public' AS "current_schema"`.
+    """Rewrite `SELECT current_schema()` as `SELECT 'public' AS "current_schema"`.
 
     Raises:
-        UnsupportedError: a view would keep what holds for this session.
+        UnsupportedError: a view would keep the value of this session.
     """
     made = next((i for i in range(1, 5) if source.is_word(i, "view", "table")), 0) if source.is_word(0, "create") else 0
     opening = source.is_symbol(0, "(")
@@ -45,8 +45,8 @@ def identity(source: Source) -> Iterator[Edit]:
         name = source.tokens[index].text.lower()
         if made and source.is_word(made, "view") and name != "version":
             raise UnsupportedError(
-                f"{name} in a view is not supported, as it would stay what it is for you: write it in queries of the"
-                " view, or put a row filter on a table"
+                f"{name} in a view is not supported, because the view would keep your own value: write it in queries of"
+                " the view, or put a row filter on a table"
             )
         value = _CALLED[name](source.place)
         named = f" AS {quoted(name)}" if _is_item(source, index, last) else ""
@@ -54,7 +54,7 @@ def identity(source: Source) -> Iterator[Edit]:
 
 
 def _calls(source: Source) -> Iterator[tuple[int, int]]:
-    """Yield the token ranges of the functions."""
+    """Yield the token ranges of calls of these functions."""
     for index, token in enumerate(source.tokens):
         if token.kind is not Kind.WORD or token.text.lower() not in _CALLED or source.is_symbol(index - 1, "."):
             continue
@@ -70,7 +70,7 @@ def _calls(source: Source) -> Iterator[tuple[int, int]]:
 
 
 def _begins_expression(source: Source, index: int) -> bool:
-    """Tell whether an expression begins at a token, not the name of a column, table or alias."""
+    """Tell whether an expression begins at a token; the name of a column, table or alias is not one."""
     before = source.tokens[index - 1] if index else None
     if before is None or source.scopes.names_table[index]:
         return False
@@ -80,7 +80,7 @@ def _begins_expression(source: Source, index: int) -> bool:
 
 
 def _may_be_column(source: Source, index: int, name: str) -> bool:
-    """Tell whether a bare name may be that of a column: of a table in scope, or of a subquery or WITH query."""
+    """Tell whether a bare name can be a column of a table in scope, or of a subquery or WITH query."""
     if name == "user" and not _is_item(source, index, index + 1):
         return True
     if any(source.is_word(i - 1, "as") for i, t in enumerate(source.tokens) if t.text.lower() == name and i != index):
@@ -101,5 +101,5 @@ def _may_be_column(source: Source, index: int, name: str) -> bool:
 
 
 def _is_item(source: Source, first: int, last: int) -> bool:
-    """Tell whether a token range is an item of a SELECT by itself."""
+    """Tell whether a token range is a whole item of a SELECT."""
     return any((first, last) in select.items for select in source.selects)

@@ -1,4 +1,4 @@
-"""Casts to whole numbers, which other servers round and DataFusion cuts off."""
+"""Round in casts to integers, as other servers do; DataFusion truncates."""
 
 from typing import TYPE_CHECKING
 
@@ -8,19 +8,19 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 ROUNDING = ("bigquery", "duckdb", "postgres", "snowflake")
-"""Dialects whose casts round."""
+"""The dialects whose casts round."""
 _MOST_PARTS = 100
-"""Of an operand that is written three times."""
+"""The most syntax nodes of an operand that the rewritten cast repeats three times."""
 
 
 def round_integer_casts(tree: "exp.Expr", dialect: str) -> None:
-    """`CAST(2.7 AS BIGINT)` → `CAST(ROUND(2.7) AS BIGINT)`, in place; a half goes away from zero.
+    """Rewrite `CAST(2.7 AS BIGINT)` as `CAST(ROUND(2.7) AS BIGINT)`, in place; halves round away from zero.
 
-    An operand of unknown type can be a boolean or a large whole number, which ROUND refuses or makes inexact: what is
-    cut off of it is rounded and added. Calls of unknown functions stay.
+    An operand of unknown type can be a boolean, which ROUND refuses, or a large integer, which ROUND makes inexact.
+    For such an operand the integer part stays, and only the rounded rest is added. Casts of unknown functions stay.
 
     Raises:
-        UnsupportedError: an operand of unknown type is too long for that.
+        UnsupportedError: an operand of unknown type is too long to be repeated.
     """
     from sqlglot import exp
     from sqlglot.optimizer.annotate_types import annotate_types
@@ -30,7 +30,7 @@ def round_integer_casts(tree: "exp.Expr", dialect: str) -> None:
         return
     known = annotate_types(tree.copy(), dialect=dialect)
     typed = [cast for cast in known.find_all(exp.Cast) if cast.to.this in exp.DataType.INTEGER_TYPES]
-    for cast, twin in reversed(list(zip(casts, typed, strict=True))):  # those inside of others first
+    for cast, twin in reversed(list(zip(casts, typed, strict=True))):  # inner casts first
         kind = twin.this.type.this if twin.this.type is not None else exp.DType.UNKNOWN
         operand = cast.this
         if kind in exp.DataType.REAL_TYPES:
@@ -38,13 +38,13 @@ def round_integer_casts(tree: "exp.Expr", dialect: str) -> None:
         elif kind == exp.DType.UNKNOWN and not operand.find(exp.Anonymous, exp.Query, exp.JSONExtract, exp.Placeholder):
             if sum(1 for _ in operand.walk()) > _MOST_PARTS:
                 raise UnsupportedError(
-                    f"a cast to a whole number rounds in {dialect}: write round() inside of the cast"
+                    f"an integer cast rounds in {dialect}, and its operand is too long: write round() inside the cast"
                 )
             cast.set("this", _rounded(cast, operand))
 
 
 def _rounded(cast: "exp.Cast", operand: "exp.Expr") -> "exp.Expr":
-    """Return the whole part of an operand and its rounded rest."""
+    """Return the integer part of an operand plus its rounded rest."""
     from sqlglot import exp
 
     def as_type(value: "exp.Expr", name: str) -> "exp.Expr":

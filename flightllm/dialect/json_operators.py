@@ -1,4 +1,4 @@
-"""PostgreSQL's operators on JSON, and other names of the functions that read it."""
+"""Rewrite PostgreSQL's operators on JSON, and other names of the functions that read JSON."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,16 +32,16 @@ _NAMES: Mapping[str, str] = {
 NAMES = frozenset(_NAMES)
 OPERATORS = frozenset(_OPERATORS)
 _BY_PATH = (_JSON, _TEXT, "json_value", "json_query", "get_json_object", "json_extract_scalar")
-"""Functions whose second argument is a path, not a name."""
+"""The functions whose second argument is a path, not a name."""
 _LITERAL_TYPES = ("date", "time", "timestamp", "interval", "json", "text", "varchar", "string")
-"""Types that can stand before the text of a literal."""
+"""Types that can precede the text of a literal."""
 _OPERANDS = (Kind.WORD, Kind.QUOTED, Kind.STRING, Kind.PLACEHOLDER)
 
 
 def json_operators(source: Source) -> Iterator[Edit]:
-    """`j -> 'a' ->> 0` → `json_extract_string(j, '$."a"[0]')`; `json_get(j, 'a', 0)` alike.
+    """Rewrite `j -> 'a' ->> 0` as `json_extract_string(j, '$."a"[0]')`, and `json_get(j, 'a', 0)` likewise.
 
-    The operators bind as `::` does, more than `||` and `=`.
+    The operators bind as tightly as `::`, and more tightly than `||` and `=`.
 
     Raises:
         SqlError: a path cannot be read.
@@ -70,13 +70,13 @@ def _operators(source: Source) -> Iterator[Edit]:
 
 
 def _is_operator(source: Source, index: int) -> bool:
-    """Tell whether an operator with a literal key stands at a token; a lambda's arrow has none."""
+    """Tell whether a token is an operator with a literal key; the arrow of a lambda has no literal key."""
     arrow = any(source.is_symbol(index, operator) for operator in _OPERATORS)
     return arrow and _key(source, index + 1) is not None
 
 
 def _key(source: Source, index: int) -> tuple[Step, int] | None:
-    """Return the key that a text or a whole number is, and the token after it."""
+    """Return the literal key at a token, a text or an integer, and the token after it; otherwise None."""
     for after in (index + 1, index + 2):
         constant = read_constant(source.tokens[index:after])
         value = None if constant is None else constant.value
@@ -86,7 +86,7 @@ def _key(source: Source, index: int) -> tuple[Step, int] | None:
 
 
 def _run(source: Source, index: int) -> tuple[str, list[Step], int]:
-    """Read `-> 'a' -> 'b' ->> 'c'` from an operator on: the function, the keys and the token after them."""
+    """Read `-> 'a' -> 'b' ->> 'c'` from an operator on: return the function, the keys and the token after them."""
     steps: list[Step] = []
     function = _JSON
     while function == _JSON and _is_operator(source, index):
@@ -105,9 +105,10 @@ def _read(key: Step) -> tuple[Step, ...]:
 
 
 def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | None:
-    """Return where the operand begins that ends at a token: a name, literal, call, CASE or brackets, with casts after.
+    """Return the first token of the operand that ends at a token.
 
-    A call can have FILTER and OVER after it, and a literal its type before it.
+    An operand is a name, literal, call, CASE or brackets, with casts after it. FILTER and OVER can follow a call, and
+    a type can precede a literal.
     """
     at = last
     while at >= 0:
@@ -123,7 +124,7 @@ def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | Non
             named = before is not None and before.kind in {Kind.WORD, Kind.QUOTED}
             named = named and not (before and before.is_word(*EXPRESSION_FOLLOWS))
             if token.is_symbol("]") and before is not None and (named or start - 1 in opening):
-                at = start - 1  # a subscript
+                at = start - 1  # the brackets are a subscript
                 continue
             start -= token.is_symbol(")") and named
         elif token.kind in _OPERANDS and not token.is_word("end", *EXPRESSION_FOLLOWS):
@@ -139,7 +140,7 @@ def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | Non
 
 
 def _case(source: Source, end: int) -> int | None:
-    """Return where the CASE begins that ends at a token."""
+    """Return the CASE that ends at a token, or None."""
     open_ends = 0
     for index in range(end, -1, -1):
         open_ends += source.is_word(index, "end") - source.is_word(index, "case")
@@ -149,7 +150,7 @@ def _case(source: Source, end: int) -> int | None:
 
 
 def _call_before(source: Source, opening: Mapping[int, int], at: int) -> int | None:
-    """Return the last token before an OVER or FILTER that ends at a token; None where there is neither."""
+    """Return the last token before an OVER or FILTER that ends at a token, or None."""
     word = opening[at] - 1 if at in opening else at - 1
     if source.is_word(word, "over") and (at in opening or source.tokens[at].kind in {Kind.WORD, Kind.QUOTED}):
         return word - 1
@@ -183,7 +184,8 @@ def _check(source: Source, index: int, steps: list[Step]) -> None:
     """Check the keys of a call.
 
     Raises:
-        SqlError: a path cannot be read, or a number in quotes can be a name or a place, or a text a name or a path.
+        SqlError: a path cannot be read, or a key is ambiguous. A quoted number can be a name or a list position, and a
+            text can be a name or a path.
     """
     name = source.tokens[index].text
     place = f"{name} at {source.position_of(index)}"
@@ -200,4 +202,4 @@ def _check(source: Source, index: int, steps: list[Step]) -> None:
         )
     number = next((step for step in steps if isinstance(step, str) and step.isdecimal()), None)
     if number is not None and name.lower().startswith("json_extract_path"):
-        raise SqlError(f"{place}: '{number}' can be a name or a place in a list: write -> '{number}' or -> {number}")
+        raise SqlError(f"{place}: '{number}' can be a name or a list position: write -> '{number}' or -> {number}")

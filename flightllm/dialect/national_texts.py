@@ -1,4 +1,4 @@
-"""Texts of the national character set: all are Unicode here."""
+"""Rewrite literals of the national character set: all text is Unicode here."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from flightllm.sql.tokens import Kind
 
 
 def national_texts(source: Source) -> Iterator[Edit]:
-    """`N'a'` → `'a'`."""
+    """Rewrite `N'a'` as `'a'`."""
     for token in source.tokens:
         if token.kind is Kind.LITERAL and source.sql[token.start : token.start + 2] in {"N'", "n'"}:
             yield Edit(token.start, token.start + 1, "")

@@ -1,4 +1,4 @@
-"""The names of columns without an alias: what their user wrote, whatever it became for DataFusion."""
+"""Name columns without an alias after the text that the user wrote, not after the rewritten text."""
 
 from collections.abc import Iterator
 
@@ -32,21 +32,21 @@ _WIDE = (
     *("unnest", "columns", "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"),
     *("stack", "json_tuple", "flatten"),
 )
-"""Functions that can give several columns."""
+"""Functions that can return several columns."""
 _AFTER_FROM = (
     *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
     *("except", "minus", "values", "returning"),
 )
-"""Words after which a SELECT is another query's."""
+"""Words after which a SELECT belongs to another query."""
 _LONGEST = 1_000
-"""Characters of a name; a longer expression keeps DataFusion's."""
+"""The most characters of a name; a longer expression keeps DataFusion's name."""
 
 
 def output_names(text: str | ParsedText) -> OutputNames:
     """Return the names of the columns of a statement's query: `1`, `'a'`, `a + 1`, `upper(a)`.
 
-    White space and comments become one space where there are some; names of functions are written in lower case, and
-    parameters with their numbers. A text that only another dialect reads has no such names.
+    White space and comments between tokens become one space. Names of functions are in lower case, and parameters
+    have their numbers. A text that only another dialect can read has no names of this kind.
     """
     try:
         return _names(ParsedText.of(text))
@@ -62,8 +62,8 @@ def _names(parsed: ParsedText) -> OutputNames:
     items = list[Item]()
     wide = list[int]()
     for first, last in next((one.items for one in parsed.selects if one.start == select), ()):
-        first = _after_top(parsed, first)  # noqa: PLW2901 - TOP stands before the first item
-        if parsed.is_word(first, "as"):  # BigQuery's SELECT AS STRUCT makes one column of all items
+        first = _after_top(parsed, first)  # noqa: PLW2901 - TOP precedes the first item
+        if parsed.is_word(first, "as"):  # BigQuery's SELECT AS STRUCT returns one column with all items
             return NO_NAMES
         if _is_wide(parsed, first, last):
             wide.append(len(items))
@@ -72,7 +72,7 @@ def _names(parsed: ParsedText) -> OutputNames:
 
 
 def _query(parsed: ParsedText) -> int | None:
-    """Return where a statement's query begins: the statement, or what it describes, sums up or makes a table of."""
+    """Return the first token of a statement's query, after DESCRIBE, EXPLAIN, SUMMARIZE or CREATE TABLE … AS."""
     if parsed.is_word(0, "create"):
         at = 0
         while at < len(parsed.tokens) and not parsed.is_word(at, "as"):
@@ -85,9 +85,9 @@ def _query(parsed: ParsedText) -> int | None:
 
 
 def _first_select(parsed: ParsedText, at: int) -> int | None:
-    """Return the SELECT that names the columns of the query at a token, None where the text does not tell.
+    """Return the SELECT that names the columns of the query at a token, or None if the text does not show it.
 
-    In a set operation that is the one of its first query. No SELECT inside of another clause is taken.
+    In a set operation, that is the SELECT of its first query. A SELECT inside another clause does not count.
     """
     while True:
         if parsed.is_symbol(at, "("):
@@ -104,10 +104,10 @@ def _first_select(parsed: ParsedText, at: int) -> int | None:
 
 
 def _after_with(parsed: ParsedText, at: int) -> int | None:
-    """Return the token after the list of a WITH, None where the list is something else."""
+    """Return the token after the list of a WITH, or None if the tokens are not a list of queries."""
     at += 1 + parsed.is_word(at + 1, "recursive")
     while at < len(parsed.tokens) and identifier(parsed.tokens[at]) is not None:
-        at = parsed.closing.get(at + 1, at) + 1  # after its name, and after its columns
+        at = parsed.closing.get(at + 1, at) + 1  # after the query's name and its list of columns
         if not parsed.is_word(at, "as"):
             return None
         at += 1
@@ -123,7 +123,7 @@ def _after_with(parsed: ParsedText, at: int) -> int | None:
 
 
 def _moved_select(parsed: ParsedText, at: int) -> int | None:
-    """Return the SELECT that follows a FROM and its tables, None where the query ends or goes on before."""
+    """Return the SELECT that follows a FROM and its tables, or None if another clause or the end comes first."""
     while at < len(parsed.tokens) and not parsed.is_symbol(at, ")") and not parsed.is_word(at, *_AFTER_FROM):
         if parsed.is_word(at, "select"):
             return at
@@ -147,7 +147,7 @@ def _after_top(parsed: ParsedText, first: int) -> int:
 
 
 def _is_star(parsed: ParsedText, first: int, last: int) -> bool:
-    """Tell whether an item is `*` or `t.*`, with or without EXCLUDE and its like."""
+    """Tell whether an item is `*` or `t.*`, with or without EXCLUDE and similar words."""
     at = first
     while at + 1 < last and identifier(parsed.tokens[at]) is not None and parsed.is_symbol(at + 1, "."):
         at += 2
@@ -155,7 +155,7 @@ def _is_star(parsed: ParsedText, first: int, last: int) -> bool:
 
 
 def _is_wide(parsed: ParsedText, first: int, last: int) -> bool:
-    """Tell whether an item can be more than one column."""
+    """Tell whether an item can return more than one column."""
     fields = parsed.is_symbol(last - 1, "*") and parsed.is_symbol(last - 2, ".")
     calls = any(parsed.is_word(at, *_WIDE) and parsed.is_symbol(at + 1, "(") for at in range(first, last))
     return fields or calls or _is_star(parsed, first, last)
@@ -176,12 +176,12 @@ def _item(parsed: ParsedText, first: int, last: int) -> Item:
         return Item(None)
     ends = {identifier(parsed.tokens[index]) for index in (first, last - 1)}
     if last - first > 1 and parsed.tokens[last - 1].kind is Kind.STRING:
-        ends.add(parsed.tokens[last - 1].text)  # an alias in single quotes
+        ends.add(parsed.tokens[last - 1].text)  # the item has an alias in single quotes
     return Item(name, frozenset(filter(None, ends)))
 
 
 def _written(parsed: ParsedText, first: int, last: int) -> Iterator[str]:
-    """Yield the parts of an item as they are written."""
+    """Yield the parts of an item as the user wrote them."""
     for index in range(first, last):
         token = parsed.tokens[index]
         inside = parsed.is_symbol(index - 1, "(") or token.is_symbol(")") or token.is_symbol(",")

@@ -1,4 +1,4 @@
-"""PIVOT whose values are listed: one aggregate with a FILTER for each of them."""
+"""Rewrite PIVOT with listed values as one aggregate with a FILTER for each value."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from flightllm.sql.tokens import Kind
 
 @dataclass(frozen=True, slots=True)
 class _Pivot:
-    """One PIVOT: the token of its word, its table and its parts as token ranges."""
+    """One PIVOT: the token of its word, its table, and its parts as token ranges."""
 
     source: Source
     index: int
@@ -31,7 +31,7 @@ class _Pivot:
     values: Sequence[tuple[int, int]]
 
     def items(self) -> list[str]:
-        """Return one item of a SELECT for each value and aggregate."""
+        """Return one SELECT item for each value and aggregate."""
         first, last = self.column
         condition = self.source.text(first, last)
         condition = condition if last == first + 1 else f"({condition})"
@@ -42,7 +42,7 @@ class _Pivot:
         ]
 
     def _value(self, item: tuple[int, int]) -> tuple[str, str]:
-        """Return a value and the name of its columns."""
+        """Return a value, and the first part of the names of its columns."""
         first, last = item
         end, alias = without_alias(self.source, first, last)
         token = self.source.tokens[first]
@@ -52,7 +52,7 @@ class _Pivot:
         return text, alias
 
     def _aggregate(self, item: tuple[int, int]) -> tuple[str, str | None]:
-        """Return an aggregate, and what a name of a value gets at its end, None for nothing."""
+        """Return an aggregate, and the suffix that its columns' names get; None for no suffix."""
         first, last = item
         end, alias = without_alias(self.source, first, last)
         if not self.source.is_symbol(end - 1, ")") or self.source.closing.get(first + 1) != end - 1:
@@ -63,7 +63,7 @@ class _Pivot:
         return text, f"_{alias or text}"
 
     def excluded(self) -> list[str]:
-        """Return the columns that are no longer there: those of the values and in the aggregates."""
+        """Return the columns that the result drops: the column of the values, and those in the aggregates."""
         ranges = [
             self.column,
             *((first + 2, without_alias(self.source, first, last)[0]) for first, last in self.aggregates),
@@ -71,7 +71,7 @@ class _Pivot:
         return columns_in(self.source, self.table, [one for one in ranges if one[0] < one[1]])
 
     def query(self, groups: str) -> str:
-        """Return the query for it, with one row for each combination of some columns, or of all that are left."""
+        """Return the rewritten query, with one row for each combination of the `groups`, or of all other columns."""
         table = self.source.text(*self.table)
         if groups:
             return f"SELECT {', '.join([groups, *self.items()])} FROM {table} GROUP BY {groups}"
@@ -80,7 +80,7 @@ class _Pivot:
         return f"SELECT {', '.join([kept, *self.items()])} FROM {table} GROUP BY ALL"
 
     def error(self, message: str) -> SqlError:
-        """Return an error that says where it is."""
+        """Return an error with the position of the PIVOT."""
         return SqlError(f"PIVOT at {self.source.position_of(self.index)}: {message}")
 
 
@@ -89,13 +89,14 @@ def _equal(condition: str, value: str) -> str:
 
 
 def pivot(source: Source) -> Iterator[Edit]:
-    """`PIVOT t ON a IN ('x') USING sum(b) GROUP BY c` → `SELECT c, sum(b) FILTER (WHERE a = 'x') AS "x" FROM t …`.
+    """Rewrite a PIVOT as a SELECT with aggregates and GROUP BY.
 
+    `PIVOT t ON a IN ('x') USING sum(b) GROUP BY c` → `SELECT c, sum(b) FILTER (WHERE a = 'x') AS "x" FROM t …`.
     `FROM t PIVOT (sum(b) FOR a IN ('x'))` keeps the columns of `t` that it does not name.
 
     Raises:
-        SqlError: a part of it is missing.
-        UnsupportedError: the values are not listed, so that its columns are not known.
+        SqlError: a part of the PIVOT is missing.
+        UnsupportedError: the values are not listed, so that the columns of the PIVOT are unknown.
     """
     after = 0
     for index, token in enumerate(source.tokens):
@@ -107,7 +108,7 @@ def pivot(source: Source) -> Iterator[Edit]:
 
 
 def _statement(source: Source, index: int) -> Edit | None:
-    """Read DuckDB's statement, which can stand in parentheses too."""
+    """Read the form of DuckDB's statement, which can also be in parentheses."""
     clauses = read_clauses(source, index, "using", "group")
     if clauses is None:
         return None
@@ -125,7 +126,7 @@ def _statement(source: Source, index: int) -> Edit | None:
 def _values(
     source: Source, index: int, first: int, last: int, end: int
 ) -> tuple[tuple[int, int], list[tuple[int, int]]]:
-    """Read `a IN ('x', 'y')` from one token to another, in a PIVOT that ends at a third.
+    """Read `a IN ('x', 'y')` in the tokens from `first` to `last`, in a PIVOT that ends at the token `end`.
 
     Raises:
         UnsupportedError: there is no list, or more than one column.
@@ -141,7 +142,7 @@ def _values(
         after = opening - 1 if listed else last
         rest = source.sql[source.tokens[last - 1].end : source.tokens[end - 1].end]
         raise UnsupportedError(
-            f"the server must know the columns of PIVOT at {place} first: list the values, as in"
+            f"the server must know the columns of PIVOT at {place} before it runs: list the values, as in"
             f" {source.text(index, after)} IN ('x', 'y'){rest}"
         )
     return (first, opening - 1), split(source, opening + 1, last - 1)
@@ -160,7 +161,7 @@ def _factor(source: Source, index: int) -> Edit | None:
             break
         at = source.closing.get(at, at) + 1
     if words < 0:
-        return None  # an alias, and names of columns
+        return None  # here `pivot` is an alias with names of columns
     table = factor_before(source, index)
     place = source.position_of(index)
     if table is None:

@@ -1,4 +1,4 @@
-"""Where a statement stands: its session's schemas, temporary tables and user, and what tables there are."""
+"""Describe a statement's session: its schemas, temporary tables, user, and the tables that exist."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,11 @@ TableTest = Callable[[TableName], bool]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What names and functions of a statement mean.
+    """The session in which the names and functions of a statement are resolved.
 
-    `path` has the schemas in which unqualified names are looked up, the first of them takes new tables. `is_table`
-    tells whether there is a table, whoever may read it; `columns_of` returns a table's columns, none where it cannot.
+    Unqualified names are looked up in the schemas of `path`; the first of these schemas takes new tables. `is_table`
+    tells whether a table exists, even if the user cannot read it. `columns_of` returns a table's columns; the result is
+    empty where they are unknown.
     """
 
     is_table: TableTest
@@ -23,20 +24,20 @@ class Place:
     temporary: str = ""
     """The schema of the session's temporary tables."""
     has_temporary: bool = False
-    """There are some."""
+    """The session has temporary tables."""
     user: str = ""
     version: str = ""
     catalog: str = CATALOG
     own_functions: frozenset[str] = frozenset()
-    """Names, in lower case, of the functions in the configuration's folders: rules leave calls of these alone."""
+    """Lower-case names of the functions in the configuration's folders: rules do not change calls of these."""
 
     @property
     def usual(self) -> bool:
-        """Tell whether unqualified names mean what they do without a session."""
+        """Tell whether unqualified names mean the same as without a session."""
         return self.path == (DEFAULT_SCHEMA,) and not self.has_temporary
 
     def found(self, name: str) -> TableName:
-        """Return the table that an unqualified name means; where there is none, one to be made."""
+        """Return the table that an unqualified name means; if no such table exists, the name for a new one."""
         searched = (*([self.temporary] if self.has_temporary else []), *self.path)
         tables = (TableName(schema, name) for schema in searched)
         return next(filter(self.is_table, tables), TableName(self.path[0], name))

@@ -1,4 +1,4 @@
-"""Texts and comments of another dialect, written so that this server's own lexer reads them too."""
+"""Rewrite literals and comments of another dialect, so that this server's own lexer reads them too."""
 
 import re
 
@@ -7,16 +7,16 @@ from flightllm.errors import SqlError
 from flightllm.sql.literals import text_literal
 
 _BEFORE = re.compile(r"\s*(?:explain\s+(?:analyze\s+)?(?:verbose\s+)?)?(?:summarize\s+)?", re.IGNORECASE)
-"""Words of ours before a query, which sqlglot does not read."""
+"""This server's own words before a query, which sqlglot does not read."""
 
 _MISSING = re.compile(r"Missing (\S+) from")
-"""How sqlglot says that a quoted part has no end."""
+"""Sqlglot's message about a quoted part without an end."""
 
 
 def plain_texts(sql: str, dialect: str) -> Rewritten:
-    r"""`SELECT 'a\'b' # it's` → `SELECT 'a''b' `: what other vendors quote otherwise becomes literals of ours.
+    r"""Rewrite `SELECT 'a\'b' # it's` as `SELECT 'a''b' `: literals with other quotes become standard literals.
 
-    Comments become a space. A statement that sqlglot does not read word by word stays as it is.
+    Comments become a space. A statement that sqlglot does not split into single tokens stays as it is.
 
     Raises:
         SqlError: the text cannot be split into tokens of this dialect.
@@ -35,7 +35,7 @@ def plain_texts(sql: str, dialect: str) -> Rewritten:
         raise SqlError(f"the text cannot be read as {dialect}: {what}") from error
     whole = Rewritten(sql, sql)
     if any(token.token_type == TokenType.COMMAND for token in tokens):
-        return whole  # a statement whose rest sqlglot keeps as one text
+        return whole  # sqlglot keeps the rest of such a statement as one text
     edits, at = list[Edit](), head
     for token in tokens:
         start, end = head + token.start, head + token.end + 1

@@ -1,4 +1,4 @@
-"""The rules in their order, each with what a text must have for it."""
+"""List the rules in their order. Each has triggers that tell, at little cost, whether it can apply to a text."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -32,14 +32,14 @@ from flightllm.dialect.vendor_calls import PROMPTED, vendor_calls
 from flightllm.sql.parsed_text import ParsedText
 
 DEFAULT = "default"
-"""The dialect of this server."""
+"""The server's own dialect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What a text must have: one of `words`, one of `marks` (see `ParsedText.marks`), and what `test` looks for.
+    """A condition on a text: it has one of `words`, one of `marks` (see `ParsedText.marks`), and passes `test`.
 
-    An empty part asks for nothing.
+    An empty part always holds.
     """
 
     words: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ class Trigger:
     test: Callable[[ParsedText], bool] | None = None
 
     def is_in(self, text: ParsedText) -> bool:
-        """Tell whether a text has all parts."""
+        """Tell whether all parts hold for a text."""
         if self.words and self.words.isdisjoint(text.words):
             return False
         if self.marks and self.marks.isdisjoint(text.marks):
@@ -61,7 +61,7 @@ class Rule:
     def __init__(
         self, edits: Callable[[Source], Iterable[Edit]], *triggers: Trigger, in_other_schemas: bool = False
     ) -> None:
-        """Take a rule; with `in_other_schemas` it applies to each text outside the usual schema too."""
+        """Take a rule; with `in_other_schemas` it also applies to every text outside the usual schema."""
         self.edits = edits
         self._triggers = triggers
         self._in_other_schemas = in_other_schemas
@@ -110,10 +110,10 @@ RULES: tuple[Rule, ...] = (
 
 
 def sent_texts(sql: str, dialect: str = DEFAULT) -> Rewritten:
-    """Return a statement in a dialect as this server's lexer reads it: see `plain_texts`.
+    """Return a statement of a dialect with its literals as this server's lexer reads them; see `plain_texts`.
 
     Raises:
-        SqlError: it cannot be split into tokens of this dialect.
+        SqlError: the text cannot be split into tokens of this dialect.
     """
     if dialect == DEFAULT:
         return Rewritten(sql, sql)
@@ -125,10 +125,10 @@ def sent_texts(sql: str, dialect: str = DEFAULT) -> Rewritten:
 def rewrite(text: str | ParsedText, place: Place, dialect: str = DEFAULT) -> Rewritten:
     """Return a statement as DataFusion reads it, with the names of tables as its session means them.
 
-    A query or a change of rows is read in `dialect` first, where that is not this server's own.
+    A query or a change of rows is first read in `dialect`, if that is not the server's own.
 
     Raises:
-        FlightLLMError: the text cannot be read, or a name in it is not for a statement of its kind.
+        FlightLLMError: the text cannot be read, or it names a table that its kind of statement cannot use.
     """
     given = ParsedText.of(text)
     if dialect == DEFAULT:

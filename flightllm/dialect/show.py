@@ -1,4 +1,4 @@
-"""SHOW of schemas, tables and parameters, as clients ask when they connect and browse."""
+"""Rewrite SHOW of schemas, tables and parameters, which clients send when they connect and browse."""
 
 from collections.abc import Iterator, Mapping
 
@@ -25,11 +25,14 @@ _PARAMETERS: Mapping[str, str] = {
     "transaction_read_only": "off",
     "is_superuser": "off",
 }
-"""What PostgreSQL's clients ask for, as it holds here: each statement sees what is committed as it begins."""
+"""Parameters that PostgreSQL's clients ask for, and their values here.
+
+The isolation level is "read committed": each statement sees the data committed before it begins.
+"""
 
 
 def show(source: Source) -> Iterator[Edit]:
-    """`SHOW SCHEMAS` → `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and others like it."""
+    """Rewrite `SHOW SCHEMAS` as `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and so on."""
     if not source.is_word(0, "show"):
         return
     query = _query(source)
@@ -51,7 +54,7 @@ def _query(source: Source) -> str | None:
 
 
 def _listed(source: Source, at: int, query: str, named: str, within: str | None) -> str | None:
-    """Return a query with what `[FROM place] [LIKE 'pattern']` asks for; None where something else stands."""
+    """Return a query with the conditions of `[FROM place] [LIKE 'pattern']`; None if other words follow."""
     conditions = []
     if within is not None and source.is_word(at, "from", "in"):
         parts, at = read_parts(source.tokens, at + 1)

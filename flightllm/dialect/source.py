@@ -1,4 +1,4 @@
-"""A text that rules look at, and where its statement stands."""
+"""Read a text for the rules, together with the session of its statement."""
 
 from flightllm.dialect.place import Place
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
@@ -7,7 +7,7 @@ from flightllm.sql.tokens import Kind
 
 
 class Source(ParsedText):
-    """One text under one set of edits, and where its statement stands."""
+    """A text after one set of edits, with the session of its statement."""
 
     def __init__(self, text: str | ParsedText, place: Place) -> None:
         parsed = ParsedText.of(text)
@@ -16,7 +16,7 @@ class Source(ParsedText):
         self.place = place
 
     def begins_expression(self, index: int) -> bool:
-        """Tell whether an expression begins at a name, not a table, its alias or the name of a CTE."""
+        """Tell whether an expression begins at a name; a table, its alias, or the name of a CTE is not one."""
         before = self.tokens[index - 1] if index else None
         if before is None or self.scopes.names_table[index]:
             return False
@@ -25,9 +25,9 @@ class Source(ParsedText):
         return before.is_word(*EXPRESSION_FOLLOWS)
 
     def called(self, index: int) -> str | None:
-        """Return the lower-case name of a function that an expression calls at a token.
+        """Return the lower-case name of the function that an expression calls at a token, or None.
 
-        None for a function of the server's own folders, whose name means that function alone.
+        The result is also None for a function of the server's own folders: such a name means only that function.
         """
         token = self.tokens[index]
         if token.kind is not Kind.WORD or not self.is_symbol(index + 1, "(") or index + 1 not in self.closing:

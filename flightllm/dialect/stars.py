@@ -1,4 +1,4 @@
-"""Stars over one table, which DataFusion takes under just the name that FROM has."""
+"""Rewrite stars over one table: DataFusion accepts the table's name only in the spelling that FROM has."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from flightllm.sql.scopes import Scope, Table
 
 
 def stars(source: Source) -> Iterator[Edit]:
-    """`SELECT pt.* FROM public.pt` → `SELECT "public"."pt".* FROM public.pt`, and the other way round."""
+    """Rewrite `SELECT pt.* FROM public.pt` as `SELECT "public"."pt".* FROM public.pt`, and the reverse."""
     for select in source.selects:
         for first, last in select.items:
             parts, after = read_parts(source.tokens, first)
@@ -23,7 +23,7 @@ def stars(source: Source) -> Iterator[Edit]:
 
 
 def _table(source: Source, scope: Scope, parts: tuple[str, ...]) -> Table | None:
-    """Return the one table in scope that a qualifier means, where it has no alias."""
+    """Return the only table in scope that a qualifier means, if it has no alias; otherwise None."""
     common = {common.name for common in source.scopes.common_tables}
     found = [
         table

@@ -1,4 +1,4 @@
-"""SUMMARIZE of a table as that of a query."""
+"""Rewrite SUMMARIZE of a table as SUMMARIZE of a query."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ _QUERIES = ("select", "with", "values", "from", "summarize", "describe", "desc",
 
 
 def summarize(source: Source) -> Iterator[Edit]:
-    """`SUMMARIZE t` → `SUMMARIZE SELECT * FROM t`, after EXPLAIN too."""
+    """Rewrite `SUMMARIZE t` as `SUMMARIZE SELECT * FROM t`, also after EXPLAIN."""
     at = 0
     while source.is_word(at, "explain", "analyze", "verbose"):
         at += 1

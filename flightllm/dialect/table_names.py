@@ -1,4 +1,4 @@
-"""Names of tables, as the session means them: in its schema, or among its temporary tables."""
+"""Qualify names of tables, as the session resolves them: in its schema, or among its temporary tables."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,17 +10,19 @@ from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import Kind
 
 INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")
-"""What `information_schema` has that DataFusion has not: tables of the schema `system`."""
-_PERMANENT = "a {} cannot be kept for a temporary table, which goes with its session: make it with CREATE TABLE"
+"""Tables of `information_schema` that DataFusion does not have; they are tables of the schema `system`."""
+_PERMANENT = "a {} on a temporary table is not supported, because the table ends with its session: use CREATE TABLE"
 TEMPORARY = ("temp", "temporary")
 
 
 def table_names(source: Source) -> Iterator[Edit]:
-    """`SELECT a FROM t` → `SELECT a FROM "flightllm"."s"."t" AS "t"` after `USE s`; nothing in the usual schema.
+    """Rewrite `SELECT a FROM t` as `SELECT a FROM "flightllm"."s"."t" AS "t"` after `USE s`.
+
+    In the usual schema, table names do not change.
 
     Raises:
-        SqlError: a temporary table is to be made in a schema.
-        UnsupportedError: something permanent is to be made over a temporary table.
+        SqlError: CREATE TEMP TABLE names a schema.
+        UnsupportedError: a permanent object is created on a temporary table.
     """
     makes = source.is_word(0, "create") and any(source.is_word(i, *TEMPORARY) for i in range(1, 5))
     if source.place.usual and not makes and source.words.isdisjoint(INFORMATION):
@@ -32,7 +34,7 @@ def table_names(source: Source) -> Iterator[Edit]:
 
 
 class _Names:
-    """The names in one statement."""
+    """The table names in one statement."""
 
     def __init__(self, source: Source, *, makes_temporary: bool) -> None:
         self._source = source
@@ -42,7 +44,7 @@ class _Names:
         self._targets = list(self._find_targets())
 
     def _find_targets(self) -> Iterator[int]:
-        """Yield where what a statement is about is named."""
+        """Yield the tokens at which the target tables of a statement are named."""
         source = self._source
         if self._verb in {"describe", "desc"}:
             yield 2 if source.is_word(1, "table") and len(source.tokens) > 2 else 1
@@ -66,7 +68,7 @@ class _Names:
                 yield index
 
     def _is_about_table(self) -> bool:
-        """Tell whether a statement makes or drops something over a table: an index, a row filter, a mask."""
+        """Tell whether a statement creates or drops an index, a row filter or a mask on a table."""
         source = self._source
         made = 3 if source.is_word(1, "or") else 1
         pairs = (("vector", "index"), ("row", "filter"), ("column", "mask"))
@@ -75,7 +77,7 @@ class _Names:
         )
 
     def targets(self) -> Iterator[Edit]:
-        """Yield the names of what a statement is about; CREATE takes the first schema, others find theirs."""
+        """Yield the names of target tables; CREATE takes the first schema, other statements look the table up."""
         source = self._source
         creating = self._verb == "create" and not self._is_about_table()
         for index in self._targets:
@@ -92,10 +94,10 @@ class _Names:
             yield self._edit(index, after, name)
 
     def _temporary(self, parts: Sequence[str], index: int, after: int) -> Iterator[Edit]:
-        """Yield what makes CREATE TEMP TABLE one in the session's own schema."""
+        """Yield the edits that put a CREATE TEMP TABLE into the session's own schema."""
         source = self._source
         if len(parts) > 1 and parts[-2] not in {"pg_temp", self._place.temporary}:
-            raise SqlError("a temporary table is in no schema: write CREATE TEMP TABLE with a name of one part")
+            raise SqlError("a temporary table has no schema: write CREATE TEMP TABLE with a name of one part")
         for at in range(1, index):
             if source.is_word(at, *TEMPORARY):
                 start = at - source.is_word(at - 1, "local", "global")
@@ -106,7 +108,7 @@ class _Names:
                 yield Edit(source.tokens[at].start, source.tokens[at + 3].end, "")
 
     def _check_permanent(self, index: int) -> None:
-        """Raise where something that outlives the session would be made over a temporary table."""
+        """Raise `UnsupportedError` for a permanent object on a temporary table."""
         if self._verb in {"grant", "revoke"} or self._is_about_table():
             what = "vector index" if self._source.is_word(1, "vector") or self._source.is_word(3, "vector") else "right"
             raise UnsupportedError(_PERMANENT.format(what))
@@ -114,7 +116,7 @@ class _Names:
             raise UnsupportedError(_PERMANENT.format("foreign key"))
 
     def references(self) -> Iterator[Edit]:
-        """Yield the names of tables that are read; without an alias they keep their name as one."""
+        """Yield the names of tables that are read; a table without an alias gets its name as alias."""
         if self._verb in {"grant", "revoke", "show", "describe", "desc"} or self._is_about_table():
             return
         source, seen = self._source, set[int](self._targets)
@@ -134,7 +136,7 @@ class _Names:
                 yield self._edit(table.first, table.last, name, alias)
 
     def _read(self, parts: tuple[str, ...], index: int) -> TableName | None:
-        """Return the table that a name in FROM means, None where it means that without a session too."""
+        """Return the table that a name in FROM means, or None if it means the same without a session."""
         if len(parts) == 1 and not self._is_common(index, parts[0]):
             name = self._place.found(parts[0])
             return None if self._place.usual else name
@@ -145,7 +147,7 @@ class _Names:
         return None
 
     def qualifiers(self) -> Iterator[Edit]:
-        """Yield `s.t.a` → `t.a` for the tables that got their name as an alias."""
+        """Rewrite `s.t.a` as `t.a` for the tables that got their name as an alias."""
         source = self._source
         if self._place.usual:
             return
@@ -166,7 +168,7 @@ class _Names:
                 yield Edit(start, source.tokens[after - 3].start, "")
 
     def _is_common(self, index: int, name: str) -> bool:
-        """Tell whether a name is that of a WITH query there."""
+        """Tell whether a name at a token means a WITH query."""
         source = self._source
         for common in source.scopes.common_tables:
             recursive = source.is_word(common.start + 1, "recursive")

@@ -1,4 +1,4 @@
-"""A statement as it was sent and as it is read, and which place of the one is which of the other."""
+"""Keep a statement's sent text and its rewritten text, and map positions between the two."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,14 +12,14 @@ _PLACES = (
     re.compile(r"(?P<before> at Line: )(?P<line>\d{1,9})(?P<between>, Column: )(?P<column>\d{1,9})"),
     re.compile(r"(?P<before> at )(?P<line>\d{1,9})(?P<between>:)(?P<column>\d{1,9})"),
 )
-"""How DataFusion and this package say where in a text something is."""
+"""Patterns of positions in error messages of DataFusion and this package."""
 _SHOWN = 2_000
-"""Characters that an error shows of a text from another dialect."""
+"""Characters of a transpiled text that an error shows."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:
-    """`text` in place of `[start, end)`."""
+    """A replacement of the characters `[start, end)` by `text`."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """`text` is what became of `sent` by `edits`, one set of them after the other."""
+    """The statement `sent`, and the `text` that the sets of `edits` made of it, one set after the other."""
 
     sent: str
     text: str
@@ -39,10 +39,10 @@ class Rewritten:
     """What the last rule saw of `text`."""
 
     def with_edits(self, edits: Iterable[Edit]) -> "Rewritten":
-        """Return the text with some more places changed.
+        """Return the text with further edits.
 
         Raises:
-            SqlError: two changes overlap; says where in what was sent.
+            SqlError: two edits overlap; the message has the position in the sent text.
         """
         ordered = tuple(sorted(set(edits)))
         if not ordered:
@@ -51,19 +51,19 @@ class Rewritten:
         for edit in ordered:
             if edit.start < at:
                 place = position(self.sent, self.sent_at(edit.start))
-                raise SqlError(f"the text at {place} cannot be read in another server's way: write it in plain SQL")
+                raise SqlError(f"the text at {place} cannot be rewritten from another dialect: write it in plain SQL")
             parts += [self.text[at : edit.start], edit.text]
             at = edit.end
         return replace(self, text="".join([*parts, self.text[at:]]), edits=(*self.edits, ordered), parsed=None)
 
     def sent_at(self, offset: int) -> int:
-        """Return where in what was sent an offset of the text is; inside of a change, where that begins."""
+        """Return the position in the sent text of an offset of the text; inside an edit, that of its beginning."""
         for edits in reversed(self.edits):
             offset = _before(edits, offset)
         return offset
 
     def said(self, message: str) -> str:
-        """Return an error's message about the text as one about what was sent."""
+        """Return an error's message with positions of the sent text in place of positions of the rewritten text."""
         if not self.edits:
             return message
         if self.read_from:
@@ -83,7 +83,7 @@ class Rewritten:
 
 
 def _before(edits: Sequence[Edit], offset: int) -> int:
-    """Return where an offset of a text was before it was edited."""
+    """Return an offset before a set of edits, given the offset after it."""
     shift = 0
     for edit in edits:
         if offset < edit.start + shift:

@@ -1,4 +1,4 @@
-"""Times long ago or far ahead, which do not fit into nanoseconds."""
+"""Rewrite timestamps in years that nanoseconds cannot represent."""
 
 import re
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from flightllm.sql.tokens import Kind
 
 _YEAR = re.compile(r"\s*([+-]?\d{1,5})-")
 _FIRST, _LAST = 1678, 2261
-"""The whole years that 64 bits of nanoseconds hold."""
+"""The first and last full year that 64 bits of nanoseconds represent."""
 
 
 def timestamps(source: Source) -> Iterator[Edit]:
-    """`TIMESTAMP '0001-01-01 00:00:00'` → `CAST('0001-01-01 00:00:00' AS TIMESTAMP(6))`."""
+    """Rewrite `TIMESTAMP '0001-01-01 00:00:00'` as `CAST('0001-01-01 00:00:00' AS TIMESTAMP(6))`."""
     for index, token in enumerate(source.tokens):
         if token.kind is not Kind.STRING or not source.is_word(index - 1, "timestamp"):
             continue

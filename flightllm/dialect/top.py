@@ -1,4 +1,4 @@
-"""TOP, SQL Server's word for LIMIT."""
+"""Rewrite TOP, SQL Server's spelling of LIMIT."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _AFTER_SETS = ("order", "limit", "offset", "fetch")
 
 
 def top(source: Source) -> Iterator[Edit]:
-    """`SELECT TOP 5 a FROM t` → `SELECT a FROM t LIMIT 5`; PERCENT and WITH TIES are left to be refused."""
+    """Rewrite `SELECT TOP 5 a FROM t` as `SELECT a FROM t LIMIT 5`; DataFusion refuses PERCENT and WITH TIES."""
     for select in source.selects:
         index = source.first_item(select.start)
         if not source.is_word(index, "top"):
@@ -28,7 +28,7 @@ def top(source: Source) -> Iterator[Edit]:
 
 
 def _limited(source: Source, select: int, count: str) -> Iterator[Edit]:
-    """Yield the LIMIT at the end of a query; a part of a UNION gets parentheses, for it is its own."""
+    """Yield the LIMIT at the end of a query; a part of a UNION gets parentheses, because the limit is its own."""
     end = source.end_of_query(select)
     marks = [i for i in range(_begin(source, select), end) if _is_at_depth(source, i, select, end)]
     sets = [i for i in marks if source.is_word(i, *_SETS)]
@@ -48,6 +48,6 @@ def _begin(source: Source, select: int) -> int:
 
 
 def _is_at_depth(source: Source, index: int, select: int, end: int) -> bool:
-    """Tell whether a token stands in no parentheses of its own beside a SELECT."""
+    """Tell whether a token is at the depth of its SELECT, outside any inner parentheses."""
     begin = _begin(source, select)
     return not any(begin <= a < index < b <= end for a, b in source.closing.items() if not a < select < b)

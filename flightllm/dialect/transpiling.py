@@ -1,4 +1,4 @@
-"""Whole texts of another dialect, which sqlglot reads and writes as DataFusion reads them."""
+"""Rewrite whole texts of another dialect: sqlglot reads them, and writes them as DataFusion reads them."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,23 +22,23 @@ _MADE = ("table", "view")
 _COPIED = ("div0", "div0null", "zeroifnull", "nullifzero", "sort_array")
 """Functions whose arguments sqlglot copies while it reads a text."""
 _MOST_COPIED = 5
-"""How deep calls of these can be nested."""
+"""The most nested calls of these functions."""
 _MOST_PARTS, _MOST_COPIES = 50_000, 20
-"""How many parts sqlglot can write for a text of few, and for each part of a text of many."""
+"""The most parts that sqlglot can write for a short text, and the parts for each part of a long text."""
 _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
-"""By dialect: the group that `regexp_extract` takes unless it is told."""
+"""For each dialect, the group that `regexp_extract` returns by default."""
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
-"""Whose LISTAGG puts nothing between texts unless it is told."""
+"""Dialects whose LISTAGG has an empty separator by default."""
 _SIGN = "\ufdd2"
-"""Begins what stands for a text literal while sqlglot reads, and ends it; twice or more where a text has it."""
+"""Encloses the number that replaces a text literal while sqlglot reads; repeated if the text contains it."""
 
 
 def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
-    """Return a statement of a dialect as DataFusion reads it; one that only this server has stays.
+    """Return a statement of a dialect as DataFusion reads it; a statement that only this server has stays as it is.
 
     Raises:
-        SqlError: the text is none of this dialect; says where.
-        UnsupportedError: a part of it has no counterpart.
+        SqlError: the text is invalid in this dialect; the message has the position.
+        UnsupportedError: a part of the text has no counterpart.
     """
     plain = plain_texts(sql, dialect)
     source = Source(plain.text, place)
@@ -46,7 +46,7 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
     if start is None:
         return Rewritten(sql, sql)
     if sum(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
-        raise UnsupportedError("parameters of a text in another dialect are numbered: write $1, $2 in place of ?")
+        raise UnsupportedError("parameters of a text in another dialect need numbers: write $1, $2 in place of ?")
     _check_nesting(plain, source, dialect)
     try:
         ours = plain.with_edits(vendor_calls(source))
@@ -59,7 +59,7 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
 
 
 def _start(source: Source) -> int | None:
-    """Return the token that a query or a change of rows begins with, after EXPLAIN, SUMMARIZE or CREATE too."""
+    """Return the first token of a query or a change of rows, after EXPLAIN or SUMMARIZE; a CREATE is included."""
     first = 0
     while source.is_word(first, "explain", "analyze", "verbose", "summarize"):
         first += 1
@@ -74,7 +74,7 @@ def _start(source: Source) -> int | None:
 
 
 def _check_nesting(plain: Rewritten, source: Source, dialect: str) -> None:
-    """Raise an error where calls whose arguments are copied while sqlglot reads are nested too deep."""
+    """Raise `UnsupportedError` for too deep nesting of functions whose arguments sqlglot copies."""
     around: list[int] = []
     for index, token in enumerate(source.tokens):
         while around and around[-1] < index:
@@ -90,13 +90,13 @@ def _check_nesting(plain: Rewritten, source: Source, dialect: str) -> None:
 
 def _too_deep(dialect: str) -> str:
     return (
-        f"is nested too deep: what stands for such a function of {dialect} repeats its arguments; compute the inner"
+        f"is nested too deep: its replacement for {dialect} repeats its arguments; compute the inner"
         " calls in a subquery"
     )
 
 
 def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
-    """Put marks in place of literals of ours that a dialect can read otherwise; return the texts by their marks."""
+    """Replace literals that a dialect can read differently by marks; return the texts by their marks."""
     sign = _SIGN
     while sign in ours.text:
         sign += _SIGN
@@ -112,7 +112,7 @@ def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
 
 
 def _written(ours: Rewritten, begin: int, dialect: str) -> str:
-    """Return a text of a dialect, whose texts are literals of ours, as DataFusion reads it."""
+    """Return a text of a dialect as DataFusion reads it; its literals are already in standard form."""
     from sqlglot import ErrorLevel, exp, parse
     from sqlglot.errors import ParseError, SqlglotError
     from sqlglot.errors import UnsupportedError as NoCounterpart
@@ -148,17 +148,17 @@ def _written(ours: Rewritten, begin: int, dialect: str) -> str:
 
 
 def _make_exact(tree: "exp.Expr", dialect: str) -> None:
-    """Write out what a function does by itself in its dialect, and does not do here.
+    """Write out defaults of a dialect that differ from the defaults here.
 
     Raises:
-        UnsupportedError: it cannot be written out.
+        UnsupportedError: a default cannot be written out.
     """
     from sqlglot import exp
 
     for found in list(tree.find_all(exp.RegexpExtract)):
         if dialect not in _FIRST_MATCHES or any(found.args.get(name) for name in ("position", "occurrence")):
             raise UnsupportedError(
-                f"what {dialect} extracts by a pattern is NULL where nothing matches: write regexp_match(text,"
+                f"a pattern match of {dialect} is NULL where nothing matches: write regexp_match(text,"
                 " pattern)[1] in the default dialect, after RESET flightllm.dialect"
             )
         if found.args.get("group") is None:
@@ -173,7 +173,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
 
 
 def _make_weeks_exact(tree: "exp.Expr") -> None:
-    """`EXTRACT(ISOWEEK FROM day)` → `EXTRACT(WEEK FROM day)`, whose weeks begin on Mondays.
+    """Rewrite `EXTRACT(ISOWEEK FROM day)` as `EXTRACT(WEEK FROM day)`, whose weeks begin on Mondays.
 
     Raises:
         UnsupportedError: the weeks begin on another day.
@@ -183,16 +183,16 @@ def _make_weeks_exact(tree: "exp.Expr") -> None:
     for found in tree.find_all(exp.Extract):
         unit = found.this.name.upper()
         if isinstance(found.this, exp.WeekStart) or unit == "WEEK":
-            raise UnsupportedError("weeks of bigquery begin on Sundays, and those here on Mondays: write ISOWEEK")
+            raise UnsupportedError("weeks begin on Sundays in bigquery and on Mondays here: write ISOWEEK")
         if unit == "ISOWEEK":
             found.set("this", exp.Var(this="WEEK"))
 
 
 def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
-    """Write out how a dialect names the columns of PIVOT.
+    """Write out the names that a dialect gives to the columns of PIVOT.
 
     Raises:
-        UnsupportedError: no alias says so.
+        UnsupportedError: aliases cannot express the names.
     """
     from sqlglot import exp
 
@@ -214,19 +214,19 @@ def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
 
 
 def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:
-    """Write out what LISTAGG puts between texts, and what it returns for none."""
+    """Write out LISTAGG's default separator, and its result for a group without texts."""
     from sqlglot import exp
 
     for joined in tree.find_all(exp.GroupConcat):
         if dialect in _JOINED_CLOSELY and joined.args.get("separator") is None:
             joined.set("separator", exp.Literal.string(""))
     for joined in list(tree.find_all(exp.GroupConcat)) if dialect == "snowflake" else []:
-        if not isinstance(joined.parent, exp.Window | exp.Filter):  # an empty text there, for a group without any
+        if not isinstance(joined.parent, exp.Window | exp.Filter):  # snowflake returns '' for a group without texts
             joined.replace(exp.Coalesce(this=joined.copy(), expressions=[exp.Literal.string("")]))
 
 
 def _place(ours: Rewritten, begin: int, text: str, said: dict[str, Any]) -> str:
-    """Return where in the text as sent an error of sqlglot's is; nothing where it does not say."""
+    """Return the position in the sent text of sqlglot's error; empty if sqlglot has no position."""
     line, column = said.get("line"), said.get("col")
     if not isinstance(line, int) or not isinstance(column, int):
         return ""
@@ -236,16 +236,16 @@ def _place(ours: Rewritten, begin: int, text: str, said: dict[str, Any]) -> str:
 
 
 def _reason(said: dict[str, Any]) -> str:
-    return str(said.get("description") or "it is no statement").rstrip(".")
+    return str(said.get("description") or "it is not a statement").rstrip(".")
 
 
 class _TooLongError(Exception):
-    """What sqlglot writes is many times as long as what it read."""
+    """The text that sqlglot writes is many times as long as the text it read."""
 
 
 @cache
 def _ours() -> Any:
-    """Return the dialect in which DataFusion reads what sqlglot writes."""
+    """Return the dialect in which sqlglot writes for DataFusion."""
     from sqlglot import exp
     from sqlglot.dialects.duckdb import DuckDB
     from sqlglot.generators.duckdb import DuckDBGenerator
@@ -265,14 +265,14 @@ def _ours() -> Any:
         return str(generator.func(name, found.this, found.expression))
 
     class FlightLLM(DuckDB):
-        """As DuckDB, with PostgreSQL's order of NULLs and division of whole numbers."""
+        """DuckDB's dialect, with PostgreSQL's order of NULLs and division of integers."""
 
         NULL_ORDERING = "nulls_are_large"
         TYPED_DIVISION = True
         SAFE_DIVISION = False
 
         class Generator(DuckDBGenerator):
-            """Writes functions that DataFusion has under its own names, at most `left` parts of a text."""
+            """Writes functions by DataFusion's names, and at most `left` parts of a text."""
 
             left = 0
 
@@ -287,7 +287,7 @@ def _ours() -> Any:
             }
 
             def sql(self, *args: Any, **options: Any) -> str:
-                """Write one part."""
+                """Write one part, and count it."""
                 self.left -= 1
                 if self.left < 0:
                     raise _TooLongError

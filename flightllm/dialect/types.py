@@ -1,4 +1,4 @@
-"""Names of types that DataFusion lacks: sqlglot tells what they are in the dialect that they come from."""
+"""Rewrite names of types that DataFusion lacks: sqlglot tells what they are in the dialect that they come from."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _KNOWN = frozenset(
         "timestamptz",
     ]
 )
-"""Types that DataFusion reads, whatever follows."""
+"""Types that DataFusion reads, whatever follows them."""
 _TEXTS = "NVARCHAR NCHAR TEXT TINYTEXT MEDIUMTEXT LONGTEXT NAME XML JSON JSONB UUID BPCHAR VARCHAR CHAR"
 _BYTES = "BLOB TINYBLOB MEDIUMBLOB LONGBLOB VARBINARY BINARY IMAGE ROWVERSION"
 _TYPES: Mapping[str, str] = {
@@ -40,7 +40,7 @@ _TYPES: Mapping[str, str] = {
     "SMALLSERIAL": "SMALLINT",
     "SMALLDATETIME": "TIMESTAMP(0)",
 }
-"""By sqlglot's names: what stands for a type, its parameters left out."""
+"""The DataFusion type for each of sqlglot's type names, without its parameters."""
 _TIMES: Mapping[str, tuple[str, str]] = {
     "TIMESTAMP": ("TIMESTAMP", ""),
     "TIMESTAMPNTZ": ("TIMESTAMP", ""),
@@ -49,15 +49,18 @@ _TIMES: Mapping[str, tuple[str, str]] = {
     "DATETIME": ("TIMESTAMP", "6"),
     "DATETIME2": ("TIMESTAMP", "6"),
 }
-"""What stands for a time, and its digits where none are given. Those of SQL Server and MySQL begin in the year 1."""
+"""The DataFusion type for each time type, and its digits by default.
+
+Microseconds are the default for SQL Server and MySQL, whose times begin in the year 1.
+"""
 _MOST = {"DATETIME": 6, "DATETIME2": 6}
 _UNKNOWN_DIGITS = re.compile(r"\(\s*[124578]\s*\)")
-"""Of a second, of which DataFusion knows 0, 3, 6 and 9."""
+"""Digits of a second that DataFusion does not accept: it accepts 0, 3, 6 and 9."""
 _SUFFIXES = ("with", "without", "time", "zone", "varying", "precision", "unsigned", "large", "object", "local")
 
 
 def types(source: Source) -> Iterator[Edit]:
-    """`CAST(a AS NVARCHAR(10))` → `CAST(a AS VARCHAR)`; the same after `::` and in the columns of CREATE TABLE."""
+    """Rewrite `CAST(a AS NVARCHAR(10))` as `CAST(a AS VARCHAR)`; also after `::` and in CREATE TABLE."""
     for first, last in _ranges(source):
         word = source.tokens[first].text.lower()
         written = source.text(first, last)
@@ -69,7 +72,7 @@ def types(source: Source) -> Iterator[Edit]:
             continue
         instead = datafusion_type(written)
         if instead is not None and word.endswith("serial") and source.is_word(0, "create"):
-            instead += " NOT NULL"  # nothing numbers rows here: one without a number is refused
+            instead += " NOT NULL"  # rows are not numbered automatically here, so a row without a number is refused
         if instead is not None and instead.lower() != written.lower():
             yield Edit(source.tokens[first].start, source.tokens[last - 1].end, instead)
 
@@ -91,7 +94,7 @@ def _ranges(source: Source) -> Iterator[tuple[int, int]]:
 
 
 def _as(source: Source, opening: int) -> int:
-    """Return the index of the AS of a CAST, 0 where there is none."""
+    """Return the index of the AS of a CAST, or 0 without an AS."""
     index, end = opening + 1, source.closing.get(opening, opening)
     while index < end:
         if source.is_word(index, "as"):
@@ -116,7 +119,7 @@ def _column_list(source: Source) -> int | None:
 
 
 def _range(source: Source, first: int) -> Iterator[tuple[int, int]]:
-    """Yield the range of the type that begins at a token: a word, others that belong to it, parameters in between."""
+    """Yield the range of the type that begins at a token: its first word, further words, and parameters in between."""
     if first >= len(source.tokens) or source.tokens[first].kind is not Kind.WORD or source.is_symbol(first + 1, "."):
         return
     last = first + 1
@@ -127,7 +130,7 @@ def _range(source: Source, first: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def datafusion_type(written: str) -> str | None:
-    """Return what DataFusion calls a type of another dialect; None where nothing fits."""
+    """Return DataFusion's name for a type of another dialect; None if no type of DataFusion fits."""
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
@@ -157,5 +160,5 @@ def _written(kind: str, parameters: Sequence[str]) -> str | None:
 
 
 def _precision(digits: int, at_most: int) -> int:
-    """Return the digits of a second that Arrow has for as many: 0, 3, 6 or 9."""
+    """Return the next higher number of digits that Arrow has: 0, 3, 6 or 9."""
     return min(at_most, next((known for known in (0, 3, 6) if digits <= known), 9))

@@ -1,4 +1,4 @@
-"""UNPIVOT: one row for each of some columns."""
+"""Rewrite UNPIVOT, which makes one row from each of some columns."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,10 +22,12 @@ _WRITE = "write t UNPIVOT (value FOR name IN (a, b)), or UNPIVOT t ON a, b INTO 
 
 
 def unpivot(source: Source) -> Iterator[Edit]:
-    """`t UNPIVOT (v FOR n IN (a, b))` → a query with `unnest(['a', 'b']) AS n, unnest([a, b]) AS v`, v not NULL.
+    """Rewrite `t UNPIVOT (v FOR n IN (a, b))` as a query with `unnest(['a', 'b']) AS n, unnest([a, b]) AS v`.
+
+    Rows in which v is NULL are left out, unless the statement says INCLUDE NULLS.
 
     Raises:
-        SqlError: a part of it is missing.
+        SqlError: a part of the UNPIVOT is missing.
     """
     for index, token in enumerate(source.tokens):
         if token.is_word("unpivot"):
@@ -35,7 +37,7 @@ def unpivot(source: Source) -> Iterator[Edit]:
 
 
 def _statement(source: Source, index: int) -> Edit | None:
-    """Read DuckDB's statement, which can stand in parentheses too."""
+    """Read the form of DuckDB's statement, which can also be in parentheses."""
     clauses = read_clauses(source, index, "into")
     if clauses is None:
         return None
@@ -52,7 +54,7 @@ def _statement(source: Source, index: int) -> Edit | None:
 def _name(source: Source, index: int, at: int | None, what: str) -> str:
     name = None if at is None or at + 1 >= len(source.tokens) else identifier(source.tokens[at + 1])
     if name is None:
-        raise _error(source, index, f"INTO names no column for the {what}s: {_WRITE}")
+        raise _error(source, index, f"INTO does not name the column for the {what}s: {_WRITE}")
     return name
 
 
@@ -67,8 +69,8 @@ def _factor(source: Source, index: int) -> Edit | None:
         return None
     if not source.is_word(opening + 2, "for"):
         if told or any(source.is_word(at, "for") for at in range(opening, last)):
-            raise _error(source, index, f"it makes one column of values: {_WRITE}")
-        return None  # an alias, and names of columns
+            raise _error(source, index, f"several columns of values are not supported: {_WRITE}")
+        return None  # here `unpivot` is an alias with names of columns
     value, name = (identifier(source.tokens[at]) for at in (opening + 1, opening + 3))
     lists = source.closing.get(opening + 5)
     table = factor_before(source, index)
@@ -100,12 +102,12 @@ def _query(
 
 
 def _column(source: Source, index: int, first: int, last: int) -> tuple[str, str]:
-    """Return a column and what its rows are told to be of."""
+    """Return a column, and the name that its rows get."""
     text = source.is_word(last - 2, "as") and last - first == 3 and identifier(source.tokens[last - 1]) is None
     end, alias = (last - 2, source.tokens[last - 1].text) if text else without_alias(source, first, last)
     column = identifier(source.tokens[first]) if end == first + 1 else None
     if column is None:
-        raise _error(source, index, f"each of its columns is a name: {_WRITE}")
+        raise _error(source, index, f"one of its columns is not a plain name: {_WRITE}")
     return column, alias or column
 
 

@@ -1,4 +1,4 @@
-"""AI functions as other vendors spell them."""
+"""Rewrite AI functions from other vendors' spelling."""
 
 from collections.abc import Iterator
 
@@ -12,16 +12,16 @@ from flightllm.dialect.vendors.refused import REFUSED, refuse
 
 _TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OBJECT, "ai_translate", "ai_summarize")
 NAMES = frozenset(["ai", "cortex", *(name for name in _TABLES if "." not in name)])
-"""Words of the calls that can need an edit, whatever their arguments are."""
+"""Function names that can need an edit, whatever their arguments are."""
 PROMPTED = frozenset(PROMPTS)
 """Functions whose prompt can be a tuple."""
 
 
 def vendor_calls(source: Source) -> Iterator[Edit]:
-    """`SELECT AI.GENERATE(('Sum up: ', body)).result` → `SELECT ai_gen(('Sum up: ' || body))`.
+    """Rewrite `SELECT AI.GENERATE(('Sum up: ', body)).result` as `SELECT ai_gen(('Sum up: ' || body))`.
 
     Raises:
-        SqlError: a call would give other values than its vendor's; says what to write.
+        SqlError: a call would return other values than the vendor's; the message says what to write.
     """
     dropped: list[Edit] = []
     for call in find_calls(source):

@@ -1,4 +1,4 @@
-"""What a query's calls run on, what they will take, and what they may."""
+"""Provide the engines for a query's calls, predict their work, and keep them within the session's budget."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -30,7 +30,7 @@ from flightllm.plan.figures import Figures
 
 _log = structlog.get_logger(__name__)
 _TEMPLATE_TOKENS = 64
-"""More than what an endpoint puts around a prompt."""
+"""An upper bound of the tokens that an endpoint's template adds to a prompt."""
 
 
 class AskingQuery(Protocol):
@@ -41,7 +41,7 @@ class AskingQuery(Protocol):
 
     @property
     def calls(self) -> Collection[AICall]:
-        """Return its AI calls."""
+        """Return the query's AI calls."""
 
     def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
         """Run it on the given engines and answers, by `AICall.binding`."""
@@ -49,11 +49,11 @@ class AskingQuery(Protocol):
 
 @contextmanager
 def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Mapping[str | None, Served]]:
-    """Open the language models of a query's calls; they stay as they are until the block ends.
+    """Open the language models of a query's calls; they stay open until the block ends.
 
     Raises:
-        EngineError: one of them was dropped since the query was planned, or cannot be opened.
-        CancelledError: `cancelled()` turned true before all were open.
+        EngineError: a model was dropped since the query was planned, or cannot be opened.
+        CancelledError: `cancelled()` turned true before all models were open.
     """
     names = {call.model for call in query.calls if call.backend == MODEL}
     with query.services.engines.using(names, cancelled) as models:
@@ -61,12 +61,12 @@ def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Map
 
 
 def prompt_tokens(models: Mapping[str | None, Served]) -> Mapping[str | None, PromptTokens]:
-    """Return what counts the tokens of prompts for each model."""
+    """Return a token counter for each model."""
     return {name: PromptTokens(model.engine) for name, model in models.items()}
 
 
 def costs_of(models: Mapping[str | None, Served]) -> ModelCosts:
-    """Return what work of these models costs."""
+    """Return the costs of work, by model."""
     return ModelCosts({name: model.costs for name, model in models.items()})
 
 
@@ -78,9 +78,9 @@ def predict(
     most_seconds: float = MOST_SECONDS,
     most_prompts: int = MOST_PROMPTS,
 ) -> Figures:
-    """Return what a query would take of its models, by a run on predicted answers; see `DryRun`.
+    """Return the work that a query would take of its models, found by a run on predicted answers; see `DryRun`.
 
-    `tokens` may be shared by predictions of the same query.
+    Predictions of the same query can share `tokens`.
     """
     services = query.services
     reads = query.settings.cache and query.settings.dedup and query.settings.optimizer
@@ -91,7 +91,7 @@ def predict(
         tokens or prompt_tokens(models),
         _others(query, services.cache if reads else Overlay(None), InFlightRequests()),
         services.rights.principal.name,
-        services.rights.answers,  # what is known tells that somebody asked: so does running it, by its price and time
+        services.rights.answers,  # cached answers show that they were asked for; so do price and time of a real run
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )
@@ -103,7 +103,7 @@ def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
     """Give the server's engines and answers by `AICall.binding`, the models within the budget of the session.
 
     Raises:
-        BudgetExceededError: the query would take more than it may.
+        BudgetExceededError: the estimate for the query is above a limit, or the day's budget is spent.
         EngineError: a model was dropped since the query was planned, or cannot be opened.
     """
     with (
@@ -147,10 +147,10 @@ def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
 
 
 def _account(query: AskingQuery, models: Mapping[str | None, Served], record: QueryRecord) -> Account | None:
-    """Return what keeps to the session's limits and counts what its user spends; None where there is neither.
+    """Return the account of the session's limits and the user's spending; None if there are no limits and no ledger.
 
     Raises:
-        BudgetExceededError: the query would take more than it may.
+        BudgetExceededError: the estimate for the query is above a limit, or the day's budget is spent.
     """
     settings = query.settings
     limits = Allowance(settings.max_calls, settings.max_tokens, settings.max_cost)
@@ -174,7 +174,7 @@ def _budget(account: Account, model: Served) -> Budget:
 
 
 def _most_thought(engine: Engine) -> Callable[[str, int], int]:
-    """Return how to tell the most tokens of a thought: as the engine does, else as engines of this machine do."""
+    """Return a function for the most tokens of thinking: the engine's own, else that of engines on this machine."""
     own: Callable[[str, int], int] = getattr(engine, "most_thought", most_thought)
     return own
 
@@ -198,7 +198,7 @@ def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCac
 
 
 def _most_tokens(engine: Engine) -> Callable[[str], int]:
-    """Return how to tell the most tokens that a prompt can have: what they are, or one for each byte."""
+    """Return a function for the most tokens of a prompt: their exact number, or one token per byte."""
     exact = tokenizing(engine)
     if exact is not None:
         return lambda prompt: len(exact.token_ids([prompt])[0])

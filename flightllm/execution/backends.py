@@ -1,4 +1,4 @@
-"""What answers calls that are not the language model's: the embedding model and the vector indexes."""
+"""Provide the embedding model and the vector indexes, which answer the calls that no language model answers."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,7 +20,7 @@ from flightllm.vector.store import VectorIndexes
 
 
 class Backends:
-    """Made when they are first needed: a model takes seconds to load. Safe to use from several threads."""
+    """The embedding model and searcher, made at first use: a model takes seconds to load. Thread-safe."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Backends:
         self._embedder: SupervisedEmbedder | None = None
 
     def embeddings(self) -> tuple[Engine, int]:
-        """Return what answers calls of the embedding model, and how many at once.
+        """Return the engine for calls of the embedding model, and how many calls it takes at once.
 
         Raises:
             ConfigError: the embedding model cannot be loaded.
@@ -48,7 +48,7 @@ class Backends:
         return self.embedder().engine, self._config.max_in_flight
 
     def searcher(self) -> Searcher:
-        """Return what answers searches.
+        """Return the service that answers searches.
 
         Raises:
             MissingExtraError: the extra `vector` is not installed.
@@ -60,7 +60,7 @@ class Backends:
         )
 
     def embedder(self) -> SupervisedEmbedder:
-        """Return the embedding model, loaded once, and again where it dies."""
+        """Return the embedding model; it is loaded once, and loaded again after it dies."""
         with self._lock:
             if self._embedder is None:
                 self._embedder = SupervisedEmbedder(self._config, self._recovery)
@@ -77,7 +77,7 @@ class Backends:
 def embed_kept(
     embedder: Callable[[], Embedder], cache: AnswerCache, role: Role = "query"
 ) -> Callable[[Sequence[str]], Vectors]:
-    """Return how to embed texts of a role; each is embedded once, its vector is kept like an answer."""
+    """Return a function that embeds texts of a role; the cache keeps each text's vector like an answer."""
 
     def embed(texts: Sequence[str]) -> Vectors:
         model = embedder()
@@ -93,7 +93,7 @@ def embed_kept(
 
 
 def _kept(text: str) -> NDArray[np.float32] | None:
-    """Return a vector that was kept, None where it is damaged."""
+    """Return a cached vector, or None if it is damaged."""
     try:
         return vector_of(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What tells work on the way to a statement's rows, planning above all, that nobody waits for it any more."""
+"""Pass a cancel token to the work before a statement's rows, such as planning, to stop it with the statement."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ _stop: ContextVar[Stop | None] = ContextVar("stop", default=None)
 
 @contextmanager
 def stopped_by(stop: Stop) -> Iterator[None]:
-    """Let `stop` end what is done inside, in this thread and where it hands its context on."""
+    """Let `stop` end the work inside, in this thread and in threads that get its context."""
     token = _stop.set(stop)
     try:
         yield
@@ -20,10 +20,10 @@ def stopped_by(stop: Stop) -> Iterator[None]:
 
 
 def stop_of_planning() -> Stop:
-    """Return what ends the present work; where nothing does, one that nobody sets."""
+    """Return the token that ends the current work; without a token, a new one that is never set."""
     return _stop.get() or Stop()
 
 
 def stopped() -> bool:
-    """Tell whether the present work is to end."""
+    """Tell whether the current work must end."""
     return stop_of_planning().is_set()

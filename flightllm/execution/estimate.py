@@ -1,4 +1,4 @@
-"""Run a query's relational work with predicted answers, to tell what its calls will take before any is made."""
+"""Run a query's relational work with predicted answers, to estimate its calls before it makes any."""
 
 import time
 from collections import Counter, defaultdict
@@ -20,10 +20,10 @@ from flightllm.operators.overlay import Overlay, Peekable
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 
 MOST_PROMPTS = 30_000
-"""Prompts that a prediction tries before it concludes from these to all."""
+"""Prompts that a prediction tries; for more prompts, it extrapolates from these."""
 MOST_SECONDS = 20.0
 _DRAWS = 4
-"""How often a query of few prompts is tried, each prompt with another answer each time."""
+"""How often a query of few prompts is tried; each try draws other answers."""
 
 
 Run = Callable[[QueryRecord, Mapping[str, ModelBinding]], Batches]
@@ -32,30 +32,30 @@ Run = Callable[[QueryRecord, Mapping[str, ModelBinding]], Batches]
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What the predictions of one query share. One thread uses it."""
+    """The settings that the predictions of one query share. One thread uses it."""
 
     calls: Collection[AICall]
     """The query's calls."""
     models: Mapping[str | None, Served]
     """The language models of the calls."""
     known: Peekable | None
-    """Answers that need not be bought; None where the session reads none."""
+    """Cached answers, which cost nothing; None if the session does not read the cache."""
     tokens: Mapping[str | None, PromptTokens]
     """The tokens of prompts, by model."""
     others: Mapping[str, ModelBinding]
     """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
     user: str
-    """Whose earlier answers tell of the next ones."""
+    """The user whose earlier answers predict the next answers."""
     reader: str = ""
     """Whose answers are known; see `ModelBinding.reader`."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
 
     def figures(self, run: Run, cancelled: Callable[[], bool]) -> Figures:
-        """Run a query on predicted answers and return what it counted; the language model is asked nothing.
+        """Run a query on predicted answers and return its figures, without any call of the language model.
 
-        Where there are too many prompts, or it takes too long, figures are concluded from what was tried. Where answers
-        decide what is asked next, and few prompts might be an unlucky sample, it is run several times.
+        With too many prompts, or after too long a time, the figures are extrapolated from the prompts tried. If answers
+        decide which prompts follow, a few prompts can be an unlucky sample; so the query runs several times.
 
         Raises:
             CancelledError: `cancelled()` turned true.
@@ -68,7 +68,7 @@ class DryRun:
             if late or tried[0].work.calls * _DRAWS > MOST_PROMPTS:
                 break
             tried.append(self._once(run, cancelled, deadline, turn / _DRAWS))
-            if tried[1].calls_per_site == tried[0].calls_per_site:  # answers decide nothing
+            if tried[1].calls_per_site == tried[0].calls_per_site:  # the answers do not affect the calls
                 break
         return average(tried)
 
@@ -115,7 +115,7 @@ class DryRun:
 
 
 class _Until(Stop):
-    """Set once a query is cancelled, or its time is over."""
+    """A stop token that is set once a query is cancelled, or its time is over."""
 
     def __init__(self, deadline: float, cancelled: Callable[[], bool]) -> None:
         super().__init__()
@@ -135,27 +135,27 @@ def _figures(
     *,
     stopped: bool,
 ) -> Figures:
-    """Return what the record of a dry run counted; concluded from what was tried where it was stopped."""
+    """Return the figures of a dry run's record, extrapolated from the prompts tried if the run was stopped."""
     notes = []
     scales = _scales(sites) if stopped else {}
     if stopped:
         tried = sum(site["calls"] for site in sites)
         there = sum(round(scales[site["operator"]] * site["calls"]) for site in sites)
         notes.append(
-            f"figures are concluded from the first {tried:,} prompts to all, about {there:,};"
-            " those of operators that wait for these answers are missing"
+            f"figures are extrapolated from the first {tried:,} prompts to all, about {there:,};"
+            " figures of operators that wait for these answers are missing"
         )
     found = tuple(_call(site, calls, asked.get(site["model"], {}), scales.get(site["operator"], 1.0)) for site in sites)
     if any(not call.learned and call.work.calls for call in found):
         notes.append(
-            "answers are assumed where no earlier ones of the same call are known: every one equally likely,"
-            " and texts as long as those of other calls, or as max_tokens lets them be"
+            "answers are assumed for calls without known earlier answers: each answer is equally likely,"
+            " and texts are as long as those of other calls, or as max_tokens allows"
         )
     return Figures(round(rows * max(scales.values(), default=1.0)), found, None, tuple(notes))
 
 
 def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return for each operator how many times more tuples it has than were gone through."""
+    """Return for each operator the ratio of its tuples to the tuples tried; at least 1."""
     gone: dict[str, int] = defaultdict(int)
     for site in sites:
         through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"])
@@ -164,7 +164,7 @@ def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _call(site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, Asking], scale: float) -> CallFigures:
-    """Return the figures of a call site, `scale` times what was counted; rows may have been counted ahead of calls."""
+    """Return the figures of a call site, `scale` times the counted ones; it can count rows before their calls."""
     through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"]) / max(1, site["distinct_prompts"])
     ahead = {"rows": through, "distinct_prompts": through} if scale > 1 else {}
     counts = {name: round(scale * ahead.get(name, 1.0) * site[name]) for name in COUNTED}

@@ -1,4 +1,4 @@
-"""EXPLAIN: how a query runs, what its calls will take, what each rule saves; with ANALYZE, what they took."""
+"""Explain how a query runs, what its calls will take, and what each rule saves; with ANALYZE, what they took."""
 
 import json
 import time
@@ -27,7 +27,7 @@ TEXT_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa
 JSON_SCHEMA = pa.schema([pa.field("plan", pa.string())])
 
 _SAVINGS_SECONDS = 10.0
-"""How long all variants of a query may be tried; the last ones may go untried."""
+"""The time for trying all variants of a query; later variants can remain untried."""
 
 
 class ShownQuery(Protocol):
@@ -36,26 +36,26 @@ class ShownQuery(Protocol):
     services: Services
 
     def run(self, record: QueryRecord) -> Batches:
-        """Run it."""
+        """Run the query."""
 
     def explain(self) -> list[tuple[str, str]]:
-        """Return titles and texts of its plan."""
+        """Return titles and texts of the query's plan."""
 
 
 @runtime_checkable
 class PredictableQuery(AskingQuery, ShownQuery, Protocol):
-    """One with AI calls, what they take can be told."""
+    """A query with AI calls, whose work can be predicted."""
 
     path: str
 
     def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
-        """Yield what was applied to it, and how to plan the query without that, given the models it asks."""
+        """Yield the name of each rule applied, and a function that plans the query without the rule, for its models."""
 
 
 def explain(
     query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: bool, lines: Sequence[tuple[str, str]] = ()
 ) -> pa.RecordBatch:
-    """Return what there is to tell of a query, as titles and texts or as one JSON document; `lines` come first."""
+    """Return a query's plan and figures, as titles and texts or as one JSON document; `lines` come first."""
     told, costs = _told(query, record, analyze=analyze)
     told = replace(told, plan=[*lines, *told.plan])
     if as_json:
@@ -81,9 +81,9 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Exp
         except CancelledError:
             raise
         except EngineError as error:
-            notes.append(f"nothing is predicted, because the query fails: {error}")
-        except FlightLLMError:  # its text may have that of an answer to somebody else; running the query tells its own
-            notes.append("nothing is predicted, because the query fails on predicted answers")
+            notes.append(f"there is no prediction, because the query fails: {error}")
+        except FlightLLMError:  # the error can quote another user's answer; a real run shows the user's own error
+            notes.append("there is no prediction, because the query fails on predicted answers")
         actual = _run(query, record) if analyze else None
     others = {name: model.engine.name for name, model in models.items() if name is not None}
     return Explained(query.path, engine, plan, predicted, actual, savings, notes, others), costs_of(models)
@@ -91,7 +91,7 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Exp
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What the predictions of one query share."""
+    """The models and settings that the predictions of one query share."""
 
     query: PredictableQuery
     models: Mapping[str | None, Served]
@@ -99,17 +99,17 @@ class _Asking:
     tokens: Mapping[str | None, PromptTokens]
 
     def predict(self, query: AskingQuery, most_seconds: float = MOST_SECONDS) -> Figures:
-        """Return what the query takes, planned in some way."""
+        """Return the work of a variant of the query."""
         return predict(query, self.models, self.cancelled, self.tokens, most_seconds)
 
     def savings(self) -> Iterator[Saving]:
-        """Yield what was applied to the query, and what it takes without that."""
+        """Yield each rule applied to the query, and the query's work without the rule."""
         deadline = time.monotonic() + _SAVINGS_SECONDS
         for name, make in self.query.variants(self.models):
             left = deadline - time.monotonic()
             without = None
             if left > 0:
-                with suppress(NotExpressibleError):  # without the rule there is no such plan
+                with suppress(NotExpressibleError):  # no plan exists without the rule
                     without = self.predict(make(), left).works
             yield Saving(name, without)
 

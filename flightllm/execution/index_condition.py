@@ -1,4 +1,4 @@
-"""Find the rows of a vector index for which a condition in SQL is true."""
+"""Find the rows of a vector index that satisfy an SQL condition."""
 
 from itertools import accumulate
 
@@ -19,10 +19,10 @@ from flightllm.vector.index import VectorIndex
 
 
 def matching(index: VectorIndex, condition: str, limits: LimitsConfig) -> NDArray[np.bool_]:
-    """Tell for each row of an index whether a condition in SQL over its columns is true.
+    """Return for each row of an index whether an SQL condition over its columns is true.
 
     Raises:
-        SqlError: it is no condition over these columns.
+        SqlError: the text is not a condition over these columns.
     """
     try:
         found = rows_where(index, condition, limits).collect()
@@ -35,20 +35,20 @@ def matching(index: VectorIndex, condition: str, limits: LimitsConfig) -> NDArra
 
 
 def _check_condition(condition: str, limits: LimitsConfig) -> None:
-    """Check that a text is one expression, for an SQL text to have it in parentheses."""
+    """Check that a text is a single expression, so that SQL can have it in parentheses."""
     tokens = tokenize(condition)
     depth = list(accumulate(token.is_symbol("(") - token.is_symbol(")") for token in tokens))
     if min(depth, default=0) < 0 or any(token.is_word("select") or token.is_symbol(";") for token in tokens):
-        raise SqlError(f"filter => {condition!r}: a condition over the index's columns is wanted, as in 'price < 10'")
+        raise SqlError(f"filter => {condition!r} must be a condition over the index's columns, as in 'price < 10'")
     check_sql(f"SELECT 1 WHERE ({condition})", limits)
 
 
 def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> DataFrame:
-    """Plan the numbers of the rows for which a condition is true.
+    """Plan a query for the numbers of the rows that satisfy a condition.
 
     Raises:
-        SqlError: it is more than a condition, or none over the index's columns.
-        LimitExceededError: it is too long.
+        SqlError: the text is more than a condition, or not a condition over the index's columns.
+        LimitExceededError: the condition is too long.
     """
     _check_condition(condition, limits)
     context = SessionContext(plain_config())
@@ -59,7 +59,7 @@ def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Data
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         said = str(mapped_error(error)).replace("rows.", "").replace(", __row", "")
         raise SqlError(
-            f"filter => {condition!r} is no condition over the columns of the index {index.manifest.name!r}: {said}"
+            f"filter => {condition!r} is not a condition over the columns of the index {index.manifest.name!r}: {said}"
         ) from error
     if reason := unbounded(context, frame, limits):
         raise UnsupportedError(

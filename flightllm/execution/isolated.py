@@ -1,4 +1,4 @@
-"""The relational work of a query whose values have no bound: in processes of its own, which see what the query sees."""
+"""Run a query's relational work in separate processes if its values have no bound; they see what the query sees."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -27,7 +27,7 @@ from flightllm.sql.calls import Extracted
 
 
 class Isolated:
-    """Runs parts of one query in processes of their own. Safe to use from several threads."""
+    """The runner of a query's parts in separate processes. Thread-safe."""
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self._services = services
@@ -38,7 +38,7 @@ class Isolated:
         self._place: Place | None = None
 
     def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
-        """Tell whether a part of the query may run in this process."""
+        """Tell whether a part of the query can run in this process."""
         return unbounded(context, frame, self._services.config.limits) is None
 
     def stream(
@@ -51,12 +51,12 @@ class Isolated:
     ) -> Batches:
         """Yield the rows of the query, or of a part of it by its Substrait plan, under the settings of a context.
 
-        `own` are tables that only the query has, beside those that it was planned with.
+        `own` are tables that only the query has, besides the tables that it was planned with.
 
         Raises:
             CancelledError: `cancelled()` turned true.
-            LimitExceededError: it took too much memory.
-            FlightLLMError: it fails as it would in this process.
+            LimitExceededError: the part took too much memory.
+            FlightLLMError: the part fails as it would in this process.
         """
         functions = {name: function.bind(self._services.engine) for name, function in self._functions.items()}
         with ExitStack() as open_things:
@@ -114,14 +114,14 @@ class Isolated:
         open_things: ExitStack,
         cancelled: Callable[[], bool],
     ) -> tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]:
-        """Return the columns of a table to change, and its rows in a file; a plan needs no rows."""
+        """Return the columns of a table to change, and a file with its rows; a plan needs no rows."""
         if wanted == "plan":
             return numbered_schema(self._services, name, table), []
         return open_things.enter_context(numbered_file(self._services, name, table, cancelled))
 
     @contextmanager
     def _placed(self, cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Hold a place for the query while any part of it runs."""
+        """Hold an admission slot for the query while any part of it runs."""
         with self._lock:
             self._open += 1
             first = self._open == 1

@@ -1,4 +1,4 @@
-"""Files in FROM, for admins: `read_csv('/data/x.csv', delim => ';')` and `FROM '/data/x.csv'` become tables."""
+"""Read files in FROM, for admins: `read_csv('/data/x.csv', delim => ';')` and `FROM '/data/x.csv'` become tables."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -26,17 +26,17 @@ _FUNCTIONS = ("read_csv", "read_csv_auto")
 MAY_BE_FILE = re.compile(r"\bread_csv|\b(?:from|join)\s*'|,\s*'[^']*\.(?:csv|tsv|parquet)", re.IGNORECASE)
 _EXAMPLE = "write read_csv('/folder/file.csv', delim => ';', header => true)"
 _BATCH_ROWS = 1_024
-"""Rows that are read before their bytes are counted."""
+"""Rows per batch; after each batch its bytes are counted."""
 
 
 def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa.Table], str]) -> str:
     """Return SQL in which a name that `keep` gives stands for each file in FROM; other text stays as it is.
 
     Raises:
-        PermissionDeniedError: who asks is no admin, or the configuration does not list the folder.
-        SqlError: an argument is no constant, or unknown.
+        PermissionDeniedError: the user is not an admin, or the configuration does not list the folder.
+        SqlError: an argument is unknown or is not a constant.
         InvalidInputError: the file cannot be read.
-        LimitExceededError: it is too large to be read for one query.
+        LimitExceededError: the file is too large to be read for one query.
     """
     parsed = ParsedText.of(text)
     sql = parsed.sql
@@ -57,7 +57,7 @@ def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa
 
 
 def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> tuple[int, str, Mapping[str, str]] | None:
-    """Return the last token of a file in FROM, its location and its options."""
+    """Return the last token of a file in FROM, its location and its options; None if the token is not a file."""
     token = tokens[index]
     if token.kind is Kind.STRING:
         return index, token.text, {}
@@ -70,17 +70,17 @@ def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> tupl
         given = tokens[first:last]
         if place == 0:
             if len(given) != 1 or given[0].kind is not Kind.STRING:
-                raise SqlError(f"{where}: its first argument is a path in single quotes: {_EXAMPLE}")
+                raise SqlError(f"{where}: its first argument must be a path in single quotes: {_EXAMPLE}")
             location = given[0].text
             continue
         name = identifier(given[0]) if len(given) > 2 and given[1].is_symbol("=>") else None
         name = identifier(given[0]) if len(given) > 2 and given[1].is_symbol("=") else name
         values = [one.text for one in given[2:] if one.kind in {Kind.STRING, Kind.WORD, Kind.NUMBER}]
         if name is None or not values:
-            raise SqlError(f"{where}: an option is a name and a constant: {_EXAMPLE}")
+            raise SqlError(f"{where}: an option must have a name and a constant: {_EXAMPLE}")
         options[name] = ",".join(values)
     if not location:
-        raise SqlError(f"{where}: it needs a path: {_EXAMPLE}")
+        raise SqlError(f"{where}: its path is missing: {_EXAMPLE}")
     return closing, location, options
 
 
@@ -90,12 +90,12 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
     place = store.places.checked(location)
     if not isinstance(place, Path):
         raise UnsupportedError(
-            "in FROM only files of the server's disk can be read: make a table by CREATE EXTERNAL TABLE"
+            "FROM can read only files on the server's disk: write CREATE EXTERNAL TABLE for other locations"
         )
     if not is_converted(place):
         if place.suffix.lower() != ".parquet" or not place.is_file():
             raise InvalidInputError(
-                "in FROM only CSV and Parquet files that are there can be read: for others write CREATE EXTERNAL TABLE"
+                "FROM can read only existing CSV and Parquet files: write CREATE EXTERNAL TABLE for others"
             )
         return _read(place, place.name, services)
     kept = services.files.find(place, csv, files_revision(place))
@@ -113,9 +113,9 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
 
 
 def _read(file: Path, name: str, services: Services) -> pa.Table:
-    """Return the rows of a Parquet file; they are refused once they take more memory than an upload can.
+    """Return the rows of a Parquet file; refuse it once its rows take more memory than an upload can.
 
-    They are counted as they are read: a file can have a value once that many rows share.
+    The rows are counted while they are read: a file can store once a value that many rows share.
     """
     most, size, batches = services.config.limits.upload_bytes, 0, list[pa.RecordBatch]()
     try:
@@ -129,7 +129,7 @@ def _read(file: Path, name: str, services: Services) -> pa.Table:
                     raise over_limit("upload_bytes", most, found, "use CREATE EXTERNAL TABLE")
                 batches.append(batch)
     except (OSError, pa.ArrowException) as error:
-        raise InvalidInputError(f"{name} is no Parquet file that can be read: {error}") from error
+        raise InvalidInputError(f"{name} is not a readable Parquet file: {error}") from error
     return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
 
 

@@ -1,4 +1,4 @@
-"""The rows of a running query, and the record kept of it."""
+"""Yield the rows of a running query, and keep the query's record."""
 
 from collections.abc import Iterator
 
@@ -16,17 +16,17 @@ _log = structlog.get_logger(__name__)
 
 
 class ResultBatches(Iterator[pa.RecordBatch]):
-    """The rows of a query, of `most_bytes` in all at most; keeps its record. One thread at a time pulls or closes."""
+    """The rows of a query, at most `most_bytes`; it also keeps the record. One thread at a time pulls or closes."""
 
     def __init__(self, batches: Batches, record: QueryRecord, reader: Reader, most_bytes: int | None = None) -> None:
         self._batches = batches
         self._record = record
         self._most = most_bytes
         self._reader = reader
-        """Keeps the files of tables that are changed meanwhile until this is closed, at its end or forgotten."""
+        """Keeps old files of tables that other statements change, until this is closed, exhausted or collected."""
 
     def __next__(self) -> pa.RecordBatch:
-        """Return the next batch; any failure comes out as one of our errors."""
+        """Return the next batch; raise every failure as one of the package's errors."""
         with self._record.bound():
             return self._next()
 

@@ -1,4 +1,4 @@
-"""Queries that clients send as Substrait plans: the same limits, rules and operators as for SQL."""
+"""Plan queries that clients send as Substrait plans, with the same limits, rules and operators as for SQL."""
 
 from collections.abc import Sequence
 
@@ -17,8 +17,8 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
     """Plan a serialized `substrait.Plan`.
 
     Raises:
-        FlightLLMError: it is too large, is no plan of one query, reads what is no table of the catalog, or calls a
-            function in a wrong way.
+        FlightLLMError: the plan is too large, is not a plan of one query, reads a table that is not in the catalog, or
+            calls a function in a wrong way.
     """
     limits = services.config.limits
     if len(encoded) > limits.sql_bytes:
@@ -41,10 +41,12 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
     names = CallNames(services.objects, services.config.engine.model, services.rights)
     found = read_client_plan(encoded, services.functions, check_table, names, most_terms=limits.sql_terms)
     reading = ", ".join(f"(SELECT 1 FROM {table})" for table in read)
-    services.catalog.inline_views(f"SELECT {reading}")  # which refuses too many uses of large views
+    services.catalog.inline_views(f"SELECT {reading}")  # this refuses too many uses of large views
     try:
         return plan_extracted(Extracted("", found.calls, plan=found.encoded), services, settings)
     except BaseException as error:
-        if type(error).__name__ == "PanicException":  # pyo3's, which is no Exception and has no module to import
-            raise InvalidInputError("the plan is malformed: it refers to a column or a part that it has not") from None
+        if type(error).__name__ == "PanicException":  # pyo3's class, which is not an Exception and cannot be imported
+            raise InvalidInputError(
+                "the plan is malformed: it refers to a column or part that does not exist"
+            ) from None
         raise

@@ -1,4 +1,4 @@
-"""SUMMARIZE of a table or query: one row per column that tells its type, range and values, as in DuckDB."""
+"""Summarize a table or query, as in DuckDB: one row per column, with its type, range and values."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,12 +27,12 @@ SCHEMA = pa.schema(
     ]
 )
 _DAYS = 32
-"""Bits of a moment that SQL casts to INT alone, such as a date."""
+"""The bit width of types, such as date, that SQL casts to INT but not directly to BIGINT."""
 _MOST_COLUMNS = 100
-"""DataFusion's time grows with the square of the aggregates: these take a few seconds."""
+"""The most columns: DataFusion's time grows with the square of the aggregates, and these take a few seconds."""
 _NONE = "CAST(NULL AS VARCHAR)"
 _OF_EACH = len(SCHEMA) - 3
-"""Values that the query of `summary` returns for one column: all but its name and type, and the count of rows."""
+"""Values per column that the query of `summary` returns: all but the name, the type and the count of rows."""
 _NAMES = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -60,7 +60,7 @@ class SummarizeQuery:
     schema = SCHEMA
 
     def __init__(self, query: Query, columns: pa.Schema) -> None:
-        """Take the planned query that `summary` wrote for some columns."""
+        """Take the planned query that `summary` wrote for these columns."""
         self._query = query
         self._columns = columns
 
@@ -82,7 +82,7 @@ class SummarizeQuery:
 
 
 def summary(query: str, columns: pa.Schema) -> str:
-    """Return a query whose one row has the count of another query's rows and nine values of each of its columns.
+    """Return a query for one row: another query's row count, and nine aggregates of each of its columns.
 
     Raises:
         UnsupportedError: there are too many columns.
@@ -90,14 +90,14 @@ def summary(query: str, columns: pa.Schema) -> str:
     if len(columns) > _MOST_COLUMNS:
         few = ", ".join(map(quoted, columns.names[:2]))
         raise UnsupportedError(
-            f"SUMMARIZE takes at most {_MOST_COLUMNS} columns, and there are {len(columns)}: name those to sum up,"
+            f"SUMMARIZE takes at most {_MOST_COLUMNS} columns, but there are {len(columns)}: name some of them,"
             f" as in SUMMARIZE SELECT {few} FROM …"
         )
     names = [quoted(f"column {place}") for place in range(1, len(columns) + 1)]
     values = (value for name, field in zip(names, columns, strict=True) for value in _values(name, _stored(field.type)))
     items = ["count(*)", *values]
     listed = ", ".join(f"{item} AS {quoted(f'value {place}')}" for place, item in enumerate(items))
-    return f"SELECT {listed} FROM (\n{query}\n) AS summarized({', '.join(names)})"  # a comment can end the query
+    return f"SELECT {listed} FROM (\n{query}\n) AS summarized({', '.join(names)})"  # newlines: it can end in a comment
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
@@ -120,7 +120,7 @@ def _values(name: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _has_text(kind: pa.DataType) -> bool:
-    """Tell whether DataFusion compares values and writes them as text."""
+    """Tell whether DataFusion can compare values of a type and cast them to text."""
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind):
         return not types.is_nested(kind.value_type) and _has_text(kind.value_type)
@@ -128,9 +128,9 @@ def _has_text(kind: pa.DataType) -> bool:
 
 
 def _quantile(name: str, kind: pa.DataType, part: float) -> str:
-    """Return a quantile, which DataFusion computes of fractions, in the type of its column.
+    """Return an expression for a quantile in the type of its column; DataFusion computes it from DOUBLE values.
 
-    A fraction of large numbers is not exact: the quantile is kept between the least and the greatest value.
+    A DOUBLE of a large number is inexact, so the quantile is clamped between the minimum and the maximum.
     """
     if pa.types.is_floating(kind):
         return f"CAST(approx_percentile_cont({name}, {part}) AS VARCHAR)"
@@ -148,21 +148,21 @@ def _quantile(name: str, kind: pa.DataType, part: float) -> str:
 
 
 def _number(value: str, kind: pa.DataType) -> str:
-    """Return the number that a value is; of a date that of its days, of a moment that of its units."""
+    """Return an expression for a value as a number: a date as its days, a time or timestamp as its units."""
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         return value
     return f"CAST(CAST({value} AS INT) AS BIGINT)" if kind.bit_width == _DAYS else f"CAST({value} AS BIGINT)"
 
 
 def _counted(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the numbers that the values of a type of numbers, dates or times are."""
+    """Return the integer type that represents the values of a type of integers, dates or times."""
     if pa.types.is_integer(kind):
         return kind
     return pa.int32() if kind.bit_width == _DAYS else pa.int64()
 
 
 def _distinct(name: str, kind: pa.DataType) -> str:
-    """Return the estimate of how many values a column has; where DataFusion makes none of its type, of the texts.
+    """Return an estimate of a column's distinct values; types without an estimate in DataFusion are cast to text.
 
     A column can be stored as a dictionary of values of its type, which must be unpacked.
     """

@@ -1,4 +1,4 @@
-"""What searches in vector indexes need beside the indexes: vectors of queries that are kept, and conditions on rows."""
+"""Plan and run searches in vector indexes: check calls, embed queries once, and apply conditions on rows."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from flightllm.vector.status import status
 
 
 class PlannedIndex:
-    """An index as a call in SQL sees it while it is planned."""
+    """An index as an SQL call sees it during planning."""
 
     def __init__(self, index: VectorIndex, services: Services) -> None:
         self._index = index
@@ -36,23 +36,23 @@ class PlannedIndex:
         self.of_vectors = not index.manifest.model
 
     def check(self, condition: str, mode: str) -> None:
-        """Check that an index can be searched so.
+        """Check that a condition and a mode fit the index.
 
         Raises:
-            SqlError: `condition` is none over the index's columns, there is no text to search, or the vectors are
-                those of another model than the server's.
+            SqlError: `condition` is not a condition over the index's columns, the index has no text to search, or its
+                vectors come from another model than the server's.
         """
         built = self._index.manifest
         if mode != "vector" and not built.model:
-            raise SqlError(f"the vector index {self.name!r} is over vectors: it has no text to search")
+            raise SqlError(f"the vector index {self.name!r} has vectors without text: write mode => 'vector'")
         if mode != "text" and built.model and built.revision != self._services.backends.embedder().revision:
             served = self._services.config.embedding.model
             other = (
                 f"the embedding model {built.model!r}" if built.model != served else f"another version of {served!r}"
             )
             raise SqlError(
-                f"the vector index {self.name!r} was built with {other}, this server has {served!r}: REFRESH"
-                f" VECTOR INDEX {self.name} builds it anew; mode => 'text' needs no model"
+                f"the vector index {self.name!r} was built with {other}, but this server has {served!r}: write"
+                f" REFRESH VECTOR INDEX {self.name} to build it again; mode => 'text' needs no model"
             )
         if condition:
             rows_where(self._index, condition, self._services.config.limits)
@@ -64,25 +64,25 @@ def search_table(call: TableCall, rows: Callable[[str], pa.Table]) -> pa.Table:
     `rows` runs SQL to its end.
 
     Raises:
-        FlightLLMError: the call is wrong, or the index is.
+        FlightLLMError: the call is wrong, or its index cannot be searched.
     """
     return _columns(rows(f"SELECT {call.text} AS __near"), f"{call.text}: in FROM")
 
 
 def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.Table]) -> tuple[pa.Table, str]:
-    """Return the rows found for each of a join's queries, and the name of their column that has the query.
+    """Return the rows found for each query of a join, and the name of the column with the query.
 
     `rows` runs SQL to its end.
 
     Raises:
-        SqlError: the join is with another table than the index is over, or not all its columns are to be returned.
-        PermissionDeniedError: the table is not for whoever asks.
+        SqlError: the index belongs to another table than the join, or the call returns only some columns.
+        PermissionDeniedError: the user cannot read the table.
     """
     table = TableName(*services.indexes.manifest(join.index).table)
     services.catalog.check_unrestricted(table)
     if table != join.table:
         raise SqlError(
-            f"{join.text}: the index is over {table.display!r}, which is to be joined; not {join.table.display!r}"
+            f"{join.text}: the index belongs to {table.display!r}: join this table, not {join.table.display!r}"
         )
     found = rows(join.pairs)
     columns = _columns(found, f"{join.text}: after ON")
@@ -99,36 +99,36 @@ def _columns(found: pa.Table, where: str) -> pa.Table:
     """Return the rows in the lists of the column `__near`."""
     near = found.column("__near").combine_chunks()
     if not pa.types.is_struct(near.type.value_type):
-        raise SqlError(f"{where} all columns are found; take the one wanted in SELECT instead of returning")
+        raise SqlError(f"{where} a search returns all columns: leave out returning, and name the columns in SELECT")
     return pa.table(near.flatten().flatten(), [*near.type.value_type.names])
 
 
 @dataclass(frozen=True, slots=True)
 class NearestRows:
-    """Rows of a table, and the index that found them."""
+    """The rows of a table that an index found, and the name of the index."""
 
     index: str
     rows: pa.Table
 
 
 _SPARE = 10
-"""Rows beyond those wanted, so that what an index takes for equal is compared once more."""
+"""Extra rows, because the index can treat different distances as equal; an exact comparison follows."""
 
 
 def nearest_rows(
     nearest: Nearest, services: Services, matching: Callable[[pa.Table], pa.ChunkedArray]
 ) -> NearestRows | None:
-    """Return the rows wanted by an index that is up to date and has all their columns; None where there is none.
+    """Return the nearest rows from an index that is up to date and has all columns; None if no index fits.
 
     `matching` tells for each row whether the conditions are true.
     """
     try:
         table = table_name(list(nearest.scan.rel.named_table.names))
-    except SqlError:  # of a catalog of the query's own
+    except SqlError:  # the table belongs to the query's own catalog
         return None
     columns = nearest.scan.columns
     for name in services.indexes.names():
-        with suppress(InvalidInputError, NotFoundError):  # damaged, or dropped meanwhile
+        with suppress(InvalidInputError, NotFoundError):  # the index is damaged, or was dropped meanwhile
             manifest = services.indexes.manifest(name)
             fits = manifest.table == (table.schema, table.name) and manifest.column == columns[nearest.column]
             fits = fits and manifest.options.metric == "cosine" and not (manifest.nulls and nearest.nulls_first)
@@ -147,7 +147,7 @@ def nearest_rows(
 
 
 def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
-    """Return a title and text for each index that a query searches: what it is over, and whether it is up to date."""
+    """Return a title and a text for each index that a query searches: its column, type, rows and state."""
     searched = {json.loads(c.instruction)["index"] for c in extracted.calls.values() if c.backend == SEARCH}
     lines = []
     for name in sorted(searched | extracted.searched):

@@ -62,7 +62,7 @@ class Runtime:
     drained: dict[str, int] = field(default_factory=dict)
     """The number of rows of each stage input that was spooled, by table."""
     bounded: dict[int, bool] = field(default_factory=dict)
-    """Whether a stage, by its plan's identity, runs in this process."""
+    """Whether a stage, by the identity of its plan, runs in this process."""
     counters: dict[str, list[CallRecord]] = field(default_factory=dict)
     """The call sites of operators that began, by name. Kept here, because an operator can run once per wave of rows."""
 
@@ -212,9 +212,9 @@ def _run(
     counters: Sequence[CallRecord],
     tracker: LimitTracker,
 ) -> Batches:
-    """Run the operator over all of `rows`, in one pass over them for all calls of the same arguments.
+    """Run the operator over all of `rows`, with one pass for all calls of the same arguments.
 
-    Each further pass reads the result of the one before; the last one streams. With steps there is one pass only.
+    Each further pass reads the result of the pass before it; the last pass streams. With steps there is one pass.
     """
     source = f"{operator.table}_rows"
     schema = operator.input.schema

@@ -1,4 +1,4 @@
-"""Put an operator's rows in the order in which their prompts are sent, and find their distinct argument tuples."""
+"""Sort an operator's rows into the order of their prompts, and find their distinct argument tuples."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """Rows on their way to the model."""
+    """Rows in prompt order, cut into units."""
 
     prompt_batches: Iterator[PromptBatch]
     distinct: int

@@ -43,7 +43,7 @@ class BatchFunctions:
     """The exceptions of the functions. DataFusion itself keeps only their text."""
 
     def register(self, context: SessionContext, calls: Mapping[str, AICall]) -> None:
-        """Register a function under each call's stub name that asks the engine for the rows of its batch."""
+        """Register a function under each call's stub name; it asks the engine for the rows of its batch."""
         for stub, call in calls.items():
             answer = self._answer(call)
             inputs = [call.takes] * max(1, len(call.fields))
@@ -56,13 +56,13 @@ class BatchFunctions:
         return (_each_prompt if self.distinct else _each_row)(self, call, self.bindings[call.binding])
 
     def _kept(self, answer: _Function, name: str) -> _Function:
-        bound = structlog.contextvars.get_contextvars()  # DataFusion calls it in threads of its own
+        bound = structlog.contextvars.get_contextvars()  # DataFusion calls the function in its own threads
 
         def function(*columns: pa.Array) -> pa.Array:
             try:
                 with structlog.contextvars.bound_contextvars(**bound):
                     return answer(*columns)
-            except Exception as error:  # the boundary to DataFusion
+            except Exception as error:  # this is the boundary to DataFusion
                 self.errors.append(error)
                 raise
 
@@ -110,7 +110,7 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
 
 
 class _Rows:
-    """The rows of one batch, each with a call of its own."""
+    """The rows of one batch, each with its own call."""
 
     def __init__(self, binding: ModelBinding, call: AICall, counters: Counters, count: int) -> None:
         self._budget = binding.budget
@@ -172,7 +172,7 @@ class _Rows:
         yield request
 
     def settle(self, completion: Completion) -> None:
-        """Take in an answer."""
+        """Read an answer and fill its row, or queue the prompt that asks again."""
         self._trace.received(completion)
         self._counters.add(
             answered=1,

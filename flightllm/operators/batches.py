@@ -79,7 +79,7 @@ class PromptBatch:
         return answer_column(values, kind).take(pa.array(self.tuple_of_row, mask=None if guard is None else ~guard))
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        """Drop the other rows."""
+        """Keep alive only these rows."""
         self.alive = rows if self.alive is None else self.alive & rows
 
     def finish(self, calls: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:

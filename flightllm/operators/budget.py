@@ -1,4 +1,4 @@
-"""What one query may spend on calls: checked against the estimate before the first, kept to while running."""
+"""Limit what one query spends on calls: check the estimate before the first call, and each call while it runs."""
 
 import threading
 from collections.abc import Callable
@@ -16,10 +16,10 @@ _INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAI
 
 
 def check_prices(limits: Allowance, prices: Prices | None, model: str | None = None) -> None:
-    """Check that a limit on the cost can be kept to by a model, None being the server's own.
+    """Check that a model has the prices that a limit on the cost needs; without a name, the server's own model.
 
     Raises:
-        BudgetExceededError: it has no prices.
+        BudgetExceededError: the model has no prices.
     """
     if limits.cost is not None and prices is None:
         where = "the server's configuration" if model is None else f"the model {model!r}"
@@ -31,10 +31,10 @@ def check_prices(limits: Allowance, prices: Prices | None, model: str | None = N
 
 
 def check_estimate(limits: Allowance, estimate: Work, cost: float) -> None:
-    """Check an estimate of a whole query, and its cost, before its first call.
+    """Check the estimated work of a whole query, and its cost, before the first call.
 
     Raises:
-        BudgetExceededError: it is above a limit, with the estimate and what to do.
+        BudgetExceededError: the estimate is above a limit. The message has the estimate and what to do.
     """
     above = _exceeded(limits, estimate.calls, estimate.tokens, cost)
     if above is not None:
@@ -54,18 +54,18 @@ def _exceeded(limits: Allowance, calls: int, tokens: int, cost: float) -> str | 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The most that a request on its way can take."""
+    """The most tokens and cost that a request in flight can take."""
 
     tokens: int
     cost: float
     day: str = field(default_factory=today)
-    """When it was made; its user's spending counts by day."""
+    """The day on which it was made; the user's spending counts by day."""
 
 
 class Account:
-    """What a query spent and what requests on their way may still take, whatever model they are for.
+    """Spending of a query over all models, and the most that its requests in flight can still take.
 
-    Never above the limits. Safe for several threads.
+    The sum is never above the limits. Thread-safe.
     """
 
     def __init__(self, limits: Allowance, *, fail: bool = False, ledger: Ledger | None = None) -> None:
@@ -81,11 +81,11 @@ class Account:
 
     @property
     def refusal(self) -> str | None:
-        """Return why no more requests may be sent in this query, or None while some may."""
+        """Return why the query can send no more requests, or None while it can."""
         return self._refusal
 
     def take(self, reservation: Reservation, *, waits: bool) -> bool:
-        """Hold what a request may take, where that is within the limits; see `Budget.take`."""
+        """Hold what a request can take, if that is within the limits; see `Budget.take`."""
         with self._lock:
             if self._refusal is not None:
                 return False
@@ -109,9 +109,9 @@ class Account:
         return False
 
     def settle(self, reservation: Reservation, tokens: int, cost: float, calls: int = 1) -> None:
-        """Count what a request took in place of what was held for it; nothing where it was stopped.
+        """Replace what was held for a request with what it took; both figures are 0 where it was stopped.
 
-        `calls` is 0 for one that was never sent.
+        `calls` is 0 for a request that was never sent.
         """
         with self._lock:
             self._open -= 1
@@ -124,7 +124,7 @@ class Account:
             )
 
     def close(self) -> None:
-        """Bring to disk what was spent."""
+        """Write the user's spending to disk."""
         if self._ledger is not None:
             self._ledger.write()
 
@@ -138,11 +138,11 @@ class Account:
 
 
 class Budget:
-    """An account as the requests to one model see it. Safe for several threads.
+    """An account as the requests to one model see it. Thread-safe.
 
-    `prompt_tokens` tells at most how many tokens a prompt has, `option_tokens` those of an option of a `Choice`.
-    `reasoning` is how long the model thinks where a call does not say it; `thought` returns the most tokens of that, by
-    the mode and the answer's limit.
+    `prompt_tokens` returns an upper bound of a prompt's tokens, `option_tokens` that of one option of a `Choice`.
+    `reasoning` is the model's thinking mode where a call does not set one. `thought` returns the most tokens of
+    thinking, for the mode and the answer's limit.
     """
 
     def __init__(
@@ -163,30 +163,30 @@ class Budget:
         self._longest_option: dict[Choice, int] = {}
 
     def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
-        """Reserve what a request may take, before it is sent; None where it must not be sent now.
+        """Reserve what a request can take, before it is sent; return None where it must not be sent now.
 
-        After None, `refusal` is the reason where it must never be sent; otherwise requests on their way hold what it
-        would need: try again when one of them has settled. One that has none of its own to wait for (not `waits`) is
-        refused, as those of others may settle only after it.
+        After None there are two cases. If `refusal` has a reason, the request must never be sent. Otherwise requests in
+        flight hold the rest of the budget: try again when one of them has settled. A caller without requests in flight
+        sets `waits` to False and is refused, because requests of other callers can settle only after its own.
 
         Raises:
-            BudgetExceededError: a limit is reached and the session wants the query to fail then.
+            BudgetExceededError: a limit is reached, and the session wants the query to fail then.
         """
         reservation = self._reservation(request)
         return reservation if self._account.take(reservation, waits=waits) else None
 
     @property
     def refusal(self) -> str | None:
-        """Return why no more requests may be sent in this query, or None while some may."""
+        """Return why the query can send no more requests, or None while it can."""
         return self._account.refusal
 
     def settle(self, reservation: Reservation, completion: Completion) -> None:
-        """Count what a request really took in place of what was reserved for it."""
+        """Replace the reservation of a request with what it really took."""
         work = Work(1, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
         self._account.settle(reservation, work.tokens, 0.0 if self._prices is None else self._prices.price(work))
 
     def release(self, reservation: Reservation, *, sent: bool = True) -> None:
-        """Give back what was reserved for a request that was stopped before its answer, or before it was sent."""
+        """Give back the reservation of a request that was stopped before its answer, or before it was sent."""
         self._account.settle(reservation, 0, 0.0, int(sent))
 
     def _reservation(self, request: Request) -> Reservation:
@@ -199,7 +199,7 @@ class Budget:
         return Reservation(prompt + answer, cost)
 
     def _longest_answer(self, request: Request) -> int:
-        """Return the most tokens of an answer, and of the thought before it."""
+        """Return the most tokens of an answer and of the thinking before it."""
         mode = request.parameters.reasoning or self._reasoning or UNTHINKING
         return self._longest_text(request) + self._thought(mode, request.limit)
 
@@ -207,6 +207,6 @@ class Budget:
         constraint = request.parameters.constraint
         if not isinstance(constraint, Choice):
             return request.limit
-        if constraint not in self._longest_option:  # an option is always written to its end
+        if constraint not in self._longest_option:  # the engine always writes an option to its end
             self._longest_option[constraint] = max(self._option_tokens(o) + 1 for o in constraint.options)
         return max(request.limit, self._longest_option[constraint])

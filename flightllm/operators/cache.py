@@ -1,4 +1,4 @@
-"""Keep answers by what was asked, in SQLite: an answer is bought once, also across queries and restarts."""
+"""Keep answers by prompt key in SQLite, so that queries and restarts pay for each answer once."""
 
 import hashlib
 import math
@@ -20,33 +20,33 @@ from flightllm.functions.normalize import normalised
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL)
 """
-"""The lowest ids are forgotten first; an answer that is used moves from the older half to the end."""
+"""The cache evicts the lowest ids first; an answer of the older half moves to the end when it is used."""
 _INSERT = "INSERT OR REPLACE INTO answers (key, text) VALUES (?, ?)"
 _SELECT = "SELECT id, key, CAST(text AS BLOB) FROM answers WHERE key IN"
-"""As bytes: a text that is no UTF-8 would fail the whole look-up."""
+"""Reads texts as bytes: one text with invalid UTF-8 would fail the whole look-up."""
 _TOUCH = "UPDATE answers SET id = (SELECT max(id) + 1 FROM answers) WHERE key = ?"
 _MIDDLE = "SELECT (SELECT min(id) FROM answers) + (SELECT max(id) FROM answers)"
-"""Both in one query would read the whole table."""
+"""Two subqueries, because `min` and `max` in one query would read the whole table."""
 _LOOKUP = 500
 _WAIT_SECONDS, _FAST_SECONDS = 0.002, 0.01
 _FAST, _MOST_WAITING = 64, 256
-"""An answer is on disk after 2 ms at most; where more than 32,000 come a second, after 10 ms or 256 of them."""
+"""An answer is on disk after 2 ms at most. Above 32,000 answers a second it takes 10 ms, or 256 answers."""
 _MOVE_SECONDS, _MOST_PAGES = 1.0, 16_384
-"""How often the log is emptied into the file, and its length from which a commit does so itself."""
+"""Seconds between two checkpoints of the write-ahead log, and pages of log at which a commit does a checkpoint."""
 _BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
-"""How long to wait for a process that writes or for room on the disk, and then before the next try; how many answers
-may wait meanwhile: further ones are not kept."""
+"""Seconds to wait for another writer or for free disk space, and then before the next try. The second number is the
+most answers that wait meanwhile; the cache drops further answers."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
-"""What SQLite says of a file that is no database, or not ours: SQLITE_ERROR is a table that is missing."""
+"""SQLite's error codes for a file that is not a database, or not this one: SQLITE_ERROR is a missing table."""
 _ROWS = frozenset({sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_CONSTRAINT})
-"""What it says of a value that it cannot hold."""
+"""SQLite's error codes for a value that it cannot store."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What an answer cache holds, how often it knew an answer, or not, and its failures, since it was opened."""
+    """Size of an answer cache, and its hits, misses and failures since it was opened."""
 
     entries: int
     bytes: int
@@ -54,55 +54,55 @@ class CacheStats:
     hits: int
     misses: int
     failures: int
-    """How often the file could not be opened, read or written."""
+    """How often opening, reading or writing the file failed."""
 
 
 class AnswerCache:
-    """A map from prompt key to the model's text. Thread-safe; several processes may share a file.
+    """A map from prompt key to the model's text. Thread-safe; several processes can share a file.
 
-    An answer is committed within milliseconds, so that killing the process loses none that is older (a power cut may
-    lose the last few). Beyond `max_bytes` the answers not used for the longest are forgotten, a few with each commit.
-    `path` None keeps a temporary database that SQLite itself spills to disk.
+    An answer is committed within milliseconds: a killed process loses no older answer, a power cut can lose the last
+    few. Above `max_bytes` each commit evicts a few answers, least recently used first. With `path` None the database
+    is temporary, and SQLite spills it to disk.
 
-    No failure is a query's: it is reported in the log and counted. A file that cannot be opened or written, because the
-    disk is full or another process holds it, is tried again every few seconds, and answers wait in memory meanwhile. A
-    damaged one is set aside, under its name with `damaged` and a number, and another begun. Other processes that have
-    it open go over to that one with their next commit.
+    A failure never fails a query: the cache logs and counts it. If the disk is full or another process holds the file,
+    the cache tries again every few seconds. Meanwhile answers wait in memory. The cache renames a damaged file by
+    adding `damaged` and a number, and begins a new one. Other processes that have the damaged file open switch to the
+    new file with their next commit.
     """
 
     def __init__(self, path: Path | None, max_bytes: int = 4 << 30) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        """Guards everything below."""
+        """Guards the attributes below."""
         self._waiting: dict[bytes, str] = {}
         self._used: set[bytes] = set()
-        """Answers read that are old enough to be forgotten soon."""
+        """Answers that were read and are old enough to be evicted soon."""
         self._old = 0
-        """The first id that is not old."""
+        """The lowest id that is not old."""
         self._committed = self._retry = time.monotonic()
-        """Of the last commit, and before which there is to be none."""
+        """The time of the last commit, and the earliest time of the next try."""
         self._hits = self._misses = self._failures = 0
         self._counted = (-math.inf, 0, 0)
-        """When the entries and their bytes were counted last, and these."""
+        """The time of the last count, and the entries and bytes that it found."""
         self._told = set[str]()
-        """What the log was told once."""
+        """Events that the log already has, and reports only once."""
         self._path = path
         self._database: sqlite3.Connection | None = None
         self._inode = 0
-        """Of the file that is open."""
+        """The inode of the open file."""
         self._reopen()
         self._make_room(0)
         self._some, self._closed = threading.Event(), threading.Event()
-        """Set while answers wait that nobody else may commit in time."""
+        """`_some` is set while answers wait and no other thread is sure to commit them in time."""
         self._written = threading.Event()
-        """Set after a commit."""
+        """Set after each commit."""
         work = (self._commit_late, self._move) if self._path is not None else ()
         self._threads = [threading.Thread(target=one, name="answer-cache", daemon=True) for one in work]
         for thread in self._threads:
             thread.start()
 
     def _reopen(self) -> None:
-        """Open the database if it is not; one that is damaged is set aside first. The caller holds the lock."""
+        """Open the database if it is not open; rename a damaged file first. The caller holds the lock."""
         again = self._database is None
         while again:
             try:
@@ -115,7 +115,7 @@ class AnswerCache:
                 again = self._is_set_aside(error)
 
     def _leave_moved(self) -> bool:
-        """Close a file that another process has renamed or removed, and tell so. The caller holds the lock."""
+        """Close a file that another process renamed or removed; tell whether it did. The caller holds the lock."""
         if self._path is None or self._database is None:
             return False
         try:
@@ -123,7 +123,7 @@ class AnswerCache:
                 return False
         except FileNotFoundError:
             pass
-        except OSError:  # it cannot be seen now
+        except OSError:  # the path is unreadable now
             return False
         with suppress(sqlite3.Error):
             self._database.close()
@@ -146,7 +146,7 @@ class AnswerCache:
         return found
 
     def peek(self, keys: Sequence[bytes]) -> dict[bytes, str]:
-        """Return the answers known among `keys` as if nobody had asked: for a prediction."""
+        """Return the answers known among `keys` without counting or marking them: for a prediction."""
         with self._lock:
             parts = (keys[start : start + _LOOKUP] for start in range(0, len(keys), _LOOKUP))
             found = {key: text for part in parts for _, key, text in self._read(part)}
@@ -154,7 +154,7 @@ class AnswerCache:
         return found
 
     def put(self, key: bytes, text: str) -> None:
-        """Remember an answer; it is on disk soon, or after the next `flush`."""
+        """Remember an answer; it is on disk within milliseconds, or after the next `flush`."""
         with self._lock:
             self._waiting[key] = text
             if self._due():
@@ -163,24 +163,24 @@ class AnswerCache:
                 self._some.set()
 
     def _due(self) -> bool:
-        """Tell whether what waits is to be committed now. The caller holds the lock."""
+        """Tell whether to commit the waiting answers now. The caller holds the lock."""
         count = len(self._waiting)
         if self._path is None or count >= _MOST_WAITING:
             return count >= _MOST_WAITING
         return time.monotonic() - self._committed >= (_WAIT_SECONDS if count < _FAST else _FAST_SECONDS)
 
     def flush(self) -> None:
-        """Commit what waits, before rows with these answers go out."""
+        """Commit waiting answers, before rows with these answers go out."""
         if not self._waiting and not self._used:
             return
         with self._lock:
             self._commit()
 
     def clear(self) -> int:
-        """Forget every answer, give their disk space back, and return how many there were.
+        """Delete all answers, give their disk space back, and return how many there were.
 
         Raises:
-            InternalError: they cannot be removed now, and stay.
+            InternalError: the answers cannot be removed now, and stay.
         """
         with self._lock:
             self._commit()
@@ -188,21 +188,21 @@ class AnswerCache:
             self._counted = (-math.inf, 0, 0)
             database, failures = self._database, self._failures
             gone = self._write([("DELETE FROM answers", [()])])
-            if self._failures != failures and self._database is database:  # another one, after damage, is empty
+            if self._failures != failures and self._database is database:  # a new file after damage is empty
                 raise InternalError(
                     "the answers cannot be removed now, so they stay: the disk is full or fails, or another process"
                     " holds the file; the server's log says which"
                 )
             if self._database is not None:
-                with suppress(sqlite3.Error):  # the space is taken back as soon as no other process reads
+                with suppress(sqlite3.Error):  # VACUUM gives the space back once no other process reads
                     self._database.execute("VACUUM")
                     self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return gone
 
     def stats(self, most_age: float = 0.0) -> CacheStats:
-        """Count what there is; takes a moment for millions of answers, and holds nobody up.
+        """Count entries and bytes; takes a moment for millions of answers, and blocks no other thread.
 
-        Entries and bytes may be those of up to `most_age` seconds ago.
+        Entries and bytes can be up to `most_age` seconds old.
         """
         now, found = time.monotonic(), self._counted
         if now - found[0] >= most_age:
@@ -211,7 +211,7 @@ class AnswerCache:
         return CacheStats(entries, size, self._max_bytes, self._hits, self._misses, self._failures)
 
     def _kept(self) -> tuple[int, int]:
-        """Return how many answers are kept, and their bytes."""
+        """Return the number of answers in the cache, and their bytes."""
         with self._lock:
             self._commit()
             size, entries = self._used_bytes(), 0
@@ -235,7 +235,7 @@ class AnswerCache:
                 self._database.close()
 
     def _commit_late(self) -> None:
-        """Commit the answers after which none came for a while: the last of a burst."""
+        """Commit the last answers of a burst, when no further answers arrive to trigger a commit."""
         while not self._closed.is_set():
             self._some.wait()
             self._some.clear()
@@ -246,9 +246,9 @@ class AnswerCache:
                         self._commit()
 
     def _move(self) -> None:
-        """Move what is committed from SQLite's log to its place in the file.
+        """Move committed pages from SQLite's write-ahead log to their place in the file.
 
-        That waits for the disk, here on a connection of its own, so that no query has to.
+        This waits for the disk, on a connection of its own, so that queries do not have to.
         """
         while not self._closed.is_set():
             self._written.wait()
@@ -258,7 +258,7 @@ class AnswerCache:
             self._closed.wait(_MOVE_SECONDS)
 
     def _commit(self) -> None:
-        """Commit what waits, and make room for it. The caller holds the lock."""
+        """Commit waiting answers, and evict old ones to make room. The caller holds the lock."""
         now = time.monotonic()
         if now < self._retry or not (self._waiting or self._used):
             return
@@ -268,7 +268,7 @@ class AnswerCache:
         statements = [(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])]
         database = self._database
         written = self._write(statements)
-        if self._database is not database:  # damaged, and what waits is not in the one that took its place
+        if self._database is not database:  # the file was damaged, and its replacement does not have these answers
             written = self._write(statements)
         self._written.set()
         if now >= self._retry or len(self._waiting) > _MOST_BUSY:
@@ -288,28 +288,28 @@ class AnswerCache:
         return [(id_, key, text) for id_, key, raw in found if (text := self._text(raw)) is not None]
 
     def _text(self, raw: bytes) -> str | None:
-        """Return an answer as it was kept, None for one that is damaged: it is bought again, which replaces it."""
+        """Return an answer's text, or None for a damaged answer: the next query asks again and replaces it."""
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            self._bad("answer in the cache damaged, it is asked again", error)
+            self._bad("cached answer damaged, the next query asks again", error)
             return None
 
     def _bad(self, event: str, error: Exception) -> None:
-        """Count a failure of one row; the log has the first one of each kind. The caller holds the lock."""
+        """Count a failure of one row; log the first one of each kind. The caller holds the lock."""
         self._failures += 1
         if event not in self._told:
             self._told.add(event)
             _log.warning(event, error_type=type(error).__name__, told="once")
 
     def _write(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
-        """Run statements in one transaction; return the number of rows changed, 0 where it failed."""
+        """Run statements in one transaction; return the number of changed rows, or 0 where it failed."""
         if self._database is None:
             return 0
         try:
             with self._database:
                 return sum(max(0, self._database.executemany(*statement).rowcount) for statement in statements)
-        except Exception as error:  # values are refused with errors of many types
+        except Exception as error:  # SQLite refuses values with errors of many types
             if not _is_of_a_row(error):
                 if not isinstance(error, sqlite3.Error):
                     raise
@@ -318,7 +318,7 @@ class AnswerCache:
         return self._write_fit(statements)
 
     def _write_fit(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
-        """Do the same row by row, without the rows that SQLite cannot hold: those are dropped. Counts as one write."""
+        """Run statements row by row, and drop the rows that SQLite cannot store. Counts as one write."""
         if self._database is None:
             return 0
         changed = 0
@@ -333,7 +333,7 @@ class AnswerCache:
         return changed
 
     def _write_row(self, statement: str, row: tuple[object, ...]) -> int:
-        """Run a statement on one row; one that is dropped changes 0 rows."""
+        """Run a statement on one row and return the number of changed rows; a dropped row counts as 0."""
         if self._database is None:
             return 0
         try:
@@ -341,13 +341,13 @@ class AnswerCache:
         except Exception as error:
             if not _is_of_a_row(error):
                 raise
-            self._bad("answer cannot be kept, it is dropped", error)
+            self._bad("answer not kept, SQLite refuses the value", error)
             return 0
 
     def _make_room(self, most: int) -> None:
-        """Forget up to `most` answers that were not used for long if all take more than `max_bytes`.
+        """Evict up to `most` of the least recently used answers, if all together exceed `max_bytes`.
 
-        SQLite reuses their pages. From half of the size on, answers of the older half that are used count as new.
+        SQLite reuses their pages. From half of that size on, a used answer of the older half moves to the end.
         """
         size = self._used_bytes()
         if size > self._max_bytes:
@@ -355,7 +355,7 @@ class AnswerCache:
             self._write([(f"DELETE FROM answers WHERE id IN ({oldest})", [(most,)])])
         self._old = 0
         if 2 * size > self._max_bytes and self._database is not None:
-            with suppress(sqlite3.Error, TypeError):  # TypeError: there is no answer
+            with suppress(sqlite3.Error, TypeError):  # TypeError: the table is empty
                 self._old = self._database.execute(_MIDDLE).fetchone()[0] // 2
 
     def _used_bytes(self) -> int:
@@ -371,19 +371,19 @@ class AnswerCache:
         return (pages - free) * size
 
     def _fail(self, error: sqlite3.Error) -> None:
-        """Go on after a failure of the open database. The caller holds the lock."""
+        """Continue after a failure of the open database. The caller holds the lock."""
         if self._is_set_aside(error):
             self._reopen()
 
     def _is_set_aside(self, error: OSError | sqlite3.Error) -> bool:
-        """Set a damaged file aside and tell so; after any other failure there is to be another try in a while."""
+        """Rename a damaged file and return True; after any other failure, schedule the next try and return False."""
         self._failures += 1
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # the rest of the code says why
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # the higher bits say why
         if code not in _DAMAGED or self._path is None or not self._path.exists():
-            _log.warning("answer cache fails, answers wait", error=str(error), waiting=len(self._waiting))
+            _log.warning("answer cache fails, answers wait in memory", error=str(error), waiting=len(self._waiting))
             self._retry = time.monotonic() + _BUSY_SECONDS
             if code == sqlite3.SQLITE_READONLY and self._path is not None and self._database is not None:
-                self._database.close()  # SQLite only reads a file that it once could not open for writing
+                self._database.close()  # SQLite keeps a connection read-only if its file once was
                 self._database = None
             return False
         if self._leave_moved():
@@ -395,17 +395,17 @@ class AnswerCache:
         try:
             aside = _set_aside(self._path)
         except OSError as failed:
-            _log.warning("answer cache damaged, answers wait", error=str(failed))
+            _log.warning("answer cache damaged, answers wait in memory", error=str(failed))
             self._retry = time.monotonic() + _BUSY_SECONDS
             return False
-        _log.warning("answer cache damaged, another is begun", error=str(error), set_aside=str(aside))
+        _log.warning("answer cache damaged, a new file replaces it", error=str(error), set_aside=str(aside))
         return True
 
 
 def _is_of_a_row(error: Exception) -> bool:
-    """Tell whether it is a value that SQLite refuses, and not the file that fails.
+    """Tell whether SQLite refuses a value; otherwise the file fails.
 
-    A value that cannot be bound has no code of SQLite's own.
+    A value that cannot be bound has no error code of SQLite.
     """
     if not isinstance(error, sqlite3.Error):
         return isinstance(error, ValueError | OverflowError | TypeError)
@@ -423,7 +423,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> Path:
-    """Rename a database and its log; return the new name, one that nothing has yet."""
+    """Rename a database and its log; return the new name, which no other file has."""
     aside = next(name for n in count(1) if not (name := path.with_name(f"{path.name}.damaged-{n}")).exists())
     path.replace(aside)
     for end in ("-wal", "-shm"):
@@ -441,9 +441,9 @@ def _count(database: sqlite3.Connection) -> int:
 
 
 class Keys:
-    """Make one call site's cache keys from model revision, parameters, instruction, and named values in any order.
+    """Cache keys of one call site: hashes of model revision, parameters, instruction, and named values in any order.
 
-    Values that agree after the call's `normalize` have the same key.
+    Values that are equal after the call's `normalize` have the same key.
     """
 
     def __init__(self, call: AICall, revision: str) -> None:
@@ -458,7 +458,7 @@ class Keys:
         self._site = hashlib.blake2b(repr(site).encode(), digest_size=16).digest()
 
     def key(self, fields: Iterable[tuple[str, str]]) -> bytes:
-        """Return the key of one prompt; the order of `fields` does not count, since it means nothing to the model."""
+        """Return the key of one prompt; the order of `fields` carries no meaning and does not count."""
         digest = hashlib.blake2b(self._site, digest_size=16)
         if self._normalize:
             fields = [(name, normalised(value, self._normalize)) for name, value in fields]

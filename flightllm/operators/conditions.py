@@ -15,7 +15,7 @@ from flightllm.plan.stages import Condition
 
 
 class Conditions:
-    """Evaluate conditions over an operator's output in a context that keeps the order of rows."""
+    """Evaluates conditions over an operator's output, in a context that keeps the order of rows."""
 
     def __init__(
         self,

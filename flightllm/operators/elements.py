@@ -1,4 +1,4 @@
-"""Lists that are passed as texts: their elements as columns, for orderings to move and prompts to name one by one."""
+"""Split lists passed as texts into columns, so that orderings can move elements and prompts can name them."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,17 +7,26 @@ import pyarrow.compute as pc
 from flightllm.functions.call import ELEMENT_END
 
 _MOST = 64
-"""Places for the elements of a list: the last one takes all that are left, which keep their order."""
+"""The most positions for a list's elements. The last position takes the rest of the list in its order."""
 
 
 def places(lists: pa.Array) -> int:
-    """Return how many places the longest of the lists takes; one if there are none."""
+    """Return how many positions the longest list takes; 1 if there are no lists."""
     counts = pc.max(pc.count_substring(lists, ELEMENT_END)).as_py()
     return min(_MOST, 1 + (counts or 0))
 
 
 def elements(lists: pa.Array, count: int) -> list[pa.Array]:
-    """Return `count` columns with the lists' elements; NULL after a list's end, and in a row that has no list."""
+    """Return `count` columns with the lists' elements: NULL after a list's end, and in a row without a list.
+
+    With a count of 2 (elements are separated by `ELEMENT_END`, shown as `;`):
+
+    | list | column 0 | column 1 |
+    |---|---|---|
+    | `a` | a | NULL |
+    | `a;b;c` | a | `b;c` |
+    | NULL | NULL | NULL |
+    """
     parts = pc.split_pattern(lists, ELEMENT_END, max_splits=count - 1)
     starts, ends = np.asarray(parts.offsets)[:-1], np.asarray(parts.offsets)[1:]
     columns = []

@@ -1,4 +1,4 @@
-"""Where stages run that can take more than their share of this process."""
+"""Run stages outside of this process, if they can take more than their share of it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,10 +15,10 @@ Held = Mapping[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]]
 
 
 class Elsewhere(Protocol):
-    """Runs stages of one query outside of this process."""
+    """A runner for stages of one query outside of this process."""
 
     def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
-        """Tell whether a stage may run in this process."""
+        """Tell whether a stage can run in this process."""
 
     def stream(self, context: SessionContext, cancelled: Callable[[], bool], source: Plan, own: Held) -> Batches:
-        """Yield the rows of a stage, run under the settings of a context."""
+        """Yield the rows of a stage that runs under the settings of a context."""

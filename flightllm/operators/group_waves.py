@@ -53,7 +53,7 @@ class GroupWaves:
             yield self._take(np.sort(chosen))
 
     def got(self, numbers: pa.Array) -> None:
-        """Count rows that passed, by their numbers."""
+        """Count the rows that passed, by their row numbers."""
         passed = np.asarray(numbers, dtype=np.int64)
         self._passed += len(passed)
         np.add.at(self._got, self._group[passed], 1)
@@ -90,7 +90,7 @@ class GroupWaves:
         return numbers
 
     def _take(self, chosen: _Numbers) -> pa.RecordBatch:
-        """Return the rows of these numbers, without their keys."""
+        """Return the rows with these numbers, without their keys."""
         if self._rows is not None:
             return self._shown(self._rows.take(pa.array(chosen)))
         schema = pa.schema([pa.field("number", pa.int64())])

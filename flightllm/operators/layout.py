@@ -1,4 +1,4 @@
-"""Whether prompts begin with the instruction or with the fields, by the tokens that each way has to compute."""
+"""Decide whether prompts begin with the instruction or the fields, by the tokens that each layout computes."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,11 @@ from flightllm.model.engine import PrefixCache
 from flightllm.prompt_order.base import Ordering
 
 _KEPT = 0.5
-"""Share of rows that a filter is taken to keep."""
+"""The share of rows that a filter keeps, by assumption."""
 
 
 def reach(filters_before: Sequence[int]) -> list[float]:
-    """Return the share of rows that each call is taken to see, for the number of filters that come before it."""
+    """Return the share of rows that each call sees, by assumption, from the number of filters before it."""
     return [_KEPT**filters for filters in filters_before]
 
 
@@ -21,11 +21,11 @@ def fields_first(
     cache: PrefixCache | None,
     window: int,
 ) -> bool:
-    """Tell whether calls of the same fields compute less with the fields first.
+    """Tell whether calls of the same fields compute fewer tokens with the fields first.
 
-    With the instruction first each call computes what the cache does not have of the fields. With the fields first only
-    the first call does, but each computes its instruction, and on average half a block that it does not share.
-    `instructions` and `reached` are, per call, the tokens of its instruction and the share of rows it sees.
+    With the instruction first, each call computes the fields that the cache does not have. With the fields first, only
+    the first call computes them. But then each call computes its instruction, and on average half an unshared block.
+    `instructions` are the tokens of each call's instruction, and `reached` the share of rows that each call sees.
     """
     calls, tuples = len(instructions), len(ordering.rows)
     if calls < 2 or not tuples or cache is None:
@@ -33,7 +33,7 @@ def fields_first(
     total = ordering.total_tokens / calls
     computed = (ordering.total_tokens - ordering.hit_tokens) / calls
     if cache.blocks is not None and cache.blocks * cache.block_tokens < 2 * window * total / tuples:
-        return False  # the fields would be forgotten before the next call reads them
+        return False  # the cache would evict the fields before the next call reads them
     own = sum(share * tokens for share, tokens in zip(reached, instructions, strict=True))
     uneven = (sum(reached) - max(reached)) * cache.block_tokens / 2
     return computed + tuples * (own + uneven) < computed * sum(reached)

@@ -26,7 +26,7 @@ class ModelBinding:
     tenant: str = ""
     """Prompts of one tenant can share prefixes in the engine's cache."""
     costs: Costs = field(default_factory=Costs)
-    """How long the engine takes."""
+    """The engine's speed."""
     precedence: Precedence = field(default_factory=Precedence)
     """The priority of the query's next prompt."""
     replicas: int = 1

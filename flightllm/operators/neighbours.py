@@ -1,4 +1,4 @@
-"""What the start of a prompt has in common with the prompts sent before and after it."""
+"""Find how many characters the start of a prompt shares with the prompts sent before and after it."""
 
 from bisect import bisect_left
 
@@ -6,20 +6,20 @@ _FIRST_STEP = 4
 
 
 class Neighbours:
-    """Follows the prompts of one pass in the order in which they are sent."""
+    """The prompts of one pass, followed in the order in which they are sent."""
 
     def __init__(self) -> None:
         self._current = ""
         self._following: str | None = None
         self._before, self._ahead = 0, 0
-        """How much the current prompt shares with the one before it, and with the following one."""
+        """Characters that the current prompt shares with the prompt before it, and with the following prompt."""
 
     def shared(self, prompt: str, following: str | None) -> tuple[int, int | None]:
-        """Return how many characters at a prompt's start its neighbours have too, and how many the following one.
+        """Return how many leading characters a prompt shares with its neighbours, and with the following one.
 
-        The neighbours are the one before it and the one `following`, if that is known already. Prompts are sent in an
-        order in which those that begin alike are together: later ones share no more than the following one does. A
-        prompt that was held back may be asked about again.
+        The neighbours are the prompt before it and the prompt `following`, if that is known already. Prompts are sent
+        in an order that keeps common prefixes together: later prompts share no more than the following one does. The
+        caller can ask again about a prompt that it held back.
         """
         if prompt != self._current:
             known = prompt == self._following
@@ -31,10 +31,10 @@ class Neighbours:
 
 
 def shared_start(left: str, right: str, guess: int = 0) -> int:
-    """Return how many characters two texts have in common at their start.
+    """Return how many leading characters two texts share.
 
-    A `guess` at or a little below the answer saves most of the work: prompts of one call share much the same start.
-    Steps that double find a stretch with the first difference, and bisection finds the difference in this stretch.
+    A `guess` at or a little below the answer saves most of the work: prompts of one call share about the same prefix.
+    Doubling steps find a range with the first difference. Bisection then finds the difference in this range.
     """
     most = min(len(left), len(right))
     low = guess if guess <= most and left[:guess] == right[:guess] else 0

@@ -1,4 +1,4 @@
-"""Learn from a query's calls while they are made: what answers are like, and how long the engine takes."""
+"""Learn from a query's calls while they run: the shape of answers, and the engine's speed."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,14 +13,14 @@ from flightllm.model.engine import Completion, Engine, PrefixCache, Request
 
 @dataclass(frozen=True, slots=True)
 class ObservedEngine:
-    """An engine that tells what it did; otherwise the same."""
+    """An engine that records its answers, speed and health, and otherwise does the same as the engine inside."""
 
     engine: Engine
     learned: Learned
     costs: Costs
     health: Health = field(default_factory=Health)
     in_own_words: Callable[[EngineError], str] = str
-    """Say an error of the engine in the words of the statement or file that describes it."""
+    """Rewrites an error of the engine in the words of the statement or file that configures the engine."""
 
     @property
     def name(self) -> str:
@@ -38,16 +38,16 @@ class ObservedEngine:
         return self.engine.prefix_cache
 
     def count_tokens(self, text: str) -> int:
-        """Count as the engine does."""
+        """Count tokens as the engine does."""
         return self.engine.count_tokens(text)
 
     def close(self) -> None:
-        """Do nothing: the engine is the server's."""
+        """Do nothing: the engine belongs to the server."""
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Pass on what the engine answers, and remember it; see `Engine.generate`.
+        """Yield the engine's completions and record them; see `Engine.generate`.
 
-        The time counts from when a completion is waited for until it comes: what is done with it takes none.
+        The time counts only while this waits for a completion, and not while the caller uses it.
         """
         asked: dict[int, Asked] = {}
         work, seconds = Work(), 0.0

@@ -1,4 +1,4 @@
-"""Ask once more where a model's answer is none of those that a call can use."""
+"""Ask once more where a call cannot use the model's answer."""
 
 from flightllm.functions.confidence import answer_alone
 from flightllm.model.engine import Choice, Constraint, JsonSchema
@@ -6,13 +6,13 @@ from flightllm.model.prompt_formats import CUE
 from flightllm.operators.rows import Reading, Said
 
 _MOST_SHOWN = 1_000
-"""Characters of an answer, and of options, that are told to the model again."""
+"""Characters of an answer, and of the options, that the second prompt repeats."""
 
 
 def repair_prompt(prompt: str, said: Said, fault: str, constraint: Constraint) -> str:
-    """Return the prompt that asks again: the first one, the answer to it, and what is wrong with that.
+    """Return the prompt that asks again: the first prompt, its answer, and the reason why that is unusable.
 
-    It begins with the first prompt, of which an engine's prefix cache still has what it computed.
+    It begins with the first prompt, so that the engine's prefix cache still covers this part.
     """
     answer = answer_alone(said.text or "").strip()[:_MOST_SHOWN].replace("\n", "\n  ")
     wrong = f"This answer cannot be used: {fault}.\n{_wish(constraint)}"
@@ -22,7 +22,7 @@ def repair_prompt(prompt: str, said: Said, fault: str, constraint: Constraint) -
 
 
 def repaired(first: Reading, second: Reading) -> Reading:
-    """Return what a row gets after a second answer: that, or what was wrong with the first where there is none."""
+    """Return the second answer if it is usable, otherwise why the first was not."""
     if second.failure is None:
         return second
     return first if second.fault is None else Reading(None, f"{second.failure} (asked twice)")

@@ -17,7 +17,7 @@ Prompt: TypeAlias = tuple[int, list[tuple[str, str]]]
 
 
 class Requests:
-    """Numbers the prompts of one pass in the order in which they are sent. One thread uses it."""
+    """The requests of one pass, numbered in the order in which they are sent. One thread uses it."""
 
     def __init__(self, binding: ModelBinding, sites: Sequence[CallSite]) -> None:
         self._binding = binding

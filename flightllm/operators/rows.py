@@ -1,4 +1,4 @@
-"""What both ways of running a call share: which values of a row are sent, and what its answer becomes."""
+"""Select the values of a row that are sent, and turn its answer into a SQL value; both ways of running use it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,24 +17,24 @@ Named: TypeAlias = tuple[str, int, bool, bool]
 """A field's name and place in a tuple, whether it must be given, and whether its value is a list."""
 
 _ALWAYS: dict[pa.DataType, tuple[type, ...]] = {pa.bool_(): (bool,), pa.float64(): (float,)}
-"""What columns of a type take as it is."""
+"""The Python types that columns of a type take unchanged."""
 _MOST_TOKENS = 131_072
 """The largest `max_tokens` that a call can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a model said to one prompt: a text, or an error. `cut` is the token limit where that ended the text."""
+    """A model's response to one prompt: a text, or an error. `cut` is the token limit, if that ended the text."""
 
     text: str | None
     error: str | None = None
     cut: int | None = None
     early: bool = False
-    """It ended long before: the model's context was full, or the endpoint has a limit of its own."""
+    """The text ended long before the limit: the model's context was full, or the endpoint has its own limit."""
 
     @classmethod
     def of(cls, call: AICall, completion: Completion, max_tokens: int) -> "Said":
-        """Read a completion of a request that allowed `max_tokens`; with its probability if the call asks for it."""
+        """Read a completion of a request that allowed `max_tokens`, with its probability if the call asks for it."""
         text, error = completion.text, completion.error
         if text is not None and error is None:
             if completion.refusal and not text.strip():
@@ -53,16 +53,16 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The value of an answer, or what failed: the prompt, or reading its answer."""
+    """The value of an answer, or the failure of the prompt or of reading its answer."""
 
     value: Any
     failure: str | None = None
     fault: str | None = None
-    """What is wrong with an answer, in words for the model; None where another answer is no help."""
+    """The reason why an answer is unusable, in words for the model; None where asking again cannot help."""
 
 
 class Counters(Protocol):
-    """Where a call site's figures go."""
+    """A sink for a call site's figures."""
 
     def add(self, **deltas: int) -> None:
         """Add to the named counters."""
@@ -80,10 +80,10 @@ def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list
 
 
 def read_answer(call: AICall, said: Said) -> Reading:
-    """Return the value of an answer, or what failed.
+    """Return the value of an answer, or its failure.
 
-    Whatever engine and function gave it, the value is one that a column of the call's type takes. A text that the token
-    limit cut is a failure, unless the call keeps such texts, or nothing can follow in an answer of the call's kind.
+    For any engine and function, a column of the call's type can hold the value. A text that the token limit cut is a
+    failure, with two exceptions: the call keeps cut texts, or nothing can follow in an answer of the call's kind.
     """
     if said.text is None:
         return Reading(None, said.error or "no answer")
@@ -106,10 +106,10 @@ def read_answer(call: AICall, said: Said) -> Reading:
 
 
 def _is_whole(call: AICall, text: str) -> bool:
-    """Tell whether a text that was cut, and that can be read, is a whole answer.
+    """Tell whether a cut but readable text is a whole answer.
 
-    No number is: `1` can be the start of `10`, and `7` that of `7.5`. An option is whole in its own spelling, where it
-    begins no other option. JSON is whole where it ends with a bracket.
+    A number never is: `1` can be the start of `10`, and `7` that of `7.5`. An option is whole in its own spelling, if
+    no other option begins with it. JSON is whole if it ends with a bracket.
     """
     if call.parameters.probability:
         text = answer_alone(text)
@@ -134,13 +134,13 @@ def _read(call: AICall, text: str) -> Reading:
         value = call.parse(text)
     except ValueError as unparsed:
         return Reading(None, fault := well_formed(str(unparsed)), fault)
-    except Exception as defect:  # noqa: BLE001 - a function's file may be a user's own; its defects cost no other row
+    except Exception as defect:  # noqa: BLE001 - a function's file can be a user's own; its defects fail only one row
         return Reading(None, well_formed(f"{call.function}'s parse failed with {type(defect).__name__}: {defect}"))
     return Reading(*fitted(call, value))
 
 
 def fitted(call: AICall, value: Any) -> tuple[Any, str | None]:
-    """Return a parsed value with well-formed texts and None, or None and why no column of the call's type takes it."""
+    """Return a parsed value with well-formed texts and None, or None and why a column of the call's type rejects it."""
     if value is None or type(value) in _ALWAYS.get(call.output, ()):
         return value, None
     if isinstance(value, np.ndarray) and value.ndim == 1 and pa.list_(pa.from_numpy_dtype(value.dtype)) == call.output:
@@ -151,12 +151,12 @@ def fitted(call: AICall, value: Any) -> tuple[Any, str | None]:
         value = well_formed_value(value)
         pa.scalar(value, type=call.output)
     except Exception as misfit:  # noqa: BLE001 - Arrow refuses values in many ways
-        return None, well_formed(f"{call.function}'s value is no {call.output}: {misfit}")
+        return None, well_formed(f"{call.function}'s value is not a {call.output}: {misfit}")
     return value, None
 
 
 def answer_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return values as a column. The fields of a NULL struct are NULL: DataFusion reads them without the struct."""
+    """Return values as a column. The fields of a NULL struct are NULL: DataFusion reads fields without their struct."""
     if not pa.types.is_struct(kind):
         return pa.array(values, type=kind)
     fields = [answer_column([None if v is None else v.get(f.name) for v in values], f.type) for f in kind]
@@ -164,10 +164,10 @@ def answer_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def sql_value(call: AICall, value: Any, failure: str | None) -> Any:
-    """Return what a row gets for an answer read, or for a failure as `on_error` has it.
+    """Return the row's value for an answer, or for a failure, as `on_error` says.
 
     Raises:
-        EngineError: it failed and `on_error` is 'fail'.
+        EngineError: the call failed and `on_error` is 'fail'.
     """
     if failure is not None and call.on_error == "fail":
         raise EngineError(f"{call.text}: {failure} (on_error => 'null' answers NULL instead)")

@@ -1,4 +1,4 @@
-"""Run searches in vector indexes over the rows of an operator: many queries at once, equal ones once."""
+"""Run searches in vector indexes for the rows of an operator: many queries at a time, each distinct query once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
@@ -12,36 +12,36 @@ from flightllm.operators.rows import Counters
 from flightllm.plan.stages import BoundCall
 
 _ROWS: Final = 65_536
-"""Rows among which equal queries are searched for once."""
+"""The window of rows within which each distinct query is searched once."""
 _QUERIES: Final = 1_024
-"""Queries of one search, and rows sent on at a time."""
+"""Queries per search, and rows per output batch."""
 _FOUND: Final = 262_144
-"""Rows found that a search may return at once; those among which equal queries are searched for once, sixteen times."""
+"""The most rows that one search returns; a window of rows keeps at most sixteen times as many."""
 
 
 class Search(Protocol):
-    """What one call looks for, in an open index."""
+    """One call's search in an open index."""
 
     @property
     def most(self) -> int:
-        """Return how many rows there are for a query at most."""
+        """Return the most rows that a query can find."""
 
     def find(self, queries: pa.Array) -> pa.ListArray:
-        """Return for each query, which is a text, the rows found: lists of their numbers and scores, the best first."""
+        """Return for each query text a list of row numbers and scores, best first."""
 
     def values(self, found: pa.ListArray) -> pa.ListArray:
-        """Return lists of what the call returns of rows found; NULL where `found` is."""
+        """Return the call's value for each list of rows found; NULL where `found` is NULL."""
 
 
 class Searcher(Protocol):
-    """What answers calls of the backend `search`."""
+    """The service that answers calls of the backend `search`."""
 
     def open(self, instruction: str) -> Search:
-        """Open what a call searches in; `instruction` is the call's."""
+        """Open the index that a call searches, by the `instruction` of the call."""
 
 
 class QueryColumn:
-    """A column of queries; each distinct one is searched for once, when a row is first answered that has it."""
+    """A column of queries. Each distinct query is searched once, when the first row with this query is answered."""
 
     def __init__(self, search: Search, queries: pa.Array, counters: Counters) -> None:
         encoded = queries.dictionary_encode()
@@ -52,7 +52,7 @@ class QueryColumn:
         counters.add(prompts_expected=len(self._distinct))
 
     def answers(self, start: int, count: int) -> pa.ListArray:
-        """Return the answers of some rows."""
+        """Return the answers of `count` rows from the row `start` on."""
         places = self._places.slice(start, count)
         last = pc.max(places).as_py()
         while last is not None and len(self._found) <= last:
@@ -96,7 +96,7 @@ def _at_once(search: Search) -> int:
 
 
 def _joined(batches: Iterable[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
-    """Join batches to some of about `count` rows."""
+    """Join batches into larger ones of at least `count` rows; the last can have fewer."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)

@@ -1,4 +1,4 @@
-"""Keep the rows between two stages: in memory while they are few, in an Arrow file on disk beyond that."""
+"""Keep the rows between two stages: few rows in memory, more rows in an Arrow file on disk."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ from flightllm.plan.stages import register
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """Rows kept: how many, and themselves where they are in memory."""
+    """The rows between two stages: their count, and the rows themselves where they are in memory."""
 
     rows: int
     batches: list[pa.RecordBatch] | None
@@ -23,7 +23,7 @@ class Spooled:
 
 
 class Room:
-    """What the rows between a query's stages may take: each of them in memory, all together on disk.
+    """The space for rows between a query's stages: a limit for each spool in memory, and one for all on disk.
 
     One thread uses it.
     """
@@ -34,7 +34,11 @@ class Room:
         self._used = 0
 
     def take(self, size: int) -> None:
-        """Count what is about to be written; raises `LimitExceededError` beyond the limit."""
+        """Count bytes before they are written.
+
+        Raises:
+            LimitExceededError: the query's bytes on disk exceed the limit.
+        """
         self._used += size
         if self._used > self._most:
             found = f"the query keeps {self._used:,} bytes on disk between its steps"
@@ -53,11 +57,11 @@ def spool(
 ) -> Spooled:
     """Drain `batches` into a table of `context` named `table`.
 
-    Beyond the `room` in memory the rows go to a file in `folder`, which the caller removes.
+    Rows beyond the `room` in memory go to a file in `folder`, which the caller removes.
 
     Raises:
         CancelledError: `cancelled()` turned true.
-        LimitExceededError: there is no `room` on disk.
+        LimitExceededError: the `room` on disk is used up.
     """
     kept: list[pa.RecordBatch] = []
     rows: int = 0

@@ -1,4 +1,4 @@
-"""Show prompts and answers in the log at debug level, and only there."""
+"""Log prompts and answers at debug level, and at no other level."""
 
 import logging
 from typing import Any
@@ -9,14 +9,14 @@ from flightllm.model.engine import Completion, Request
 
 
 class Trace:
-    """One log event per prompt sent and answer received; false where they are not logged.
+    """One log event per prompt sent and answer received; false where no events are logged.
 
     `prompt_id` pairs an answer with its prompt within one call of the engine.
     """
 
     def __init__(self) -> None:
         log: Any = structlog.get_logger(__name__).bind()
-        wanted = structlog.is_configured() and log.is_enabled_for(logging.DEBUG)  # unconfigured, it prints everything
+        wanted = structlog.is_configured() and log.is_enabled_for(logging.DEBUG)  # without configuration it prints all
         self._log = log if wanted else None
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""Share out the threads that DataFusion runs on: a batch function blocks one for as long as the engine thinks."""
+"""Share out DataFusion's threads: a batch function blocks one thread until the engine answers."""
 
 import os
 import threading
@@ -12,13 +12,13 @@ from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError
 
 _FREE_THREADS = 16
-"""Threads that batch functions leave to everything else; as many as there are cores, if these are more."""
+"""Threads that batch functions leave to all other work; the number of cores, if that is larger."""
 _BLOCKED_THREADS = 48
 _POLL_SECONDS = 0.1
 
 
 class Workers:
-    """The threads that batch functions may block at once, all queries together; who comes first is served first."""
+    """The threads that batch functions of all queries can block at once. Queries get them first come, first served."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -28,18 +28,18 @@ class Workers:
 
     @classmethod
     def of_process(cls) -> "Workers":
-        """Choose how many threads DataFusion gets, unless the environment says so, and return those that may block.
+        """Choose how many threads DataFusion gets, unless the environment says so, and return those that can block.
 
-        Holds only before the first query of the process.
+        This has an effect only before the first query of the process.
         """
         wanted = max(_FREE_THREADS, os.cpu_count() or 1) + _BLOCKED_THREADS
         threads = int(os.environ.setdefault("TOKIO_WORKER_THREADS", str(wanted)))
         return cls(max(1, threads * _BLOCKED_THREADS // wanted))
 
     def paced(self, batches: Batches, count: int, cancelled: Callable[[], bool]) -> Batches:
-        """Yield the batches of a query of `count` parallel parts, at most `size`, taking threads while it computes.
+        """Yield the batches of a query of `count` parallel parts, at most `size`; hold threads while it computes.
 
-        A query of one part computes only while a batch is waited for; a client that pauses takes no thread.
+        A query with one part computes only while its caller waits for a batch; a client that pauses holds no thread.
 
         Raises:
             CancelledError: `cancelled()` turned true while all threads were taken.
@@ -82,9 +82,9 @@ class Workers:
 
 
 def parallel_parts(plan: ExecutionPlan, functions: Collection[str]) -> int:
-    """Return how many parts of a plan may run one of `functions` at the same time.
+    """Return how many parts of a plan can run one of `functions` at the same time.
 
-    Operators pull each other in one thread; only partitions that are merged run side by side, those of a union.
+    Operators pull from each other in one thread. Only merged partitions, as those of a union, run side by side.
     """
     return max(1, _parts(plan, functions, merged=plan.partition_count > 1))
 

@@ -241,7 +241,7 @@ def test_predictions_tell_no_answers(database: Database, alice: Session) -> None
     sql = "SELECT ai_gen('Sum up {note}', note) AS g FROM notes"
     answers = [row["g"] for row in ask(admin, sql).rows]
     text = str(explained(alice, "SELECT CAST(ai_gen('Sum up {note}', note) AS INT) FROM managed"))
-    assert "nothing is predicted" in text
+    assert "there is no prediction" in text
     assert not any(answer in text for answer in answers)
     for session, drawn_from in ((admin, "learned"), (alice, "assumed")):
         asked = "SELECT ai_gen('Sum up {note}', note) FROM (SELECT '!' || value AS note FROM generate_series(1, 40))"

@@ -168,7 +168,7 @@ def test_broken_one_harms_nobody(session: Session, tmp_path: Path) -> None:
         with pytest.raises(EngineError, match=f"^{message}$"):
             ask(session, "SELECT ai_gen('x', note, model => broken) FROM people")
     notes = explained(session, "SELECT ai_gen('x', note, model => broken) FROM people")["notes"]
-    assert notes == f"nothing is predicted, because the query fails: {message}"
+    assert notes == f"there is no prediction, because the query fails: {message}"
     [shown] = rows(session, "SELECT loaded, error FROM system.models WHERE name = 'broken'")
     assert (shown["loaded"], shown["error"]) == (False, message.partition(": ")[2])
     assert ask(session, "SELECT ai_gen('x', note, model => fast) FROM people").calls == 4

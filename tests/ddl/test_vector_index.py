@@ -118,7 +118,7 @@ def test_another_embedding_model(tmp_path: Path) -> None:
     there = other.session()
     assert rows(there, "SHOW VECTOR INDEXES")[0]["status"].startswith("stale: its embedding model was 'minilm'")
     for search in ("SELECT vector_search('names', 'pear')", "SELECT * FROM vector_search('names', 'pear')"):
-        with pytest.raises(SqlError, match="was built with the embedding model 'minilm', this server has 'other'"):
+        with pytest.raises(SqlError, match="was built with the embedding model 'minilm', but this server has 'other'"):
             rows(there, search)
     assert rows(there, "SELECT text_search('names', 'pear')[1]['id'] AS id") == [{"id": 2}]
     assert there.update("REFRESH VECTOR INDEX names") == 5

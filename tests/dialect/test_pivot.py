@@ -179,11 +179,17 @@ def test_names(session: Session, dialect: str, sql: str, names: list[str]) -> No
         ("PIVOT people ON name, flag USING sum(id)", "PIVOT at 1:1 takes one column"),
         ("PIVOT people ON name IN ('a') USING sum(id) + 1", "write an aggregate such as sum(a)"),
         ("PIVOT people ON name IN (?) USING sum(id)", "write $1, $2 in place of ?"),
-        ("PIVOT (PIVOT people ON name IN ('a')) ON a IN (1)", "PIVOT at 1:1 is of another PIVOT: write WITH p AS"),
-        ("UNPIVOT (PIVOT people ON name IN ('a')) ON a", "UNPIVOT at 1:1 is of another PIVOT"),
+        (
+            "PIVOT (PIVOT people ON name IN ('a')) ON a IN (1)",
+            "PIVOT at 1:1 reads from another PIVOT, which is not supported: write WITH p AS",
+        ),
+        ("UNPIVOT (PIVOT people ON name IN ('a')) ON a", "UNPIVOT at 1:1 reads from another PIVOT"),
         ("PIVOT people", "write PIVOT t ON a IN ('x', 'y')"),
-        ("SELECT * FROM people UNPIVOT ((a, b) FOR n IN ((id, score)))", "UNPIVOT at 1:22: it makes one column"),
-        ("UNPIVOT people ON id + 1", "each of its columns is a name"),
+        (
+            "SELECT * FROM people UNPIVOT ((a, b) FOR n IN ((id, score)))",
+            "UNPIVOT at 1:22: several columns of values are not supported",
+        ),
+        ("UNPIVOT people ON id + 1", "one of its columns is not a plain name"),
         ("UNPIVOT people", "write UNPIVOT t ON a, b"),
     ],
 )

@@ -302,7 +302,7 @@ def test_targets_in_another_schema(catalog: Catalog, sql: str, text: str | None)
     [
         ("SHOW TABLES IN nope", NotFoundError, "no schema 'nope'"),
         ("CREATE VIEW v AS SELECT current_user AS u", UnsupportedError, "current_user in a view"),
-        ("CREATE TEMP TABLE s.m (a INT)", SqlError, "in no schema"),
+        ("CREATE TEMP TABLE s.m (a INT)", SqlError, "has no schema"),
         ("SELECT 'open", SqlError, "1:8"),
     ],
 )

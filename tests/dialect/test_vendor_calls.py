@@ -165,7 +165,7 @@ REFUSED = [
     ("AI_SUMMARIZE_AGG(note)", "ai_summarize(string_agg(note, ' '))"),
     ("AI_SENTIMENT(note, ['price', 'taste'])", "ai_classify(note, ['positive', 'negative', 'neutral', 'mixed']"),
     ("AI_CLASSIFY(note, ['a', 'b']):labels", "write :labels[0]"),
-    ("AI_CLASSIFY(note, ['a', 'b']):label", ":label leads nowhere"),
+    ("AI_CLASSIFY(note, ['a', 'b']):label", ":label does not exist"),
     ("AI_CLASSIFY(note, ['a', 'b'], {'colour': 'red'})", "the option 'colour' is not known here"),
     ("AI_COMPLETE('default', note, {'guardrails': TRUE})", "the option 'guardrails' is not known here"),
     ("AI_TRANSLATE(note, name, 'fr')", "write ai_translate(note, 'fr')"),
@@ -187,7 +187,7 @@ REFUSED = [
     ("AI.IF(STRUCT('Is it tea? ' AS a, note AS b))", "write ('a text', column)"),
     ("AI.EMBED(note)", "ai_embed(note)"),
     ("ai_query('default', note, failOnError => false)", "on_error => 'struct'"),
-    ("ai_query('default', note, returnType => 'INT')", "CAST what the call returns"),
+    ("ai_query('default', note, returnType => 'INT')", "CAST the result of the call"),
 ]
 TABLES = [
     (
@@ -197,7 +197,7 @@ TABLES = [
             " AS asked"
         ),
     ),
-    ("ai_forecast(TABLE(people), horizon => '2025-01-01')", "no model here forecasts"),
+    ("ai_forecast(TABLE(people), horizon => '2025-01-01')", "no function here forecasts"),
 ]
 
 

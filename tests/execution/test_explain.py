@@ -221,7 +221,7 @@ def test_explain_leaves_no_trace(session: Session) -> None:
 
 
 def test_bounded(session: Session) -> None:
-    """Beyond a number of prompts, figures are concluded from those tried, and a note says so."""
+    """Beyond a number of prompts, figures are extrapolated from those tried, and a note says so."""
     session.update("CREATE TABLE many AS SELECT 'text ' || value AS t FROM generate_series(1, 2000) AS g(value)")
     services = session._services
     query = plan("SELECT ai_gen('x', t, max_tokens => 8) FROM many", services, Settings())
@@ -235,17 +235,17 @@ def test_bounded(session: Session) -> None:
     assert whole.work.calls == 2_000
     assert concluded.work.calls == pytest.approx(2_000, rel=0.05)
     assert concluded.work.prompt_tokens == pytest.approx(whole.work.prompt_tokens, rel=0.1)
-    assert any("concluded from the first" in note for note in concluded.notes)
+    assert any("extrapolated from the first" in note for note in concluded.notes)
 
 
 def test_failing_query(session: Session) -> None:
-    """Of a query that fails while it runs the plan is shown, and why nothing is predicted."""
+    """Of a query that fails while it runs the plan is shown, and why there is no prediction."""
     sql = "SELECT ai_gen('x', note) FROM people WHERE 1 / (id - id) > 0"
     document = told(session, sql)
     assert document["plan"]
     assert document["total"] == {"predicted": None, "actual": None}
-    assert any("nothing is predicted" in note for note in document["notes"])
-    assert "nothing is predicted" in explained(session, sql)["notes"]
+    assert any("there is no prediction" in note for note in document["notes"])
+    assert "there is no prediction" in explained(session, sql)["notes"]
 
 
 def test_limit(session: Session) -> None:

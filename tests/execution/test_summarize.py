@@ -156,7 +156,7 @@ def test_rights(database: Database) -> None:
         ("SUMMARIZE SHOW TABLES", "SUMMARIZE needs a query after it"),
         (
             f"SUMMARIZE SELECT {', '.join(f'{at} AS c{at}' for at in range(101))}",
-            'at most 100 columns, and there are 101: name those to sum up, as in SUMMARIZE SELECT "c0", "c1" FROM …',
+            'at most 100 columns, but there are 101: name some of them, as in SUMMARIZE SELECT "c0", "c1" FROM …',
         ),
         ("CREATE TABLE x AS SUMMARIZE people", "CREATE TABLE … AS needs a query after it"),
     ],

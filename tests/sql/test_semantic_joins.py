@@ -203,9 +203,9 @@ def test_arguments_that_ask(session: Session) -> None:
 def test_returning(session: Session) -> None:
     """A search that returns a single column is refused in ON and FROM."""
     one = "vector_search('names', {}, returning => 'id')"
-    with pytest.raises(SqlError, match="after ON all columns are found; take the one wanted in SELECT"):
+    with pytest.raises(SqlError, match="after ON a search returns all columns: leave out returning"):
         rows(session, f"SELECT * FROM wishes w JOIN fruit f ON {one.format('w.wish')}")
-    with pytest.raises(SqlError, match="in FROM all columns are found; take the one wanted in SELECT"):
+    with pytest.raises(SqlError, match="in FROM a search returns all columns: leave out returning"):
         rows(session, f"SELECT * FROM {one.format(repr('pear'))}")
 
 

@@ -1,4 +1,4 @@
-"""Arguments of vendors' functions: options under other names or in an object, prompts as tuples, further places."""
+"""Rewrite vendors' arguments: options under other names or in an object, prompts as tuples, further positions."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +17,14 @@ PERSONAL = (
     *("name", "email", "phone number", "date of birth", "gender", "age", "address", "national id", "passport"),
     *("tax identifier", "payment card data", "driver's license", "IP address"),
 )
-"""What Snowflake's AI_REDACT redacts where it is not told what."""
+"""The labels that Snowflake's AI_REDACT redacts by default."""
 PROMPTS: Mapping[str, int] = {
     **dict.fromkeys(("ai_if", "ai_filter", "ai_score", "ai_gen", "ai_classify"), 0),
     **dict.fromkeys(("ai_complete", "ai_query"), 1),
     **dict.fromkeys(("ai.if", "ai.score", "ai.classify", "ai.generate", "ai.generate_text"), 0),
     **dict.fromkeys(("ai.generate_bool", "ai.generate_int", "ai.generate_double"), 0),
 }
-"""By function: the place of what can be a tuple."""
+"""For each function, the position of the prompt, which can be a tuple."""
 _ENDPOINT = MappingProxyType({"endpoint": "model"})
 RENAMED: Mapping[str, Mapping[str, str]] = {
     "ai_extract": {"text": "input", "responseformat": "schema"},
@@ -33,7 +33,7 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
     "ai_query": {"request": "prompt", "endpoint": "model", "responseformat": "response_format"},
     **dict.fromkeys(("ai.if", "ai.score", "ai.generate", "ai.generate_text", "ai.generate_bool", *NUMBERS), _ENDPOINT),
 }
-"""By function: names of its arguments, and ours."""
+"""For each function, the vendor's names of arguments and this server's names."""
 _OPTIONS: Mapping[str, str] = {
     "task_description": "instructions",
     "max_completion_tokens": "max_tokens",
@@ -43,9 +43,9 @@ _OPTIONS: Mapping[str, str] = {
     "response_format": "response_format",
     "reasoning_effort": "reasoning",
 }
-"""In an object of options, and ours."""
+"""The vendors' names of options in an object, and this server's names."""
 _SWITCHES = ("guardrails", "guardrail", "show_details", "return_error_details", "stream")
-"""Of an object of options: off is what holds here anyway."""
+"""Options of an object that are always off here, so that only turning them on is an error."""
 WITH_OBJECT = (
     "ai_classify",
     "cortex.classify_text",
@@ -64,10 +64,10 @@ _JSON_TYPES: Mapping[str, str] = {
 
 
 def arguments(call: Call) -> Iterator[Edit]:
-    """`AI_CLASSIFY(a, ['x', 'y'], {'output_mode': 'multi'})` → `AI_CLASSIFY(a, ['x', 'y'], multi => true)`.
+    """Rewrite `AI_CLASSIFY(a, ['x', 'y'], {'output_mode': 'multi'})` as `AI_CLASSIFY(a, ['x', 'y'], multi => true)`.
 
     Raises:
-        SqlError: an option has no counterpart, or would change what the function returns.
+        SqlError: an option has no counterpart, or would change the result of the function.
     """
     name = call.name.removeprefix("cortex.") if call.name.startswith("cortex.ai_") else call.name
     yield from _prompt(call, name)
@@ -88,7 +88,7 @@ def arguments(call: Call) -> Iterator[Edit]:
 
 
 def _dropped(call: Call, place: int, *, first: bool) -> Edit:
-    """Leave an argument out, with the comma before it; with the one after it where none before it stays."""
+    """Remove an argument with the comma before it, or with the comma after it if no argument before it stays."""
     given, following = call.arguments[place], call.arguments[place + 1 : place + 2]
     if not first:
         return Edit(_end(call, call.arguments[place - 1]), _end(call, given), "")
@@ -101,7 +101,7 @@ def _end(call: Call, given: Given) -> int:
 
 
 def _argument(call: Call, name: str, given: Given, place: int) -> str | None:
-    """Return what stands for one argument; nothing where it is left out, None where it stays."""
+    """Return the replacement of an argument: an empty text removes it, and None keeps it."""
     if given.name is None:
         return _unnamed(call, name, given, place)
     constant = _constant(call, given)
@@ -119,14 +119,14 @@ def _argument(call: Call, name: str, given: Given, place: int) -> str | None:
 
 
 def _unnamed(call: Call, name: str, given: Given, place: int) -> str | None:
-    """Return what stands for the argument at a place."""
+    """Return the replacement of the argument at a position: an empty text removes it, and None keeps it."""
     constant = _constant(call, given)
     if name in {"ai_translate", "cortex.translate"} and place == 1 and (target := call.positional(2)) is not None:
         if not _is_text_or_null(call, given):
             text = call.text(call.arguments[0])
             raise call.error(
-                f"its second argument of three is the language of the text, a text literal or NULL: write"
-                f" ai_translate({text}, {call.text(target)}), as the model knows that language"
+                f"the second of three arguments is the language of the text, and must be a text literal or NULL: write"
+                f" ai_translate({text}, {call.text(target)}), as the model recognizes the language"
             )
         return ""
     if name == "ai_summarize" and place == 1 and isinstance(constant, int):
@@ -139,15 +139,17 @@ def _unnamed(call: Call, name: str, given: Given, place: int) -> str | None:
 
 
 def _plumbing(call: Call, name: str) -> str | None:
-    """Return nothing for how BigQuery reaches a model.
+    """Return an empty text for an argument that says only how BigQuery reaches a model; otherwise None.
 
     Raises:
-        SqlError: the argument says which rows it asks, or how.
+        SqlError: the argument changes which rows are asked, or how.
     """
     if name == "model_params":
-        raise call.error("model_params is not read: write temperature =>, top_p => or max_tokens => after the prompt")
+        raise call.error(
+            "model_params is unknown here: write temperature =>, top_p => or max_tokens => after the prompt"
+        )
     if name in {"optimization_mode", "embeddings", "max_error_ratio"}:
-        raise call.error(f"{name} is not known here, where each row is asked exactly: leave it out")
+        raise call.error(f"{name} is unknown here, where the model answers each row: leave it out")
     return "" if name in {"connection_id", "request_type"} else None
 
 
@@ -162,7 +164,7 @@ def _is_text_or_null(call: Call, given: Given) -> bool:
 
 
 def _object(call: Call, value: Literal) -> str:
-    """Return options for an object of them."""
+    """Return the options that an object of options contains."""
     if not isinstance(value, Entries):
         raise call.error("an object of options must be constant: write each as option => value, as in temperature => 0")
     return ", ".join(option for key, one in value.items if (option := _option(call, key.lower(), one)))
@@ -177,7 +179,7 @@ def _option(call: Call, key: str, value: Literal) -> str:
         return ""
     if key not in _OPTIONS:
         known = ", ".join(dict.fromkeys(_OPTIONS.values()))
-        raise call.error(f"the option {key!r} is not known here: {known} are, written as option => value")
+        raise call.error(f"the option {key!r} is not known here: write one of {known}, as option => value")
     return f"{_OPTIONS[key]} => {_literal(value)}"
 
 
@@ -199,15 +201,15 @@ def _literal(value: Literal) -> str:
 
 def _mode(call: Call, value: Literal) -> str:
     if value not in {"multi", "single"}:
-        raise call.error("output_mode is 'single' or 'multi': write multi => true for every label that fits")
+        raise call.error("output_mode is 'single' or 'multi': write multi => true for all labels that fit")
     return f"multi => {str(value == 'multi').lower()}"
 
 
 def _on_error(call: Call, value: Literal) -> str:
     if value is not True:
         raise call.error(
-            "failOnError => false returns a struct of its own there: write on_error => 'struct', which returns"
-            " {value, error}, or leave it out, and an unusable answer is NULL"
+            "failOnError => false returns the vendor's own struct there: write on_error => 'struct', which returns"
+            " {value, error}, or leave it out to get NULL for an unusable answer"
         )
     return "on_error => 'fail'"
 
@@ -230,14 +232,14 @@ def _schema(call: Call, value: Literal, name: str) -> str:
     if schema is None or schema["type"] != "object":
         shown = "returnType" if databricks else name
         raise call.error(
-            f"{shown} is read where it names columns and their plain types: write response_format => with a JSON Schema"
-            " or a list of names, or CAST what the call returns"
+            f"{shown} must list columns with plain types: write response_format => with a JSON Schema"
+            " or a list of names, or CAST the result of the call"
         )
     return f"response_format => {text_literal(json.dumps(schema, ensure_ascii=False))}"
 
 
 def _json_schema(kind: Any) -> dict[str, Any] | None:
-    """Return the JSON Schema of a type of sqlglot's; None where it has none."""
+    """Return the JSON Schema of a type of sqlglot's; None for a type without a JSON Schema."""
     from sqlglot import exp
 
     if kind.is_type("struct"):
@@ -256,7 +258,7 @@ def _json_schema(kind: Any) -> dict[str, Any] | None:
 
 
 def _added(call: Call, name: str, unnamed: int) -> Iterator[Edit]:
-    """Add what a vendor's function does by itself."""
+    """Add the arguments that a vendor's function has by default."""
     added = ""
     if name in NUMBERS:
         properties = {"value": {"type": NUMBERS[name]}}
@@ -270,7 +272,7 @@ def _added(call: Call, name: str, unnamed: int) -> Iterator[Edit]:
 
 
 def _prompt(call: Call, name: str) -> Iterator[Edit]:
-    """`('Is it kind? ', review)` → `('Is it kind? ' || review)`: NULL in it makes the answer NULL, without a call."""
+    """Rewrite `('Is it kind? ', review)` as `('Is it kind? ' || review)`: a NULL part gives NULL, without a call."""
     place = PROMPTS.get(name)
     given = None if place is None else call.named("prompt", "input", "request") or call.positional(place)
     if given is None:
@@ -291,10 +293,11 @@ def _prompt(call: Call, name: str) -> Iterator[Edit]:
 
 
 def _joined(call: Call, opening: int, items: Sequence[tuple[int, int]]) -> Iterator[Edit]:
-    """Join the items of a tuple."""
+    """Join the items of a tuple by `||`."""
     tokens = call.source.tokens
     if all(tokens[start].kind is not Kind.STRING or end > start + 1 for start, end in items[:2]):
-        yield Edit(tokens[opening].end, tokens[opening].end, "'' || ")  # else two numbers would be joined
+        # makes `||` join texts if both items are numbers
+        yield Edit(tokens[opening].end, tokens[opening].end, "'' || ")
     for start, end in items:
         if start > opening + 1:
             yield Edit(tokens[start - 1].start, tokens[start - 1].end, " ||")
@@ -304,7 +307,7 @@ def _joined(call: Call, opening: int, items: Sequence[tuple[int, int]]) -> Itera
 
 
 def _top(call: Call, first: int, last: int) -> Iterator[int]:
-    """Yield the tokens in no bracket of a range."""
+    """Yield the tokens of a range that are outside any brackets in it."""
     index = first
     while index < last:
         yield index

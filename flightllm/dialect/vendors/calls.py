@@ -1,4 +1,4 @@
-"""Calls of AI functions in a text, under the names that vendors give them."""
+"""Find calls of AI functions in a text, under the names that vendors give them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MADE = ("table", "view")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One argument: the tokens of its value, and the name before `=>` in lower case."""
+    """One argument: the tokens of its value, and its lower-case name before `=>`."""
 
     start: int
     first: int
@@ -27,7 +27,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: its name in lower case, with a dot after `ai` and `cortex`, and its tokens from name to parenthesis."""
+    """One call: its lower-case name with the prefix `ai.` or `cortex.`, and its tokens from name to parenthesis."""
 
     source: Source
     name: str
@@ -38,12 +38,12 @@ class Call:
 
     @property
     def start(self) -> int:
-        """Return the offset of its name."""
+        """Return the offset of the call's name."""
         return self.source.tokens[self.first].start
 
     @property
     def shown(self) -> str:
-        """Return the name as its user wrote it."""
+        """Return the name as the user wrote it."""
         return self.source.text(self.first, self.opening)
 
     def text(self, given: Given) -> str:
@@ -51,16 +51,16 @@ class Call:
         return self.source.text(given.first, given.last)
 
     def named(self, *names: str) -> Given | None:
-        """Return the argument with one of some names."""
+        """Return the first argument that has one of some names, or None."""
         return next((given for given in self.arguments if given.name in names), None)
 
     def positional(self, place: int) -> Given | None:
-        """Return the argument at a place among those without a name."""
+        """Return the argument at a position among those without a name, or None."""
         unnamed = [given for given in self.arguments if given.name is None]
         return unnamed[place] if place < len(unnamed) else None
 
     def error(self, message: str) -> SqlError:
-        """Return an error that says where the call is."""
+        """Return an error with the position of the call."""
         return SqlError(f"{self.shown} at {position(self.source.sql, self.start)}: {message}")
 
 
@@ -82,14 +82,14 @@ def find_calls(source: Source) -> Iterator[Call]:
 
 
 def _has_expressions(source: Source) -> bool:
-    """Tell whether a statement has expressions; elsewhere `ON ai.score (a)` is a table and a column."""
+    """Tell whether a statement has expressions; in other statements `ON ai.score (a)` is a table and a column."""
     if source.is_symbol(0, "(") or source.is_word(0, *_STATEMENTS):
         return True
     return source.is_word(0, "create") and any(source.is_word(index, *_MADE) for index in range(1, 5))
 
 
 def _is_named(source: Source, first: int, opening: int, prefix: tuple[str, ...]) -> bool:
-    """Tell whether an expression's name begins at a token, with a prefix, and ends before a parenthesis."""
+    """Tell whether an expression's name with a prefix begins at a token, and ends before a parenthesis."""
     words = [source.tokens[index] for index in range(first, opening, 2)]
     if any(word.kind is not Kind.WORD for word in words) or source.is_symbol(first - 1, "."):
         return False
@@ -103,7 +103,7 @@ def _is_named(source: Source, first: int, opening: int, prefix: tuple[str, ...])
 
 
 def _is_table_function(source: Source, first: int, opening: int) -> bool:
-    """Tell whether a name in FROM is that of a function, not of a CTE, whose columns AS and its query follow."""
+    """Tell whether a name in FROM is a function; a CTE is not one, as AS and its query follow its columns."""
     after = source.closing[opening] + 1
     common = source.is_word(after, "as") and (
         source.is_symbol(after + 1, "(") or source.is_word(after + 1, "materialized", "not")

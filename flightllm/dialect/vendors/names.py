@@ -1,4 +1,4 @@
-"""The names of functions that do what one of this server's does."""
+"""Rename vendors' functions that do the same as one of this server's."""
 
 from collections.abc import Iterator, Mapping
 
@@ -25,7 +25,7 @@ OURS: Mapping[str, str] = {
 
 
 def named(call: Call) -> Iterator[Edit]:
-    """`SNOWFLAKE.CORTEX.SUMMARIZE(` → `ai_summarize(`; `SNOWFLAKE.CORTEX.AI_FILTER(` → `ai_filter(`."""
+    """Rewrite `SNOWFLAKE.CORTEX.SUMMARIZE(` as `ai_summarize(`, and `SNOWFLAKE.CORTEX.AI_FILTER(` as `ai_filter(`."""
     prefix, _, name = call.name.rpartition(".")
     ours = OURS.get(name if prefix == "cortex" and name.startswith("ai_") else call.name)
     if ours is None and prefix == "cortex" and name.startswith("ai_"):

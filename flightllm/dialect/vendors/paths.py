@@ -1,4 +1,4 @@
-"""What vendors write after a call to get at its value: functions here return the value itself."""
+"""Rewrite the path that vendors write after a call to get its value: functions here return the value itself."""
 
 from collections.abc import Iterator
 
@@ -11,15 +11,15 @@ from flightllm.sql.tokens import Kind
 
 _GENERATED = ("ai.generate", "ai.generate_text", "ai.generate_bool", "ai.generate_int", "ai.generate_double")
 NUMBERS = {"ai.generate_int": "integer", "ai.generate_double": "number"}
-"""By function: the type that JSON Schema gives to its result."""
+"""For each function, the JSON Schema type of its result."""
 _WORDS = (Kind.WORD, Kind.QUOTED)
 
 
 def path(call: Call) -> Iterator[Edit]:
-    """`AI_CLASSIFY(…):labels[0]` → `AI_CLASSIFY(…)`; `AI_EXTRACT(…):response.city` → `AI_EXTRACT(…)."city"`.
+    """Rewrite `AI_CLASSIFY(…):labels[0]` as `AI_CLASSIFY(…)`, `AI_EXTRACT(…):response.city` as `AI_EXTRACT(…)."city"`.
 
     Raises:
-        SqlError: the path leads to something that the function does not return.
+        SqlError: the path leads to a value that the function does not return.
     """
     name = call.name.removeprefix("cortex.") if call.name.startswith("cortex.ai_") else call.name
     after = _after(call)
@@ -39,7 +39,10 @@ def path(call: Call) -> Iterator[Edit]:
 
 
 def _element(call: Call, name: str, steps: list[str | int]) -> int | None:
-    """Return which of several labels a path leads to, counted from 0; no subscript, as dialects count otherwise."""
+    """Return the index, from 0, of the label that a path selects; it is not written as a subscript.
+
+    Dialects disagree about the first index of a subscript.
+    """
     match name, steps:
         case "ai_classify", [str(labels), int(place)] if labels.lower() == "labels" and is_multi(call):
             return place
@@ -48,7 +51,7 @@ def _element(call: Call, name: str, steps: list[str | int]) -> int | None:
 
 
 def _after(call: Call) -> int:
-    """Return the token after a call, and after parentheses around it alone."""
+    """Return the token after a call, and after parentheses that enclose only the call."""
     source, first, after = call.source, call.first, call.closing + 1
     while first and source.closing.get(first - 1) == after and not _calls(call, first - 2):
         first, after = first - 1, after + 1
@@ -56,13 +59,13 @@ def _after(call: Call) -> int:
 
 
 def _calls(call: Call, index: int) -> bool:
-    """Tell whether the parenthesis after a token can be that of a function."""
+    """Tell whether the parenthesis after a token can belong to a function call."""
     token = call.source.tokens[index] if index >= 0 else None
     return token is not None and token.kind in _WORDS and not token.is_word(*EXPRESSION_FOLLOWS)
 
 
 def _result(call: Call, name: str, after: int) -> Iterator[Edit]:
-    """Write the result of one of BigQuery's functions, which returns a struct there."""
+    """Rewrite the result of BigQuery's functions, which return a struct there."""
     source, end = call.source, after
     dotted = source.is_symbol(after, ".") and after + 1 < len(source.tokens)
     field = source.tokens[after + 1].text.lower() if dotted else ""
@@ -102,7 +105,7 @@ def _steps(call: Call, at: int) -> tuple[list[str | int], int]:
 
 
 def _written(call: Call, name: str, steps: list[str | int]) -> str:
-    """Return what stands for a path."""
+    """Return the replacement of a path."""
     folded = [step.lower() if isinstance(step, str) else step for step in steps]
     match name, folded:
         case ("ai_classify", ["labels", 0]) | ("cortex.classify_text", ["label"]):
@@ -117,11 +120,11 @@ def _written(call: Call, name: str, steps: list[str | int]) -> str:
         case "ai_extract", ["response", *fields] if all(isinstance(field, str) for field in fields):
             return "".join(f".{_field(str(step))}" for step in steps[1:])
         case "ai_classify", ["labels"]:
-            raise call.error("it returns one label, not a list of them: write :labels[0], or leave it out")
+            raise call.error("it returns one label, not a list of labels: write :labels[0], or leave it out")
     shown = "".join(f"[{step}]" if isinstance(step, int) else f":{step}" for step in steps)
     raise call.error(
-        f"{shown} leads nowhere, as functions here return the value itself: leave it out; write .field for a field of"
-        " a struct"
+        f"{shown} does not exist, because functions here return the value itself: leave it out; write .field for a"
+        " field of a struct"
     )
 
 
@@ -130,7 +133,7 @@ def _field(name: str) -> str:
 
 
 def is_multi(call: Call) -> bool:
-    """Tell whether a call of `ai_classify` returns every label that fits."""
+    """Tell whether a call of `ai_classify` returns all labels that fit."""
     tokens = call.source.tokens[call.opening : call.closing]
     for index, token in enumerate(tokens[:-2]):
         if token.text.lower() == "output_mode":

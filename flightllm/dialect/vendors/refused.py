@@ -1,4 +1,4 @@
-"""Functions of vendors that nothing here does as they do: each with the line to write instead."""
+"""Refuse vendors' functions without a counterpart here, each with advice on what to write instead."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,10 +16,10 @@ _MOODS = "['positive', 'negative', 'neutral', 'mixed']"
 
 
 def refuse(call: Call) -> None:
-    """Raise an error for a call that would give other values than its vendor's.
+    """Raise an error for a call that would return other values than the vendor's.
 
     Raises:
-        UnsupportedError: says what to write instead.
+        UnsupportedError: the message says what to write instead.
     """
     advice = REFUSED.get(call.name.removeprefix("cortex.") if "cortex.ai_" in call.name else call.name)
     message = advice(call) if advice is not None else None
@@ -28,7 +28,7 @@ def refuse(call: Call) -> None:
 
 
 def _argument(call: Call, place: int, instead: str, *names: str) -> str:
-    """Return the text of an argument, by place or name; `instead` where there is none."""
+    """Return the text of an argument, by position or name, or `instead` without such an argument."""
     given = call.named(*names) if names else None
     given = given or call.positional(place)
     return instead if given is None else call.text(given)
@@ -37,7 +37,7 @@ def _argument(call: Call, place: int, instead: str, *names: str) -> str:
 def _agg(call: Call) -> str:
     text, asked = _argument(call, 0, "text"), _argument(call, 1, "'What do they say?'")
     return (
-        f"there is no aggregate over a model; join the texts of the group: write"
+        f"aggregates over a model are not supported; join the texts of the group: write"
         f" ai_gen({asked}, texts => string_agg({text}, ' '))"
     )
 
@@ -45,19 +45,20 @@ def _agg(call: Call) -> str:
 def _summarize_agg(call: Call) -> str:
     text = _argument(call, 0, "text")
     return (
-        f"there is no aggregate over a model; join the texts of the group: write ai_summarize(string_agg({text}, ' '))"
+        f"aggregates over a model are not supported; join the texts of the group: write"
+        f" ai_summarize(string_agg({text}, ' '))"
     )
 
 
 def _extract_answer(call: Call) -> str:
     text, asked = _argument(call, 0, "text"), _argument(call, 1, "'question'")
-    return f"it returns a list with scores, which no function here does: write ai_gen({asked}, {text})"
+    return f"it returns a list with scores, which is not supported here: write ai_gen({asked}, {text})"
 
 
 def _number_of_sentiment(call: Call) -> str:
     text = _argument(call, 0, "text")
     return (
-        "it returns a number from -1 to 1, and ai_sentiment a word: write"
+        "it returns a number from -1 to 1, while ai_sentiment returns a word: write"
         f" ai_score('How positive is it?', {text}, low => -1, high => 1)"
     )
 
@@ -69,7 +70,8 @@ def _sentiment_by_category(call: Call) -> str | None:
     first = next((t.text for t in call.source.tokens[labels.first : labels.last] if t.kind is Kind.STRING), "price")
     asked = f"Judge only what is said of {first}.".replace("'", "''")
     return (
-        f"it takes no categories; ask for each of them: write ai_classify({text}, {_MOODS}, instructions => '{asked}')"
+        "it takes no categories here; ask for each category: write"
+        f" ai_classify({text}, {_MOODS}, instructions => '{asked}')"
     )
 
 
@@ -84,7 +86,7 @@ def _count_tokens(call: Call) -> str | None:
     if call.name == "ai_count_tokens" and len(call.arguments) < 2:
         return None
     last = call.text(call.arguments[-1]) if call.arguments else "text"
-    return f"it counts by the server's own model: write ai_count_tokens({last})"
+    return f"it counts with the server's own model here: write ai_count_tokens({last})"
 
 
 def _similarity(call: Call) -> str:
@@ -97,13 +99,13 @@ def _generate_table(call: Call) -> str:
         (call.text(given) for given in call.arguments if call.source.is_symbol(given.first, "(")), "(SELECT …)"
     )
     return (
-        "no function here makes a table; ask in SELECT: write"
+        "no function here returns a table; ask in SELECT: write"
         f" SELECT *, ai_gen(prompt, response_format => ['field']) AS answer FROM {query} AS asked"
     )
 
 
 def _score(call: Call) -> str | None:
-    """Refuse a prompt that names a scale: `ai_score` has one of its own, 0 to 10."""
+    """Refuse a prompt that names a scale, because `ai_score` has its own scale, 0 to 10."""
     given = call.named("prompt") or call.positional(0)
     if given is None or call.named("low", "high"):
         return None
@@ -121,7 +123,7 @@ def _no(what: str) -> Callable[[Call], str]:
     return lambda _: what
 
 
-_FORECAST = _no("no model here forecasts: aggregate by date_trunc, and forecast in a client")
+_FORECAST = _no("no function here forecasts: aggregate by date_trunc, and forecast in a client")
 _FILES = _no("no function here reads files: keep their text in a column")
 
 REFUSED: Mapping[str, Callable[[Call], str | None]] = {
