@@ -239,6 +239,7 @@ def test_doctor_finds_no_endpoint(run: Run, tmp_path: Path) -> None:
     result = run("doctor", "--config", str(tmp_path / "c.toml"), "--listen", "127.0.0.1:0")
     assert result.exit_code == 1
     assert (
-        "at http://127.0.0.1:1/v1) cannot be reached: no server listens at this address: start the server, or correct base_url"
+        "at http://127.0.0.1:1/v1) cannot be reached: no server listens at this address: start the server, or correct"
+        " base_url"
         in result.output
     )

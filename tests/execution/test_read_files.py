@@ -72,8 +72,8 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     x = f"{folder}/x.csv"
     (folder / "bad.parquet").write_bytes(b"PAR1 is not enough PAR1")
     for place, message in (
-        (f"read_csv('{tmp_path}/closed.csv')", "in no folder that"),
-        (f"'{folder}/../closed.csv'", "in no folder that"),
+        (f"read_csv('{tmp_path}/closed.csv')", "no folder in"),
+        (f"'{folder}/../closed.csv'", "no folder in"),
         (f"read_csv('{x}', foo => 1)", "'foo' is not an option of CSV files; write one of"),
         (f"read_csv('{x}', ';')", "an option must have a name and a constant: write read_csv"),
         ("read_csv(a)", "its first argument must be a path in single quotes"),
@@ -81,8 +81,8 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
         (f"'{folder}/none.parquet'", "only existing CSV and Parquet files"),
         (f"read_csv('{folder}/none.csv')", "there is no file of this name"),
         (f"'{folder}/bad.parquet'", r"bad\.parquet is not a readable Parquet file"),
-        (f"'{folder}/x\0.csv'", "a character NUL"),
-        (f"'file://{folder}/x%00.csv'", "a character NUL"),
+        (f"'{folder}/x\0.csv'", "a NUL character"),
+        (f"'file://{folder}/x%00.csv'", "a NUL character"),
     ):
         with pytest.raises(FlightLLMError, match=message):
             rows(session, f"SELECT * FROM {place}")
