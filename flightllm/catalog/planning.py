@@ -14,6 +14,7 @@ from flightllm.config import LimitsConfig
 from flightllm.datafusion.contexts import QUERY_ONLY, row_types, with_types
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.errors import FlightLLMError, SqlError
+from flightllm.sql.unpivot_types import MARK as UNPIVOT
 from flightllm.sql.unpivot_types import check_types
 
 Entries = Mapping[TableName, Entry]
@@ -89,7 +90,8 @@ class ViewPlans:
             with panics_mapped():
                 context = self._context(seen, found)
                 frame = context.sql_with_options(text, QUERY_ONLY)
-                check_types(text, frame.logical_plan().display_indent_schema)
+                if UNPIVOT in text:
+                    check_types(frame.logical_plan().display_indent_schema)
                 types = row_types(context, frame)
                 if types != frame.schema().types:
                     frame = with_types(frame, types)
