@@ -11,7 +11,7 @@ from typing import Final
 
 from bench.eviction_workloads import Event, What
 from flightllm.kvcache.eviction import POLICIES
-from flightllm.kvcache.eviction.base import Policy, Use
+from flightllm.kvcache.eviction.base import EvictionPolicy, Use
 from flightllm.kvcache.eviction.belady import Belady
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
@@ -40,7 +40,7 @@ class Outcome:
 class _Cache:
     """The cached blocks; the blocks of running prompts are held and cannot be evicted."""
 
-    def __init__(self, blocks: int, policy: Policy[int]) -> None:
+    def __init__(self, blocks: int, policy: EvictionPolicy[int]) -> None:
         self._blocks, self._policy = blocks, policy
         self._cached: set[int] = set()
         self._held: Counter[int] = Counter()
@@ -79,7 +79,7 @@ class _Cache:
 
 
 def replay(
-    events: Sequence[Event], blocks: int, policy: Policy[int], counted: int = 0, *, learning: bool = True
+    events: Sequence[Event], blocks: int, policy: EvictionPolicy[int], counted: int = 0, *, learning: bool = True
 ) -> Outcome:
     """Replay prompts through a cache; return the hits after the first `counted` prompts.
 
@@ -110,7 +110,7 @@ def compare(
 ) -> dict[str, Outcome]:
     """Return the outcome of each policy, of `belady`, which knows the future, and of `ideal`, an unlimited cache."""
     begun = [event.use.keys for event in events if event.what in BEGINS]
-    made: dict[str, Policy[int]] = {**{name: POLICIES[name](blocks) for name in names}, "belady": Belady(begun)}
+    made: dict[str, EvictionPolicy[int]] = {**{name: POLICIES[name](blocks) for name in names}, "belady": Belady(begun)}
     found = {name: replay(events, blocks, policy, counted, learning=learning) for name, policy in made.items()}
     return {**found, "ideal": replay(events, distinct(events), POLICIES["lru"](blocks), counted)}
 
@@ -137,9 +137,9 @@ def eviction_seconds(name: str, blocks: int = 100_000, classes: int = 50, evicti
     return median(seconds)
 
 
-def filled(name: str, blocks: int, classes: int) -> Policy[int]:
+def filled(name: str, blocks: int, classes: int) -> EvictionPolicy[int]:
     """Return a policy with `blocks` blocks that can be evicted, from prompts of `classes` call sites."""
-    policy: Policy[int] = POLICIES[name](blocks)
+    policy: EvictionPolicy[int] = POLICIES[name](blocks)
     keys = range(_PROMPT_BLOCKS)
     for number, start in enumerate(range(0, blocks, _PROMPT_BLOCKS)):
         policy.use(Use([start + key for key in keys], number % classes), float(number))

@@ -27,12 +27,12 @@ from bench.network import Network
 from bench.traces import Trace, random_trace
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
-from flightllm.kvcache.stream.base import TEXT, Policy
-from flightllm.kvcache.stream.fetch import Source, fetch
+from flightllm.kvcache.stream.base import TEXT, FetchPolicy
+from flightllm.kvcache.stream.fetch import ChunkSource, fetch
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
 
-POLICIES: Final[Mapping[str, Policy]] = {
+POLICIES: Final[Mapping[str, FetchPolicy]] = {
     "adaptive": Adaptive(LADDER),
     "adaptive, no transfer given up": Adaptive(LADDER, fallback=False),
     "adaptive, as in the paper": Adaptive(LADDER, fallback=False, headroom=1.0),
@@ -98,7 +98,7 @@ def table(title: str, found: Mapping[str, Figures]) -> str:
 
 
 def live(
-    chunks: Sequence[Chunk], source: Source, network: Network, trace: Trace, slo: float
+    chunks: Sequence[Chunk], source: ChunkSource, network: Network, trace: Trace, slo: float
 ) -> tuple[float, FetchFigures]:
     """Fetch a prompt's chunks through a slow link at the beginning of a trace; return the seconds and the figures.
 

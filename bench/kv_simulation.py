@@ -12,7 +12,7 @@ from typing import Final
 from bench.traces import Trace
 from flightllm.kvcache.chunks import CHUNK_TOKENS, Chunk
 from flightllm.kvcache.prefixes import Cutting
-from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Ladder, Policy, Situation
+from flightllm.kvcache.stream.base import TEXT, ChunkCosts, FetchPolicy, HeldChunk, Ladder, Situation
 from flightllm.kvcache.stream.meter import Meter
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.model.cost import Rates
@@ -79,13 +79,13 @@ class Outcome:
     given_up: int
 
 
-def simulate(model: Model, tokens: int, policy: Policy, trace: Trace, slo: float, trip: float) -> Outcome:
+def simulate(model: Model, tokens: int, policy: FetchPolicy, trace: Trace, slo: float, trip: float) -> Outcome:
     """Fetch a prompt at the beginning of the trace; return its result.
 
     Every request takes a round trip of `trip` seconds.
     """
     meter, left = Meter(), model.held(tokens)
-    costs = Costs(model.prefill, lambda _, count: count * model.decode_seconds)
+    costs = ChunkCosts(model.prefill, lambda _, count: count * model.decode_seconds)
     meter.asked(trip, trip)
     now, done, bits, given_up = trip, 0.0, 0.0, 0
 

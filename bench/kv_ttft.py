@@ -37,7 +37,7 @@ from bench.traces import random_trace
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.learn import learn
-from flightllm.kvcache.stream.base import TEXT, Ladder, Policy
+from flightllm.kvcache.stream.base import TEXT, FetchPolicy, Ladder
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.llm.local.kv import KeptStarts
 from flightllm.llm.local.model import PrefixModel
@@ -95,7 +95,7 @@ class Bench:
         }
         self._engine = KeptStarts(replace(options, save="none"), "bench", weights, self._model, encoder)
 
-    def use(self, policy: Policy | None, slo: float | None = None) -> None:
+    def use(self, policy: FetchPolicy | None, slo: float | None = None) -> None:
         """Set the policy by which the engine chooses; None sets the engine's own policy."""
         keeper = self._engine.keeper
         keeper.source = replace(keeper.source, policy=policy or keeper.policy)
@@ -145,7 +145,7 @@ def main() -> None:
 
 def fixed_rates(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
     """Return the median seconds of each way, for each rate and each length of prompt."""
-    ways: Mapping[str, Policy | None] = {
+    ways: Mapping[str, FetchPolicy | None] = {
         "text": Fixed(_LADDER, TEXT),
         "int8": Fixed(_LADDER, "int8"),
         DEFAULT_CODEC: Fixed(_LADDER, DEFAULT_CODEC),
@@ -174,7 +174,7 @@ def fixed_rates(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
 
 def late(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
     """Return the share of late first tokens and the mean seconds to the first token, over random traces."""
-    ways: Mapping[str, Policy | None] = {
+    ways: Mapping[str, FetchPolicy | None] = {
         "adaptive": None,
         f"{DEFAULT_CODEC}, no adaptation": Fixed(_LEVELS, DEFAULT_CODEC),
         "int8": Fixed(_LEVELS, "int8"),

@@ -28,7 +28,7 @@ from flightllm.execution import bind as frames
 from flightllm.execution import query
 from flightllm.plan import planner
 from flightllm.plan.stages import Cutter
-from flightllm.plan.substrait import Reader
+from flightllm.plan.substrait import SubstraitReader
 from flightllm.session import session
 from flightllm.session.session import Session
 
@@ -98,7 +98,7 @@ def clocks(clock: Clock) -> Iterator[None]:
         *((module, "register_stubs", "contexts") for module in (frames, query)),
         *((module, "frame_of", "resolve (DataFusion)") for module in (frames, query)),
         (query, "plan_query", "optimize (DataFusion)"),
-        (Reader, "read", "read"),
+        (SubstraitReader, "read", "read"),
         (planner, "hoist", "hoist"),
         (query, "rewrite", "rewrite"),
         (Cutter, "cut", "cut"),

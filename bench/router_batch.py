@@ -29,7 +29,7 @@ from bench.setting import announce
 from bench.simulation import ENGINES, Arrival, Cluster, Outcome, work_off
 from flightllm.model.cost import Rates
 from flightllm.model.engine import PrefixCache
-from flightllm.router.base import POLICIES, Prompt, create_router
+from flightllm.router.base import POLICIES, RoutedPrompt, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
@@ -44,12 +44,12 @@ Figures = dict[str, float]
 class OneAfterTheOther(OnlineRouter):
     """The first replica for all, which takes prompts in the order in which they come."""
 
-    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+    def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
         """Return the first replica."""
         del prompt, leaf, now
         return 0
 
-    def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+    def route(self, prompts: Sequence[RoutedPrompt], now: float) -> list[int]:
         """Assign all with one share, so that the queue does not change their order."""
         for prompt in prompts:
             self.fleet.assign(prompt, self.fleet.insert(prompt), 0, now)
@@ -81,9 +81,9 @@ def reference(stream: Stream, cluster: Cluster) -> Reference:
 
 def groups(stream: Stream, rates: Rates) -> Iterator[float]:
     """Yield the work of each group of prompts that share more than all prompts of their call do, the instruction."""
-    calls: defaultdict[str, list[Prompt]] = defaultdict(list)
+    calls: defaultdict[str, list[RoutedPrompt]] = defaultdict(list)
     for key, one in enumerate(stream.prompts):
-        calls[one.call].append(Prompt(key, one.tokens, one.answer_tokens))
+        calls[one.call].append(RoutedPrompt(key, one.tokens, one.answer_tokens))
     for prompts in calls.values():
         fleet = Fleet(BLOCK_TOKENS, rates)
         fleet.add(None)

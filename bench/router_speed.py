@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from flightllm.router.base import Prompt, create_router
+from flightllm.router.base import RoutedPrompt, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.tree import TOKEN_BYTES
 
@@ -76,13 +76,13 @@ def _speed(policy: str, prompts: int, open_: int) -> dict[str, float]:
     }
 
 
-def _prompts() -> Iterator[Prompt]:
+def _prompts() -> Iterator[RoutedPrompt]:
     random = np.random.default_rng(0)
     shared = [random.integers(0, 32_000, _SHARED_TOKENS, dtype=np.uint32).tobytes() for _ in range(_PREFIXES)]
     key = 0
     while True:
         tokens = shared[random.integers(0, _PREFIXES)] + random.integers(0, 32_000, _OWN_TOKENS, np.uint32).tobytes()
-        yield Prompt(key, tokens, 16)
+        yield RoutedPrompt(key, tokens, 16)
         key += 1
 
 

@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.llm.prefix import STEP_TOKENS, PrefixSimulator, Run, chained
+from flightllm.llm.prefix import STEP_TOKENS, PrefixSimulator, SimulatedRequest, chained
 from flightllm.model.cost import Costs, Rates, Work
 from flightllm.model.engine import PrefixCache
-from flightllm.router.base import Prompt, Router
+from flightllm.router.base import RoutedPrompt, Router
 from flightllm.router.fleet import WINDOW_SECONDS, Fleet
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.tree import TOKEN_BYTES
@@ -148,7 +148,7 @@ class _Replica:
         self.number = number
         self.engine = PrefixSimulator(cluster.cache, cluster.at_once, cluster.step_tokens)
         self.queue = LocalQueue()
-        self.ending: list[Run] | None = None
+        self.ending: list[SimulatedRequest] | None = None
         """The work that the current step finishes; None between steps."""
         self.busy = 0.0
         self.work = Work()
@@ -217,7 +217,9 @@ class _Simulation:
         prompts = []
         for number, one in enumerate(batch, key):
             self._arrived[number] = one
-            prompts.append(Prompt(number, one.tokens, one.most_tokens or one.answer_tokens, priority=one.priority))
+            prompts.append(
+                RoutedPrompt(number, one.tokens, one.most_tokens or one.answer_tokens, priority=one.priority)
+            )
         started = time.thread_time()
         chosen = self._router.route(prompts, now)
         self._outcome.deciding += time.thread_time() - started
@@ -228,7 +230,7 @@ class _Simulation:
             if self._waiting:  # an idle replica can steal from another replica's long queue
                 self._start(self._replicas[idle], now)
 
-    def _push(self, prompts: Collection[Prompt]) -> None:
+    def _push(self, prompts: Collection[RoutedPrompt]) -> None:
         assigned, share = self._fleet.queued(prompts)
         for one in assigned:
             self._queues[one.replica].push(one.prompt, share)
@@ -263,7 +265,7 @@ class _Simulation:
             tokens = prompt.tokens
             blocks = chained(tokens[i : i + size] for i in range(0, len(tokens) - size + 1, size))
             answer = self._arrived[prompt.key].answer_tokens
-            replica.engine.add(Run(prompt.key, blocks, prompt.count, answer))
+            replica.engine.add(SimulatedRequest(prompt.key, blocks, prompt.count, answer))
 
     def _steal(self, replica: _Replica, now: float) -> bool:
         started = time.thread_time()

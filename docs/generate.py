@@ -52,10 +52,10 @@ OPTIONS: Final = {
     "engine ray": "flightllm.router.ray.engine:RayOptions",
     "engine fake": "flightllm.llm.fake.engine:FakeOptions",
     "kv options": "flightllm.kvcache.options:KvOptions",
-    "embedding local": "flightllm.llm.embed.local:LocalOptions",
+    "embedding local": "flightllm.llm.embed.local:LocalEmbeddingOptions",
     "embedding vllm": "flightllm.llm.embed.vllm:VllmEmbeddingOptions",
     "embedding openai": "flightllm.llm.embed.openai:EmbeddingOptions",
-    "embedding fake": "flightllm.llm.embed.fake:FakeOptions",
+    "embedding fake": "flightllm.llm.embed.fake:FakeEmbeddingOptions",
 }
 """Where the options of each kind are. Some of these modules are slow to import."""
 _TITLES: Final = {"kv options": "KV options"}

@@ -14,7 +14,7 @@ from flightllm.observe.query_record import QueryRecord
 from flightllm.optimizer import rewrite
 from flightllm.optimizer.rules import Rule
 from flightllm.plan.nodes import AiMap, Node, Scan, children
-from flightllm.plan.planner import Planned, plan_query, register_stubs
+from flightllm.plan.planner import PlannedQuery, plan_query, register_stubs
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 
@@ -124,7 +124,7 @@ def ask_both(session: Session, sql: str) -> tuple[Ran, Ran]:
     return on, off
 
 
-def plan_of(database: Database, sql: str) -> Planned:
+def plan_of(database: Database, sql: str) -> PlannedQuery:
     """Return a query's plan before any rule."""
     services = database._services
     extracted = extract(services.catalog.inline_views(sql), services)

@@ -29,10 +29,10 @@ from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
 from flightllm.errors import FlightLLMError
 from flightllm.operators.cache import AnswerCache
-from flightllm.sql.grants import Grant, Policy
-from flightllm.vector.build import Part
+from flightllm.sql.grants import AccessPolicy, Grant
+from flightllm.vector.build import IndexedRows
 from flightllm.vector.index import VectorIndex
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.options import IndexOptions
 from flightllm.vector.store import VectorIndexes
 from tests.catalogs import ingest, read, run
@@ -125,7 +125,7 @@ def _fill_users(store: AccessStore) -> None:
     store.add_user(User("ann", "user", frozenset({"eu"})))
     store.add_token("ann", "laptop")
     store.grant([_GRANTS[0], Grant("eu", "SELECT", "TABLE", "public", "t")])
-    store.set_policy(Policy("eu", "public", "t", "", "a = 1"))
+    store.set_policy(AccessPolicy("eu", "public", "t", "", "a = 1"))
     store.add_spent("ann", "2026-01-01", 1, 10, 0.5)
 
 
@@ -141,7 +141,7 @@ _USER_STORE = Store(
         "add_token": lambda store: store.add_token("ann", "phone"),
         "grant": lambda store: store.grant(_GRANTS),
         "revoke": lambda store: store.revoke([_GRANTS[0], Grant("eu", "SELECT", "TABLE", "public", "t")]),
-        "set_policy": lambda store: store.set_policy(Policy("eu", "public", "t", "", "a = 2")),
+        "set_policy": lambda store: store.set_policy(AccessPolicy("eu", "public", "t", "", "a = 2")),
         "forget": lambda store: store.forget("TABLE", "public", "t"),
         "add_spent": lambda store: store.add_spent("ann", "2026-01-01", 1, 10, 0.5),
     },
@@ -162,17 +162,19 @@ _NEW_USERS = Store(  # the first change makes the file
 _SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 
-def _parts(first: int, count: int) -> list[Part]:
+def _parts(first: int, count: int) -> list[IndexedRows]:
     numbers = list(range(first, first + count))
     texts = [f"apple number {number}" for number in numbers]
     vectors = np.random.default_rng(first).normal(size=(count, 8)).astype(np.float32)
     return [
-        Part(pa.RecordBatch.from_arrays([pa.array(numbers), pa.array(texts)], schema=_SCHEMA), vectors, pa.array(texts))
+        IndexedRows(
+            pa.RecordBatch.from_arrays([pa.array(numbers), pa.array(texts)], schema=_SCHEMA), vectors, pa.array(texts)
+        )
     ]
 
 
-def _manifest(name: str, kind: str = "flat") -> Manifest:
-    return Manifest(name, ("public", "t"), "text", IndexOptions(type=kind), "fake", "1", 0, 0, 0, 0, "", "", "")
+def _manifest(name: str, kind: str = "flat") -> IndexManifest:
+    return IndexManifest(name, ("public", "t"), "text", IndexOptions(type=kind), "fake", "1", 0, 0, 0, 0, "", "", "")
 
 
 def _build(indexes: VectorIndexes, name: str, first: int = 0, kind: str = "flat") -> object:

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.tree import pack
 
 BLOCK = 4
 
 
-def prompt(key: int, tokens: Sequence[int], answer_tokens: int = 8, salt: bytes = b"", priority: int = 0) -> Prompt:
+def prompt(
+    key: int, tokens: Sequence[int], answer_tokens: int = 8, salt: bytes = b"", priority: int = 0
+) -> RoutedPrompt:
     """Return a prompt of some tokens."""
-    return Prompt(key, pack(tokens), answer_tokens, salt, priority)
+    return RoutedPrompt(key, pack(tokens), answer_tokens, salt, priority)
 
 
 def fleet(replicas: int, capacity: int | None = None, window_seconds: float = 180.0) -> Fleet:
@@ -22,6 +24,6 @@ def fleet(replicas: int, capacity: int | None = None, window_seconds: float = 18
     return made
 
 
-def assign(fleet: Fleet, one: Prompt, replica: int, now: float = 0.0) -> None:
+def assign(fleet: Fleet, one: RoutedPrompt, replica: int, now: float = 0.0) -> None:
     """Give a prompt to a replica."""
     fleet.assign(one, fleet.insert(one), replica, now)

@@ -7,11 +7,11 @@ from flightllm.access.claims import JwtClaims
 from flightllm.access.ledger import Ledger
 from flightllm.access.login import Login
 from flightllm.access.rights import READING, Rights
-from flightllm.access.store import AccessStore, Snapshot
+from flightllm.access.store import AccessSnapshot, AccessStore
 from flightllm.common.principal import LOCAL, ROLES, Principal
 from flightllm.config import Config
 from flightllm.errors import InvalidInputError, NotFoundError
-from flightllm.sql.grants import PRIVILEGES, Grant, Policy
+from flightllm.sql.grants import PRIVILEGES, AccessPolicy, Grant
 from flightllm.sql.statement import Statement
 
 
@@ -35,7 +35,7 @@ class AccessControl:
         self.login = login
         self._lock = threading.Lock()
         self._ledgers: dict[str, Ledger] = {}
-        self._rights: tuple[Snapshot, dict[Principal, Rights]] = (Snapshot(), {})
+        self._rights: tuple[AccessSnapshot, dict[Principal, Rights]] = (AccessSnapshot(), {})
         """The rights that were computed from one snapshot."""
 
     def rights(self, principal: Principal) -> Rights:
@@ -94,7 +94,7 @@ class AccessControl:
                     raise NotFoundError("there is no such row filter or column mask: see system.policies")
         return -1
 
-    def _has(self, policy: Policy) -> bool:
+    def _has(self, policy: AccessPolicy) -> bool:
         key = (policy.grantee, policy.target, policy.column)
         return any((p.grantee, p.target, p.column) == key for p in self.store.snapshot().policies)
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from flightllm.access.passwords import TOKEN_PREFIX, hash_token, is_password
-from flightllm.access.store import AccessStore, Snapshot, User
+from flightllm.access.store import AccessSnapshot, AccessStore, User
 from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.config.auth import AuthConfig
 from flightllm.errors import ConfigError, UnauthenticatedError
@@ -117,7 +117,7 @@ class Login:
         """
         return self._named(name, {}, self._store.snapshot())
 
-    def current(self, principal: Principal, snapshot: Snapshot | None = None) -> Principal:
+    def current(self, principal: Principal, snapshot: AccessSnapshot | None = None) -> Principal:
         """Return the present state of a principal, or its state in a snapshot: an admin can change users after a login.
 
         Raises:
@@ -136,10 +136,10 @@ class Login:
         _check_no_departed(principal.name, snapshot)
         return principal
 
-    def _is_open(self, snapshot: Snapshot) -> bool:
+    def _is_open(self, snapshot: AccessSnapshot) -> bool:
         return self._secret is None and self._claims is None and not snapshot.closed
 
-    def _by_api_token(self, token: str, snapshot: Snapshot) -> Principal:
+    def _by_api_token(self, token: str, snapshot: AccessSnapshot) -> Principal:
         found = snapshot.tokens.get(hash_token(token))
         if found is None or found.user not in snapshot.users:
             raise UnauthenticatedError("the API token is not valid here, or was revoked")
@@ -147,7 +147,7 @@ class Login:
             raise UnauthenticatedError(f"the API token expired at {found.expires:%Y-%m-%d %H:%M} UTC: make a new one")
         return snapshot.users[found.user].principal
 
-    def _by_claims(self, claims: Mapping[str, Any], snapshot: Snapshot) -> Principal:
+    def _by_claims(self, claims: Mapping[str, Any], snapshot: AccessSnapshot) -> Principal:
         name = claims.get(self._config.user_claim)
         if not isinstance(name, str) or not name:
             raise UnauthenticatedError(f"the token's claim {self._config.user_claim!r} names no user")
@@ -185,7 +185,7 @@ class Login:
             f"{name!r} is not a user of this server: an admin can add it by `flightllm user add`"
         )
 
-    def _named(self, name: str, claims: Mapping[str, Any], snapshot: Snapshot) -> Principal:
+    def _named(self, name: str, claims: Mapping[str, Any], snapshot: AccessSnapshot) -> Principal:
         """Return the user with a verified name; role and groups of an unknown user come from claims."""
         if name in snapshot.users:
             return snapshot.users[name].principal
@@ -211,7 +211,7 @@ class Login:
         text = base64.urlsafe_b64encode(payload.encode()).decode().rstrip("=")
         return f"{LOGIN_PREFIX}{text}.{self._signature(text)}"
 
-    def _by_login(self, token: str, snapshot: Snapshot) -> Principal:
+    def _by_login(self, token: str, snapshot: AccessSnapshot) -> Principal:
         if self._is_open(snapshot):
             return LOCAL
         text, _, signature = token.removeprefix(LOGIN_PREFIX).partition(".")
@@ -241,7 +241,7 @@ class Login:
         return hmac.new(self._store.signing_key() or self._spare_key, text.encode(), "sha256").hexdigest()
 
 
-def _check_no_departed(name: str, snapshot: Snapshot) -> None:
+def _check_no_departed(name: str, snapshot: AccessSnapshot) -> None:
     """Check that a name verified elsewhere is not the name of a dropped user, whose tables the caller would own.
 
     Raises:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from flightllm.access.store import Snapshot
+from flightllm.access.store import AccessSnapshot
 from flightllm.common.names import TableName
 from flightllm.common.principal import ROLES, Principal
 from flightllm.errors import PermissionDeniedError
-from flightllm.sql.grants import PRIVILEGES, ObjectKind, Policy, Privilege
+from flightllm.sql.grants import PRIVILEGES, AccessPolicy, ObjectKind, Privilege
 
 READING: tuple[Privilege, ...] = ("SELECT", "USAGE")
 
@@ -19,11 +19,11 @@ class Rights:
     principal: Principal
     grants: frozenset[tuple[Privilege, ObjectKind, str, str]]
     """The grants to the principal's name, groups and role: privilege, kind, schema and name of the object."""
-    policies: tuple[Policy, ...]
+    policies: tuple[AccessPolicy, ...]
     """The policies that apply to the principal."""
 
     @classmethod
-    def of(cls, principal: Principal, snapshot: Snapshot) -> "Rights":
+    def of(cls, principal: Principal, snapshot: AccessSnapshot) -> "Rights":
         """Return a principal's rights in a snapshot."""
         if principal.is_admin:
             return cls(principal, frozenset(), ())

@@ -15,7 +15,7 @@ from flightllm.access.passwords import hash_password, hash_token, new_token
 from flightllm.common.atomic_files import make_private
 from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
-from flightllm.sql.grants import Grant, ObjectKind, Policy
+from flightllm.sql.grants import AccessPolicy, Grant, ObjectKind
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS users (
@@ -88,7 +88,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ApiToken:
     """One API token, without its text."""
 
     id: str
@@ -99,14 +99,14 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class AccessSnapshot:
     """The users, tokens, grants and policies of one moment."""
 
     users: Mapping[str, User] = field(default_factory=lambda: MappingProxyType({}))
-    tokens: Mapping[str, Token] = field(default_factory=lambda: MappingProxyType({}))
+    tokens: Mapping[str, ApiToken] = field(default_factory=lambda: MappingProxyType({}))
     """The tokens by hash."""
     grants: frozenset[Grant] = frozenset()
-    policies: tuple[Policy, ...] = ()
+    policies: tuple[AccessPolicy, ...] = ()
     others: frozenset[str] = frozenset()
     """Names of users that this server does not keep: dropped users, and those of an identity provider."""
     departed: frozenset[str] = frozenset()
@@ -130,12 +130,12 @@ class AccessStore:
         self._reader: sqlite3.Connection | None = self._writer
         self._version: tuple[int, int] | None = None
         self._own = 0
-        self._snapshot = Snapshot()
+        self._snapshot = AccessSnapshot()
         self._key: bytes | None = None
 
     # --- reading
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> AccessSnapshot:
         """Return the present state; cheap where nothing has changed. After `close` it stays the same.
 
         Raises:
@@ -266,11 +266,11 @@ class AccessStore:
         with self._changing() as database:
             return database.executemany(f"DELETE FROM grants WHERE {where}", map(astuple, grants)).rowcount
 
-    def set_policy(self, policy: Policy) -> None:
+    def set_policy(self, policy: AccessPolicy) -> None:
         """Store a row filter or column mask, in place of one for the same table, column and grantee."""
         self._change("INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?)", *astuple(policy))
 
-    def drop_policy(self, policy: Policy) -> bool:
+    def drop_policy(self, policy: AccessPolicy) -> bool:
         """Remove a row filter or column mask with any expression; return whether it existed."""
         where = 'grantee = ? AND "schema" = ? AND "table" = ? AND "column" = ?'
         return self._change(f"DELETE FROM policies WHERE {where}", *astuple(policy)[:-1]) > 0
@@ -395,22 +395,22 @@ def _usable() -> Iterator[None]:
         raise ConfigError(f"the user database access.sqlite in the data folder cannot be used: {reason}") from error
 
 
-def _read(database: sqlite3.Connection) -> Snapshot:
+def _read(database: sqlite3.Connection) -> AccessSnapshot:
     linked, others, departed = (_names(database, table) for table in ("linked", "dropped", "departed"))
     users = [
         User(name, role, frozenset(json.loads(groups)), tenant, password, Allowance(*allowance), name in linked)
         for name, role, groups, tenant, password, *allowance in database.execute("SELECT * FROM users")
     ]
     tokens = {
-        hash_: Token(id_, user, label, datetime.fromisoformat(created), expires and datetime.fromisoformat(expires))
+        hash_: ApiToken(id_, user, label, datetime.fromisoformat(created), expires and datetime.fromisoformat(expires))
         for id_, user, label, hash_, created, expires in database.execute("SELECT * FROM tokens")
     }
     policies = database.execute('SELECT * FROM policies ORDER BY "schema", "table", "column", grantee')
-    return Snapshot(
+    return AccessSnapshot(
         MappingProxyType({user.name: user for user in users}),
         MappingProxyType(tokens),
         frozenset(Grant(*row) for row in database.execute("SELECT * FROM grants")),
-        tuple(Policy(*row) for row in policies),
+        tuple(AccessPolicy(*row) for row in policies),
         others,
         departed,
         database.execute("SELECT 1 FROM secrets WHERE name = ?", (_CLOSED,)).fetchone() is not None,
@@ -435,7 +435,7 @@ def _row(user: User) -> tuple[object, ...]:
     return (user.name, user.role, groups, user.tenant, user.password, *astuple(user.allowance))
 
 
-def _check_user(user: User, snapshot: Snapshot) -> None:
+def _check_user(user: User, snapshot: AccessSnapshot) -> None:
     for name in (user.name, *user.groups):
         if not name or name in (LOCAL.name, *ROLES) or not name.isprintable() or ":" in name:
             taken = ", ".join((LOCAL.name, *ROLES))

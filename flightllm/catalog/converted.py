@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import pyarrow.parquet as pq
 
-from flightllm.catalog.entries import Source
+from flightllm.catalog.entries import ConvertedSource
 from flightllm.catalog.files import ConvertedTable, FileTable, data_files, files_revision, opened_file
 from flightllm.convert.compressed import ending
 from flightllm.convert.csv_files import convert_csv
@@ -99,7 +99,7 @@ def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, re
     context = scratch_context()
     context.register_parquet("t", str(target), file_extension=".parquet", schema=schema)
     table = context.catalog().schema("public").table("t")
-    return ConvertedTable(table, schema, schema, Source(str(target), revision, sheet=sheet), tuple(notes))
+    return ConvertedTable(table, schema, schema, ConvertedSource(str(target), revision, sheet=sheet), tuple(notes))
 
 
 def _convert_json(path: Path, target: Path) -> list[str]:

@@ -16,7 +16,7 @@ from flightllm.common.names import STORED_SUFFIX, TableName
 from flightllm.common.principal import LOCAL
 from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, PermissionDeniedError
-from flightllm.sql.keys import NO_KEYS, Keys
+from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
@@ -61,7 +61,7 @@ class TableInfo:
     name: TableName
     type: str
     schema: pa.Schema
-    keys: Keys = NO_KEYS
+    keys: TableKeys = NO_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class StoredRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConvertedSource:
     """The Parquet copy of a CSV file, of a folder of CSV files, or of a sheet."""
 
     location: str = ""
@@ -132,11 +132,11 @@ class Entry:
     """The ending of the file names of an external table, or of a table at an address."""
     restricted: str = ""
     """The query that applies a principal's row filters and masks to the table; it names the hidden table."""
-    keys: Keys = NO_KEYS
+    keys: TableKeys = NO_KEYS
     """The declared keys of a managed table; nothing enforces them."""
     csv: CsvOptions = NOTHING_SAID
     """How the files of a CSV table are written, as far as options say."""
-    source: Source | None = None
+    source: ConvertedSource | None = None
     """The Parquet copy of a table that is read through one."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
     """The cached plan of a view."""

@@ -13,7 +13,7 @@ from datafusion import SessionContext
 from datafusion.catalog import Table
 from datafusion.options import CsvReadOptions
 
-from flightllm.catalog.entries import Source
+from flightllm.catalog.entries import ConvertedSource
 from flightllm.catalog.memory import plain_schema
 from flightllm.convert.compressed import COMPRESSIONS, ending
 from flightllm.convert.excel import ENDINGS as SHEETS
@@ -45,7 +45,7 @@ class FileTable:
     table: Table
     stored: pa.Schema
     schema: pa.Schema
-    source: Source | None = None
+    source: ConvertedSource | None = None
     """The Parquet copy of files that are read through one."""
     notes: tuple[str, ...] = ()
     """Notes about the files for the administrator, one line each."""
@@ -78,7 +78,7 @@ class FileTable:
 class ConvertedTable(FileTable):
     """A table whose files are read through a Parquet copy."""
 
-    source: Source
+    source: ConvertedSource
 
     @property
     def copy(self) -> Path:

@@ -13,7 +13,7 @@ from flightllm.catalog.entries import Entry, StoredRows
 from flightllm.common.names import TableName
 from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import InvalidInputError
-from flightllm.sql.keys import NO_KEYS, Keys
+from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.storage.rows import StoredFile
 
 VERSION = 1
@@ -22,7 +22,7 @@ KEPT = ("managed", "external", "view", "ai_view")
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class CatalogManifest:
     """Schemas and entries without providers. `revision` changes with each change."""
 
     schemas: tuple[str, ...]
@@ -36,7 +36,7 @@ class Manifest:
         return f'{head[:-1]}, "entries": [\n{entries}\n]}}\n'
 
     @classmethod
-    def of_json(cls, text: str) -> "Manifest":
+    def of_json(cls, text: str) -> "CatalogManifest":
         """Read a document that `as_json` returned.
 
         Raises:
@@ -108,6 +108,6 @@ def _read(written: Mapping[str, Any]) -> Entry:
         rows=rows,
         location=str(written.get("location", "")),
         format=str(written.get("format", "")),
-        keys=Keys.of_json(written["keys"]) if "keys" in written else NO_KEYS,
+        keys=TableKeys.of_json(written["keys"]) if "keys" in written else NO_KEYS,
         csv=CsvOptions.of_json(written.get("csv", {})),
     )

@@ -7,7 +7,7 @@ import pyarrow as pa
 import structlog
 from datafusion.catalog import Table
 
-from flightllm.catalog.entries import Entry, Source
+from flightllm.catalog.entries import ConvertedSource, Entry
 from flightllm.catalog.files import FORMATS, known_table
 from flightllm.catalog.memory import memory_table
 from flightllm.datafusion.contexts import scratch_context
@@ -47,7 +47,7 @@ def _opened_external(entry: Entry, places: Places) -> Entry:
         _log.warning("an external table cannot be read", table=entry.name.display, error=str(error))
         return entry
     if isinstance(place, Path) and FORMATS[entry.format.lower()] == "csv":  # converted before the first query
-        return replace(entry, provider=memory_table([], entry.schema), path=place, source=Source())
+        return replace(entry, provider=memory_table([], entry.schema), path=place, source=ConvertedSource())
     table = known_table(entry.location, entry.format, entry.schema, places.stores, entry.csv)
     return replace(entry, provider=table, path=place if isinstance(place, Path) else None)
 

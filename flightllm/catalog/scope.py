@@ -28,7 +28,7 @@ from flightllm.errors import (
     UnknownTableError,
     UnsupportedError,
 )
-from flightllm.sql.grants import Policy
+from flightllm.sql.grants import AccessPolicy
 from flightllm.sql.tokens import tokenize
 
 _log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ The limit has no other effect: no table has this many rows.
 """
 
 
-class Scope:
+class PrincipalScope:
     """A principal's view of the tables of one moment.
 
     A table with a row filter or masks becomes a view over the whole table, which gets a hidden name; this view is
@@ -166,7 +166,9 @@ def _unfit(entry: Entry) -> PermissionDeniedError:
 class _ScopedTables(SchemaTables):
     """One schema of a scope, as DataFusion sees it."""
 
-    def __init__(self, schema: str, scope: Scope, entries: Mapping[TableName, Entry], planned: Planned) -> None:
+    def __init__(
+        self, schema: str, scope: PrincipalScope, entries: Mapping[TableName, Entry], planned: Planned
+    ) -> None:
         super().__init__(schema, lambda: entries, planned)
         self._scope = scope
 
@@ -235,7 +237,7 @@ def _fits(kind: pa.DataType, column: pa.DataType) -> bool:
     )
 
 
-def check_policy(store: TableStore, policy: Policy) -> None:
+def check_policy(store: TableStore, policy: AccessPolicy) -> None:
     """Check that a row filter or mask fits its table.
 
     Raises:

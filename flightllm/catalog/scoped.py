@@ -14,7 +14,7 @@ from flightllm.catalog.closing import closed
 from flightllm.catalog.entries import Entry, TableInfo
 from flightllm.catalog.frozen import FrozenCatalog
 from flightllm.catalog.rewriting import Collect
-from flightllm.catalog.scope import Scope
+from flightllm.catalog.scope import PrincipalScope
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary
@@ -29,13 +29,13 @@ SHARED = frozenset({"reading", "columns_of", "inline_views"})
 _MOST_SCOPES = 64
 
 
-class Scopes:
+class PrincipalScopes:
     """Makes each principal's catalog; its plans are cached while tables and rights stay the same."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._store = catalog.store
-        self._kept: dict[tuple[Rights, str], Scope] = {}
+        self._kept: dict[tuple[Rights, str], PrincipalScope] = {}
         self._making = Lock()
 
     def of(self, rights: Rights, own: str = "") -> Catalog:
@@ -48,7 +48,7 @@ class Scopes:
             with self._making:  # one thread plans, and concurrent statements reuse its plans
                 scope = self._kept.get(key)
                 if scope is None or scope.base is not self._store.entries:
-                    scope = self._kept[key] = Scope(self._store, rights, own)
+                    scope = self._kept[key] = PrincipalScope(self._store, rights, own)
                 while len(self._kept) > _MOST_SCOPES:
                     del self._kept[next(iter(self._kept))]
         return ScopedCatalog(self._store, scope, rights)
@@ -58,7 +58,7 @@ class Scopes:
 class ScopedCatalog(Catalog):
     """A catalog for one statement of a principal who is not an admin; methods without a check here refuse."""
 
-    def __init__(self, store: TableStore, scope: Scope, rights: Rights) -> None:
+    def __init__(self, store: TableStore, scope: PrincipalScope, rights: Rights) -> None:
         self.store = store
         self._scope = scope
         self._rights = rights

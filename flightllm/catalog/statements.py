@@ -18,7 +18,7 @@ from flightllm.datafusion.contexts import ROWS_ONLY, scratch_context
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.plan.bounds import unbounded
-from flightllm.sql.keys import ForeignKey, Key, Keys
+from flightllm.sql.keys import ForeignKey, Key, TableKeys
 from flightllm.sql.statement import Statement
 
 _VIEWS = ("view", "ai_view")
@@ -133,7 +133,7 @@ def _schema_of(store: TableStore, statement: Statement) -> pa.Schema:
     return schema
 
 
-def _checked_keys(store: TableStore, keys: Keys, name: TableName, columns: Sequence[str]) -> Keys:
+def _checked_keys(store: TableStore, keys: TableKeys, name: TableName, columns: Sequence[str]) -> TableKeys:
     """Return the keys of a table; each foreign key gets the columns that it refers to.
 
     Raises:
@@ -148,7 +148,7 @@ def _checked_keys(store: TableStore, keys: Keys, name: TableName, columns: Seque
 
 
 def _checked_foreign(
-    store: TableStore, key: ForeignKey, keys: Keys, name: TableName, columns: Sequence[str]
+    store: TableStore, key: ForeignKey, keys: TableKeys, name: TableName, columns: Sequence[str]
 ) -> ForeignKey:
     if key.table != name:
         other = store.entries.get(key.table)

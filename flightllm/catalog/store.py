@@ -28,7 +28,7 @@ from flightllm.catalog.entries import (
     TableInfo,
 )
 from flightllm.catalog.files import FileTable, files_revision, unreachable
-from flightllm.catalog.manifest import KEPT, Manifest, entry_json
+from flightllm.catalog.manifest import KEPT, CatalogManifest, entry_json
 from flightllm.catalog.opening import opened
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.reading import named_in, readers_of
@@ -103,7 +103,7 @@ class TableStore:
         """The schemas of sessions' temporary tables; they are not listed and not stored."""
         self._run = uuid4().hex
         """The revision of all tables in object stores: their objects count as constant while the server runs."""
-        self._kept = Manifest((), (), uuid4().hex)
+        self._kept = CatalogManifest((), (), uuid4().hex)
         """The manifest on disk."""
         self._former: set[str] = set()
         """The data files of the previous manifest, which replaces the present one if that is damaged."""
@@ -113,7 +113,7 @@ class TableStore:
         if text is not None:
             self._load(text)
             with suppress(InvalidInputError):
-                self._former = Manifest.of_json(folder.load_previous()).files
+                self._former = CatalogManifest.of_json(folder.load_previous()).files
         self._texts = [entry_json(entry) for entry in self._kept.entries]
         self._written: dict[TableName, tuple[Entry, str]] = {}
         """Entries with their JSON, so that a change encodes only the entries that it changes."""
@@ -126,7 +126,7 @@ class TableStore:
 
     def _load(self, text: str) -> None:
         try:
-            self._kept = Manifest.of_json(text)
+            self._kept = CatalogManifest.of_json(text)
         except InvalidInputError as error:
             raise self.folder.damaged(str(error)) from error
         for schema in self._kept.schemas:
@@ -432,7 +432,7 @@ class TableStore:
 
     def _commit(self, entries: Mapping[TableName, Entry], schemas: tuple[str, ...]) -> None:
         kept = (e for e in entries.values() if e.kind in KEPT and not is_temporary(e.name.schema))
-        manifest = Manifest(schemas, tuple(kept), uuid4().hex)
+        manifest = CatalogManifest(schemas, tuple(kept), uuid4().hex)
         written = {entry.name: self._as_json(entry) for entry in manifest.entries}
         texts = [text for _, text in written.values()]
         if (schemas, texts) != (self._kept.schemas, self._texts):

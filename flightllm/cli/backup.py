@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from flightllm.cli.common import Failure, data_folder_option
+from flightllm.cli.common import CommandError, data_folder_option
 from flightllm.config import Config
 
 
@@ -27,4 +27,6 @@ def backup(config_file: Path | None, destination: Path) -> None:
     damaged = back_up(folder, destination.expanduser().absolute())
     click.echo(f"copied {folder} to {destination}")
     if damaged:
-        raise Failure(f"the copy is complete, but these files were already damaged or missing: {', '.join(damaged)}")
+        raise CommandError(
+            f"the copy is complete, but these files were already damaged or missing: {', '.join(damaged)}"
+        )

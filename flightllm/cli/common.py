@@ -21,7 +21,7 @@ ASK_ABOVE = 1.0
 """Predicted cost in dollars above which the command asks before it runs a statement, by default."""
 
 
-class Failure(click.ClickException):
+class CommandError(click.ClickException):
     """An error of ours, shown on the terminal: one line, exit code 1."""
 
     def show(self, file: Any = None) -> None:
@@ -38,7 +38,7 @@ class OneLineErrors(click.Group):
     """A group whose commands can raise `FlightLLMError`: the user sees the message, never a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn our errors, and errors about a file, into `Failure`."""
+        """Run the command; turn our errors, and errors about a file, into `CommandError`."""
         try:
             return super().invoke(ctx)
         except FlightLLMError as error:
@@ -50,7 +50,7 @@ class OneLineErrors(click.Group):
 
 
 def _fail(message: str, error: Exception) -> NoReturn:
-    raise Failure(message) from error
+    raise CommandError(message) from error
 
 
 class TableParameter(click.ParamType[tuple[str, Path | str]]):

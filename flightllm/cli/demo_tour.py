@@ -22,7 +22,7 @@ _WIDTH = 88
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class TourQuery:
     """One query of the tour, and the check of its answers."""
 
     title: str
@@ -34,7 +34,7 @@ class Stop:
 
 
 STOPS = (
-    Stop(
+    TourQuery(
         "Filter: the plain predicate runs first, so only comedies' reviews reach the model",
         """SELECT m.title, regexp_match(r.review_content, '[^. ][^.]*acting[^.]*[.]')[1] AS what_it_says_of_the_acting
 FROM reviews r JOIN movies m USING (movie_id)
@@ -44,7 +44,7 @@ WHERE m.genre = 'Comedy' AND ai_filter('Does the review praise the acting? {revi
 SELECT r.review_content, ai_filter('Does the review praise the acting? {review_content}', r.review_content) AS praised
 FROM reviews r JOIN movies m USING (movie_id) WHERE m.genre = 'Comedy' AND r.review_content IS NOT NULL)""",
     ),
-    Stop(
+    TourQuery(
         "Classify: labels are constrained, so every answer is one of them",
         """SELECT regexp_match(body, '^[^!,]*[!,] ([^.!?]*[.!?])')[1] AS first_sentence, topic AS known,
        ai_classify(body, ['billing', 'shipping', 'defect', 'account', 'question']) AS answer
@@ -54,7 +54,7 @@ FROM tickets WHERE status = 'open'""",
 ai_classify(body, ['billing', 'shipping', 'defect', 'account', 'question']) AS answer
 FROM tickets WHERE status = 'open')""",
     ),
-    Stop(
+    TourQuery(
         "Score by group: an average over the model's ratings, beside the average of the customers' stars",
         """SELECT p.category, count(*) AS reviews, round(avg(r.overall), 1) AS stars,
        round(avg(ai_score('How satisfied is the customer?', r.review_text, low => 1, high => 5)), 1) AS score
@@ -65,7 +65,7 @@ WHERE p.brand = 'Wexley' AND r.overall <> 3 GROUP BY p.category ORDER BY p.categ
 SELECT r.overall, ai_score('How satisfied is the customer?', r.review_text, low => 1, high => 5) AS score
 FROM product_reviews r JOIN products p USING (product_id) WHERE p.brand = 'Wexley' AND r.overall <> 3)""",
     ),
-    Stop(
+    TourQuery(
         "Extract: the second call is made only for rows that pass the first",
         """SELECT subject, regexp_match(body, 'F-[0-9]{5}')[1] AS known,
        ai_extract(body, ['order_number', 'customer'])['order_number'] AS answer
@@ -77,7 +77,7 @@ SELECT regexp_match(body, 'F-[0-9]{5}')[1] AS known,
        ai_extract(body, ['order_number', 'customer'])['order_number'] AS answer
 FROM tickets WHERE status = 'open' AND body LIKE '%F-%' AND ai_filter('Is a refund asked for? {body}', body))""",
     ),
-    Stop(
+    TourQuery(
         "Join: a film's reviews share its synopsis, so that part of their prompts is computed once",
         """SELECT m.title, r.review_score, ai_gen('Recommend it?', m.movie_info, r.review_content) AS verdict
 FROM reviews r JOIN movies m USING (movie_id)
@@ -102,7 +102,7 @@ FROM system.queries WHERE status <> 'running' ORDER BY started_at DESC LIMIT 10
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RunFigures:
     """The cost of a run of a query, predicted or measured."""
 
     name: str
@@ -126,7 +126,7 @@ def run_tour(uri: str, console: Console) -> None:
         put(console, Padding(comparison(compare(cursor)), (0, 2)))
 
 
-def compare(cursor: Any) -> list[Figures]:
+def compare(cursor: Any) -> list[RunFigures]:
     """Run one query with the optimizer off and on, without cached answers; also predict the second run."""
     cursor.execute("SET flightllm.cache = 'off'")
     figures = []
@@ -138,14 +138,16 @@ def compare(cursor: Any) -> list[Figures]:
         cursor.fetch_arrow_table()
         cost = _cost(cursor, COMPARED)
         figures.append(
-            Figures(f"optimizer {switch}", cost["calls"], cost["prompt_tokens"], cost["cached_tokens"], cost["seconds"])
+            RunFigures(
+                f"optimizer {switch}", cost["calls"], cost["prompt_tokens"], cost["cached_tokens"], cost["seconds"]
+            )
         )
     for setting in ("cache", "optimizer"):
         cursor.execute(f"RESET flightllm.{setting}")
     return figures
 
 
-def comparison(figures: list[Figures]) -> Table:
+def comparison(figures: list[RunFigures]) -> Table:
     """Put the figures below each other, and then how many times smaller the last figures are than the first."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for name in ("", "model calls", "prompt tokens", "of them computed", "seconds"):
@@ -202,12 +204,12 @@ def _cost(cursor: Any, sql: str) -> dict[str, Any]:
     return found
 
 
-def _forecast(cursor: Any) -> Figures:
+def _forecast(cursor: Any) -> RunFigures:
     """Return EXPLAIN's prediction for the compared query; it calls no model."""
     cursor.execute(f"EXPLAIN (FORMAT JSON) {COMPARED}")
     [[text]] = cursor.fetchall()
     total = json.loads(text)["total"]["predicted"]
-    return Figures(
+    return RunFigures(
         "EXPLAIN, before", total["calls"], total["prompt_tokens"], total["cached_tokens"], total["seconds"] or 0.0
     )
 

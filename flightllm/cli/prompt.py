@@ -27,7 +27,7 @@ _KEYWORDS = (
 )
 
 
-class Names(Completer):
+class NameCompleter(Completer):
     """Completes SQL keywords, AI functions, and the names of tables and columns as of the last refresh."""
 
     def __init__(self, client: Client) -> None:
@@ -73,7 +73,7 @@ def function_names() -> list[str]:
 
 def statements(client: Client) -> Iterator[str]:
     """Yield the statements that the user types, until the end of input."""
-    names = Names(client)
+    names = NameCompleter(client)
     session = _session(names)
     click.echo(r"FlightLLM: end statements with ;  \? shows help, \q leaves.")
     for _ in client.query(f"{BOOKKEEPING}SELECT 1")[1]:  # fails at once if no server answers
@@ -92,7 +92,7 @@ def statements(client: Client) -> Iterator[str]:
             yield text
 
 
-def _session(names: Names) -> "PromptSession[str]":
+def _session(names: NameCompleter) -> "PromptSession[str]":
     folder = default_data_folder()
     make_private(folder)
     return PromptSession(

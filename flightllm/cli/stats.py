@@ -38,7 +38,7 @@ SELECT (SELECT count(*) FROM system.sessions) AS sessions,
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StatsSnapshot:
     """The content of the system tables at one time; the figures cover the statements that the server remembers."""
 
     at: float
@@ -47,11 +47,11 @@ class Snapshot:
     running: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, client: Client) -> "Snapshot":
+    def of(cls, client: Client) -> "StatsSnapshot":
         """Read the system tables of a server."""
         return cls(time.monotonic(), _rows(client, _TOTALS)[0], _rows(client, _SERVER)[0], _rows(client, _RUNNING))
 
-    def calls_per_second(self, before: "Snapshot | None") -> float | None:
+    def calls_per_second(self, before: "StatsSnapshot | None") -> float | None:
         """Return the prompts sent per second since `before`; None where that is unknown."""
         if before is None or self.totals["calls"] < before.totals["calls"]:
             return None
@@ -71,18 +71,18 @@ def stats(server: Server, *, once: bool, every: float) -> None:
     """
     console = console_of()
     with connect(server) as client:
-        before, now = None, Snapshot.of(client)
+        before, now = None, StatsSnapshot.of(client)
         if once:
             console.print(view(now, None))
             return
         with Live(view(now, None), console=console, auto_refresh=False, screen=console.is_terminal) as live:
             while True:
                 time.sleep(every)
-                before, now = now, Snapshot.of(client)
+                before, now = now, StatsSnapshot.of(client)
                 live.update(view(now, before), refresh=True)
 
 
-def view(now: Snapshot, before: Snapshot | None) -> RenderableType:
+def view(now: StatsSnapshot, before: StatsSnapshot | None) -> RenderableType:
     """Return the view of a snapshot; the previous snapshot gives the rates."""
     totals, server = now.totals, now.server
     known = totals["calls"] + totals["reused"]

@@ -4,15 +4,15 @@ import threading
 import time
 from collections.abc import Callable
 
-from flightllm.common.fair_queue import Asker, Held, Turns
+from flightllm.common.fair_queue import FairQueue, HeldCounts, Requester
 from flightllm.common.limits import busy
 from flightllm.errors import BusyError, CancelledError
 
 
-class Place:
+class AdmissionSlot:
     """A place that a statement has taken. Release it once no work runs for the statement any more."""
 
-    def __init__(self, slots: "Slots", asker: Asker, cancel: Callable[[], None], waited: float) -> None:
+    def __init__(self, slots: "AdmissionControl", asker: Requester, cancel: Callable[[], None], waited: float) -> None:
         self._slots = slots
         self.asker = asker
         self.cancel = cancel
@@ -35,14 +35,14 @@ class Place:
 class _Ticket:
     """A waiting statement."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Requester) -> None:
         self.asker = asker
         self.called = threading.Event()
         """Set once the statement has a place, or once it lost its place in the queue to another user."""
         self.refused = False
 
 
-class Slots:
+class AdmissionControl:
     """A bounded number of places for statements, safe to use from several threads.
 
     Waiting statements take turns over users, and over the sessions of each user; the user with the fewest places comes
@@ -66,16 +66,18 @@ class Slots:
         self._poll_seconds = poll_seconds
         self._lock = threading.Lock()
         self._free = size
-        self._places: set[Place] = set()
-        self._leaving: set[Place] = set()
+        self._places: set[AdmissionSlot] = set()
+        self._leaving: set[AdmissionSlot] = set()
         """Places for which `wanted` returned true."""
-        self._left_behind: set[Place] = set()
-        self._held = Held()
-        self._waiting: Turns[_Ticket] = Turns()
+        self._left_behind: set[AdmissionSlot] = set()
+        self._held = HeldCounts()
+        self._waiting: FairQueue[_Ticket] = FairQueue()
         self._waits = 0
         self._waited = 0.0
 
-    def take(self, asker: Asker, gone: Callable[[], bool], cancel: Callable[[], None] = lambda: None) -> Place:
+    def take(
+        self, asker: Requester, gone: Callable[[], bool], cancel: Callable[[], None] = lambda: None
+    ) -> AdmissionSlot:
         """Wait for a place; `cancel` stops the statement that takes it.
 
         Raises:
@@ -121,15 +123,15 @@ class Slots:
         if ticket.refused:
             raise self._too_many()
 
-    def _place(self, asker: Asker, cancel: Callable[[], None], waited: float) -> Place:
+    def _place(self, asker: Requester, cancel: Callable[[], None], waited: float) -> AdmissionSlot:
         """Create the object for a place that is already counted as taken; the caller holds the lock."""
-        place = Place(self, asker, cancel, waited)
+        place = AdmissionSlot(self, asker, cancel, waited)
         self._places.add(place)
         self._waits += 1
         self._waited += waited
         return place
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, place: AdmissionSlot) -> None:
         """Take back a place that is still taken, and pass it to the next waiting statement."""
         with self._lock:
             if place in self._places:
@@ -139,8 +141,8 @@ class Slots:
                 self._held.add(place.asker, -1)
                 self._hand_on()
 
-    def leave_behind(self, place: Place) -> None:
-        """See `Place.left_behind`."""
+    def leave_behind(self, place: AdmissionSlot) -> None:
+        """See `AdmissionSlot.left_behind`."""
         with self._lock:
             if place in self._places:
                 self._left_behind.add(place)
@@ -154,7 +156,7 @@ class Slots:
         else:
             self._free += 1
 
-    def wanted(self, place: Place) -> bool:
+    def wanted(self, place: AdmissionSlot) -> bool:
         """Tell whether a user or session with fewer places waits for this one.
 
         Returns true for no more places than there are such waiting statements.
@@ -162,11 +164,11 @@ class Slots:
         with self._lock:
             if place in self._leaving or place not in self._places:
                 return place in self._leaving
-            leaving, owner = Held(), place.asker
+            leaving, owner = HeldCounts(), place.asker
             for other in self._leaving:
                 leaving.add(other.asker, 1)
 
-            def has_fewer(asker: Asker) -> bool:
+            def has_fewer(asker: Requester) -> bool:
                 if asker.user != owner.user:
                     more = self._held.of_user(owner.user) - leaving.of_user(owner.user) - self._held.of_user(asker.user)
                 else:

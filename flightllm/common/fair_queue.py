@@ -8,14 +8,14 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class Requester:
     """The user and session that a queued item belongs to."""
 
     user: str
     session: str
 
 
-class Turns(Generic[_T]):
+class FairQueue(Generic[_T]):
     """The waiting items, in one queue for each session; not thread-safe by itself.
 
     A session with a hundred waiting statements is served as often as a session with one statement. A user with a
@@ -30,21 +30,21 @@ class Turns(Generic[_T]):
         """Return how many items wait."""
         return self._size
 
-    def add(self, asker: Asker, item: _T) -> None:
+    def add(self, asker: Requester, item: _T) -> None:
         """Append an item to its session's queue."""
         self._users.setdefault(asker.user, OrderedDict()).setdefault(asker.session, deque()).append(item)
         self._size += 1
 
-    def take(self, held: "Held | None" = None) -> _T:
+    def take(self, held: "HeldCounts | None" = None) -> _T:
         """Remove and return the next item; `held` says how many places users and sessions have.
 
         Raises:
             ValueError: no item waits.
         """
-        held = held or Held()
+        held = held or HeldCounts()
         user = min(self._users, key=held.of_user)
         sessions = self._users.pop(user)
-        session = min(sessions, key=lambda session: held.of(Asker(user, session)))
+        session = min(sessions, key=lambda session: held.of(Requester(user, session)))
         items = sessions.pop(session)
         item = items.popleft()
         if items:
@@ -54,27 +54,27 @@ class Turns(Generic[_T]):
         self._size -= 1
         return item
 
-    def waiting(self) -> dict[Asker, int]:
+    def waiting(self) -> dict[Requester, int]:
         """Return how many items wait for each user and session."""
         return {
-            Asker(user, session): len(items)
+            Requester(user, session): len(items)
             for user, sessions in self._users.items()
             for session, items in sessions.items()
         }
 
-    def make_room(self, asker: Asker) -> _T | None:
+    def make_room(self, asker: Requester) -> _T | None:
         """Remove and return the newest item of the user with the most waiting items, to make room for `asker`.
 
         That user must have at least two more items than the user of `asker`; else the same rule applies between the
         sessions of the user of `asker`. Returns None where no user and no session has that many.
         """
-        waiting = Held()
+        waiting = HeldCounts()
         for one, count in self.waiting().items():
             waiting.add(one, count)
         user = max(self._users, key=waiting.of_user, default=asker.user)
         if waiting.of_user(user) < waiting.of_user(asker.user) + 2:
             user = asker.user
-        sessions = [Asker(user, session) for session in self._users.get(user, ())]
+        sessions = [Requester(user, session) for session in self._users.get(user, ())]
         most = max(sessions, key=waiting.of, default=asker)
         if user == asker.user and waiting.of(most) < waiting.of(asker) + 2:
             return None
@@ -82,7 +82,7 @@ class Turns(Generic[_T]):
         self.remove(most, item)
         return item
 
-    def remove(self, asker: Asker, item: _T) -> bool:
+    def remove(self, asker: Requester, item: _T) -> bool:
         """Remove an item that no longer waits; return whether it was in the queue."""
         sessions = self._users.get(asker.user, OrderedDict())
         items = sessions.get(asker.session, deque())
@@ -97,22 +97,22 @@ class Turns(Generic[_T]):
         return True
 
 
-class Held:
+class HeldCounts:
     """Counts for each user and each session, such as places held; not thread-safe by itself."""
 
     def __init__(self) -> None:
         self._users: Counter[str] = Counter()
-        self._sessions: Counter[Asker] = Counter()
+        self._sessions: Counter[Requester] = Counter()
 
     def of_user(self, user: str) -> int:
         """Return the count of a user."""
         return self._users[user]
 
-    def of(self, asker: Asker) -> int:
+    def of(self, asker: Requester) -> int:
         """Return the count of a session."""
         return self._sessions[asker]
 
-    def add(self, asker: Asker, count: int) -> None:
+    def add(self, asker: Requester, count: int) -> None:
         """Add a positive or negative number to the counts of a session and its user."""
         self._users[asker.user] += count
         self._sessions[asker] += count

@@ -27,7 +27,7 @@ _CODE = r"^-?\d+[eE]\d+$"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TypePattern:
     """A type, with the pattern of its values."""
 
     type: pa.DataType
@@ -84,17 +84,17 @@ def _any(texts: pa.Array, pattern: str) -> bool:
 
 
 KINDS = (
-    Kind(pa.bool_(), "(?i:true|false)"),
-    Kind(pa.int64(), _NUMBER),
-    Kind(pa.float64(), f"{_FLOAT}|{_NO_NUMBER}"),
-    Kind(pa.date32(), _DAY),
-    Kind(pa.timestamp("us"), f"{_DAY}({_TIME})?"),
-    Kind(pa.timestamp("ns"), f"{_DAY}({_FINE})?"),
-    Kind(pa.timestamp("us", "UTC"), f"{_DAY}{_TIME}{_ZONE}"),
+    TypePattern(pa.bool_(), "(?i:true|false)"),
+    TypePattern(pa.int64(), _NUMBER),
+    TypePattern(pa.float64(), f"{_FLOAT}|{_NO_NUMBER}"),
+    TypePattern(pa.date32(), _DAY),
+    TypePattern(pa.timestamp("us"), f"{_DAY}({_TIME})?"),
+    TypePattern(pa.timestamp("ns"), f"{_DAY}({_FINE})?"),
+    TypePattern(pa.timestamp("us", "UTC"), f"{_DAY}{_TIME}{_ZONE}"),
 )
 """From narrow to wide. Numbers with leading zeros do not match, so that codes and telephone numbers stay texts."""
 _COMMA_KINDS = tuple(
-    Kind(kind.type, f"{_COMMA_FLOAT}|{_NO_NUMBER}", ",") if kind.type == pa.float64() else kind for kind in KINDS
+    TypePattern(kind.type, f"{_COMMA_FLOAT}|{_NO_NUMBER}", ",") if kind.type == pa.float64() else kind for kind in KINDS
 )
 
 

@@ -20,12 +20,12 @@ from flightllm.execution.query import plan
 from flightllm.llm.embed.base import Vectors
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.statement import Statement
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.options import IndexOptions
 from flightllm.vector.store import LONGEST_NAME, missing
 
 if TYPE_CHECKING:
-    from flightllm.vector.build import Part
+    from flightllm.vector.build import IndexedRows
 
 _THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
 _OUTGROWN = 2
@@ -118,7 +118,7 @@ class _Builder:
         with closing(self._embedded(f"SELECT {chosen} FROM {table.sql}", manifest, kept)) as parts:
             return self.services.indexes.build(manifest, kept, parts).rows
 
-    def refresh(self, known: Manifest) -> int:
+    def refresh(self, known: IndexManifest) -> int:
         """Add the table's new rows to an index, or rebuild it; return the number of rows in the index.
 
         `_new_rows` decides which of the two is possible.
@@ -134,7 +134,9 @@ class _Builder:
         with closing(self._embedded(f"SELECT {chosen} FROM {_NEW}", manifest, kept, {_NEW: new})) as parts:
             return self.services.indexes.extend(manifest, kept, parts).rows
 
-    def _manifest(self, name: str, table: TableName, column: str, options: IndexOptions) -> tuple[Manifest, pa.Schema]:
+    def _manifest(
+        self, name: str, table: TableName, column: str, options: IndexOptions
+    ) -> tuple[IndexManifest, pa.Schema]:
         """Return the manifest of an index over a column, with row counts of 0, and the schema of the kept columns."""
         schema = self.services.catalog.table(table).schema
         kept = pa.schema([_field(schema, table, one) for one in options.columns or schema.names])
@@ -148,9 +150,9 @@ class _Builder:
         source = self.services.catalog.revision(table)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         named = (table.schema, table.name)
-        return Manifest(name, named, column, options, model, revision, 0, 0, 0, 0, source, created, ""), kept
+        return IndexManifest(name, named, column, options, model, revision, 0, 0, 0, 0, source, created, ""), kept
 
-    def _new_rows(self, known: Manifest, wanted: Manifest, kept: pa.Schema) -> pa.Table | None:
+    def _new_rows(self, known: IndexManifest, wanted: IndexManifest, kept: pa.Schema) -> pa.Table | None:
         """Return the table's rows that an index lacks; None if the index must be rebuilt.
 
         A rebuild is necessary in these cases:
@@ -187,8 +189,8 @@ class _Builder:
         return found
 
     def _embedded(
-        self, rows: str, manifest: Manifest, kept: pa.Schema, tables: Mapping[str, pa.Table] = MappingProxyType({})
-    ) -> "Generator[Part]":
+        self, rows: str, manifest: IndexManifest, kept: pa.Schema, tables: Mapping[str, pa.Table] = MappingProxyType({})
+    ) -> "Generator[IndexedRows]":
         """Yield the rows of a query with their vectors. The query's last column is the one to index.
 
         Rows where this column is NULL are left out, and each part counts them.
@@ -196,7 +198,7 @@ class _Builder:
         Raises:
             CancelledError: the statement was cancelled.
         """
-        from flightllm.vector.build import Part
+        from flightllm.vector.build import IndexedRows
 
         vector = "ai_embed(indexed, on_error => 'fail')" if manifest.model else "indexed"
         columns = [f"c{place}" for place in range(len(kept))]
@@ -212,7 +214,7 @@ class _Builder:
                 there = batch.filter(indexed.is_valid()) if indexed.null_count else batch
                 found = pa.RecordBatch.from_arrays(there.columns[: len(kept)], schema=kept)
                 texts = there.column(len(kept)) if manifest.model else None
-                yield Part(found, _vectors(there.column(len(kept) + 1)), texts, len(batch) - len(there))
+                yield IndexedRows(found, _vectors(there.column(len(kept) + 1)), texts, len(batch) - len(there))
         self._check_cancelled()
 
     def _check_cancelled(self) -> None:

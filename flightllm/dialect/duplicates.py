@@ -10,7 +10,7 @@ from flightllm.dialect.text import Edit, Rewritten
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 _MARK = "\ufdd1"
 _MARKED = re.compile(rf"\A{_MARK}(\d*){_MARK}(.*)\Z", re.DOTALL)
@@ -93,11 +93,11 @@ def read_item(source: ParsedText, first: int, last: int) -> SelectItem:
     alias = None
     if len(tokens) > 1 and not column and identifier(tokens[-1]) is not None:
         before = tokens[-2]
-        ends = before.kind not in {Kind.SYMBOL, Kind.WORD} or before.text in {")", "]"}
-        ends = ends or (before.kind is Kind.WORD and not before.is_word(*_NO_ALIAS_AFTER))
+        ends = before.kind not in {TokenKind.SYMBOL, TokenKind.WORD} or before.text in {")", "]"}
+        ends = ends or (before.kind is TokenKind.WORD and not before.is_word(*_NO_ALIAS_AFTER))
         implicit = ends and not tokens[-1].is_word(*_NO_ALIAS) and not any(t.is_word("interval") for t in tokens)
         alias = last - 1 if implicit or before.is_word("as") else None
-    folded = tuple((identifier(t) or t.text) if t.kind is not Kind.STRING else (t.text,) for t in tokens)
+    folded = tuple((identifier(t) or t.text) if t.kind is not TokenKind.STRING else (t.text,) for t in tokens)
     name = identifier(source.tokens[alias]) if alias is not None else (column[-1] if column else None)
     return SelectItem(first, last, alias, name, column, None, folded)
 

@@ -10,7 +10,7 @@ from flightllm.dialect.source import Source
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier, read_parts
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -119,7 +119,7 @@ def without_alias(source: Source, first: int, last: int) -> tuple[int, str | Non
     if source.is_word(last - 2, "as"):
         return last - 2, name
     before = source.tokens[last - 2]
-    joined = before.kind is Kind.SYMBOL and not (before.is_symbol(")") or before.is_symbol("]"))
+    joined = before.kind is TokenKind.SYMBOL and not (before.is_symbol(")") or before.is_symbol("]"))
     return (last, None) if joined or token.is_word(*_NO_ALIAS) else (last - 1, name)
 
 
@@ -183,7 +183,7 @@ def listed(names: Sequence[str]) -> str:
 
 def check_numbered(source: Source, first: int, last: int) -> None:
     """Raise `UnsupportedError` if a rewrite would change the order or number of parameters without numbers."""
-    if any(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens[first:last]):
+    if any(token.kind is TokenKind.PLACEHOLDER and token.text == "?" for token in source.tokens[first:last]):
         what = source.tokens[first].text.upper()
         place = source.position_of(first)
         raise UnsupportedError(f"{what} at {place} changes the order of parameters: write $1, $2 in place of ?")

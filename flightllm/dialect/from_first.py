@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 _AFTER = ("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect")
 _SETS = ("union", "intersect", "except")
@@ -82,7 +82,7 @@ def _edits(source: Source, index: int) -> Iterator[Edit]:
         yield Edit(start, start, "SELECT * ")
         return
     last = source.tokens[(after if after is not None else at) - 1].end
-    if any(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens[index:at]):
+    if any(token.kind is TokenKind.PLACEHOLDER and token.text == "?" for token in source.tokens[index:at]):
         raise UnsupportedError("FROM before SELECT changes the order of parameters: write $1, $2 in place of ?")
     yield Edit(start, start, f"{source.sql[source.tokens[select].start : last]} ")
     yield Edit(source.tokens[select].start, last, "")

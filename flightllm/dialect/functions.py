@@ -10,7 +10,7 @@ from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.literals import text_literal
-from flightllm.sql.tokens import Kind, position
+from flightllm.sql.tokens import TokenKind, position
 
 _STATEMENTS = (
     *("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "create", "summarize"),
@@ -35,7 +35,7 @@ class _Call:
         """Return the text of an argument that is a text literal, or None."""
         first, last = self.ranges[place]
         token = self.source.tokens[first]
-        return token.text if last == first + 1 and token.kind is Kind.STRING else None
+        return token.text if last == first + 1 and token.kind is TokenKind.STRING else None
 
     def argument(self, place: int, text: str) -> Edit:
         """Replace an argument by a text."""

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from flightllm.common.names import TableName, quoted
-from flightllm.dialect.place import Place
+from flightllm.dialect.place import NameContext
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.literals import text_literal
 from flightllm.sql.scopes import Scope
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
-_Value = Callable[[Place], str]
+_Value = Callable[[NameContext], str]
 _CALLED: Mapping[str, _Value] = {
     "current_schema": lambda place: text_literal(place.path[0]),
     "current_database": lambda place: text_literal(place.catalog),
@@ -56,7 +56,7 @@ def identity(source: Source) -> Iterator[Edit]:
 def _calls(source: Source) -> Iterator[tuple[int, int]]:
     """Yield the token ranges of calls of these functions."""
     for index, token in enumerate(source.tokens):
-        if token.kind is not Kind.WORD or token.text.lower() not in _CALLED or source.is_symbol(index - 1, "."):
+        if token.kind is not TokenKind.WORD or token.text.lower() not in _CALLED or source.is_symbol(index - 1, "."):
             continue
         name, called = token.text.lower(), source.is_symbol(index + 1, "(")
         end = source.closing.get(index + 1, index + 1) + 1 if called else index + 1
@@ -74,9 +74,9 @@ def _begins_expression(source: Source, index: int) -> bool:
     before = source.tokens[index - 1] if index else None
     if before is None or source.scopes.names_table[index]:
         return False
-    if before.kind is Kind.WORD:
+    if before.kind is TokenKind.WORD:
         return before.is_word(*EXPRESSION_FOLLOWS)
-    return before.kind is Kind.SYMBOL and before.text not in {")", "]", "}", "."}
+    return before.kind is TokenKind.SYMBOL and before.text not in {")", "]", "}", "."}
 
 
 def _may_be_column(source: Source, index: int, name: str) -> bool:

@@ -9,7 +9,7 @@ from flightllm.functions.json_values import Step, read_path, written_path
 from flightllm.sql.arguments import read_constant, split_arguments
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.literals import text_literal
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 _JSON, _TEXT = "json_extract", "json_extract_string"
 _OPERATORS = {"->": _JSON, "->>": _TEXT}
@@ -35,7 +35,7 @@ _BY_PATH = (_JSON, _TEXT, "json_value", "json_query", "get_json_object", "json_e
 """The functions whose second argument is a path, not a name."""
 _LITERAL_TYPES = ("date", "time", "timestamp", "interval", "json", "text", "varchar", "string")
 """Types that can precede the text of a literal."""
-_OPERANDS = (Kind.WORD, Kind.QUOTED, Kind.STRING, Kind.PLACEHOLDER)
+_OPERANDS = (TokenKind.WORD, TokenKind.QUOTED, TokenKind.STRING, TokenKind.PLACEHOLDER)
 
 
 def json_operators(source: Source) -> Iterator[Edit]:
@@ -121,7 +121,7 @@ def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | Non
         if at in opening:
             start = opening[at]
             before = source.tokens[start - 1] if start else None
-            named = before is not None and before.kind in {Kind.WORD, Kind.QUOTED}
+            named = before is not None and before.kind in {TokenKind.WORD, TokenKind.QUOTED}
             named = named and not (before and before.is_word(*EXPRESSION_FOLLOWS))
             if token.is_symbol("]") and before is not None and (named or start - 1 in opening):
                 at = start - 1  # the brackets are a subscript
@@ -134,7 +134,7 @@ def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | Non
         if source.is_symbol(start - 1, ".") or source.is_symbol(start - 1, "::"):
             at = start - 2
             continue
-        typed = token.kind is Kind.STRING and source.is_word(start - 1, *_LITERAL_TYPES)
+        typed = token.kind is TokenKind.STRING and source.is_word(start - 1, *_LITERAL_TYPES)
         return start - 1 if typed else start
     return None
 
@@ -152,7 +152,7 @@ def _case(source: Source, end: int) -> int | None:
 def _call_before(source: Source, opening: Mapping[int, int], at: int) -> int | None:
     """Return the last token before an OVER or FILTER that ends at a token, or None."""
     word = opening[at] - 1 if at in opening else at - 1
-    if source.is_word(word, "over") and (at in opening or source.tokens[at].kind in {Kind.WORD, Kind.QUOTED}):
+    if source.is_word(word, "over") and (at in opening or source.tokens[at].kind in {TokenKind.WORD, TokenKind.QUOTED}):
         return word - 1
     if at in opening and source.is_word(word, "filter") and source.is_symbol(word - 1, ")"):
         return word - 1

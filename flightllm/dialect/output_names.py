@@ -7,7 +7,7 @@ from flightllm.errors import SqlError
 from flightllm.sql.names import identifier
 from flightllm.sql.output_names import NO_NAMES, Item, OutputNames
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 _AFTER_STAR = ("exclude", "except", "replace", "rename", "ilike")
 _NOT_CALLED = (
@@ -140,7 +140,7 @@ def _joins_by_name(parsed: ParsedText) -> bool:
 def _after_top(parsed: ParsedText, first: int) -> int:
     if not parsed.is_word(first, "top"):
         return first
-    if parsed.tokens[first + 1].kind is Kind.NUMBER:
+    if parsed.tokens[first + 1].kind is TokenKind.NUMBER:
         return first + 2
     closing = parsed.closing.get(first + 1)
     return first if closing is None or parsed.is_symbol(closing + 1, ",") else closing + 1
@@ -175,7 +175,7 @@ def _item(parsed: ParsedText, first: int, last: int) -> Item:
     if len(name) > _LONGEST:
         return Item(None)
     ends = {identifier(parsed.tokens[index]) for index in (first, last - 1)}
-    if last - first > 1 and parsed.tokens[last - 1].kind is Kind.STRING:
+    if last - first > 1 and parsed.tokens[last - 1].kind is TokenKind.STRING:
         ends.add(parsed.tokens[last - 1].text)  # the item has an alias in single quotes
     return Item(name, frozenset(filter(None, ends)))
 
@@ -192,7 +192,7 @@ def _written(parsed: ParsedText, first: int, last: int) -> Iterator[str]:
 
 def _text(parsed: ParsedText, index: int, token: Token) -> str:
     text = parsed.sql[token.start : token.end]
-    if token.kind is Kind.PLACEHOLDER and text == "?":
+    if token.kind is TokenKind.PLACEHOLDER and text == "?":
         return f"${parsed.parameters[index]}"
-    called = token.kind is Kind.WORD and parsed.is_symbol(index + 1, "(") and not token.is_word(*_NOT_CALLED)
+    called = token.kind is TokenKind.WORD and parsed.is_symbol(index + 1, "(") and not token.is_word(*_NOT_CALLED)
     return text.lower() if called else text

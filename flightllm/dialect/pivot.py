@@ -16,7 +16,7 @@ from flightllm.dialect.factors import (
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class _Pivot:
         token = self.source.tokens[first]
         text = self.source.text(first, end)
         if alias is None:
-            alias = token.text if end == first + 1 and token.kind is Kind.STRING else text
+            alias = token.text if end == first + 1 and token.kind is TokenKind.STRING else text
         return text, alias
 
     def _aggregate(self, item: tuple[int, int]) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ TableTest = Callable[[TableName], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NameContext:
     """The session in which the names and functions of a statement are resolved.
 
     Unqualified names are looked up in the schemas of `path`; the first of these schemas takes new tables. `is_table`

@@ -16,7 +16,7 @@ from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.pivot import pivot
-from flightllm.dialect.place import Place
+from flightllm.dialect.place import NameContext
 from flightllm.dialect.show import show
 from flightllm.dialect.source import Source
 from flightllm.dialect.stars import stars
@@ -122,7 +122,7 @@ def sent_texts(sql: str, dialect: str = DEFAULT) -> Rewritten:
     return plain_texts(sql, dialect)
 
 
-def rewrite(text: str | ParsedText, place: Place, dialect: str = DEFAULT) -> Rewritten:
+def rewrite(text: str | ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rewritten:
     """Return a statement as DataFusion reads it, with the names of tables as its session means them.
 
     A query or a change of rows is first read in `dialect`, if that is not the server's own.

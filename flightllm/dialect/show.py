@@ -8,7 +8,7 @@ from flightllm.dialect.text import Edit
 from flightllm.errors import NotFoundError
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import read_parts
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 _TABLES = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables"
 _CATALOGS = "SELECT DISTINCT catalog_name AS {name} FROM information_schema.schemata"
@@ -63,7 +63,7 @@ def _listed(source: Source, at: int, query: str, named: str, within: str | None)
         if within == "table_schema" and parts[-1] not in source.place.schemas():
             raise NotFoundError(f"there is no schema {parts[-1]!r}: see SHOW SCHEMAS")
         conditions.append(f"{within} = {text_literal(parts[-1])}")
-    if source.is_word(at, "like") and at + 1 < len(source.tokens) and source.tokens[at + 1].kind is Kind.STRING:
+    if source.is_word(at, "like") and at + 1 < len(source.tokens) and source.tokens[at + 1].kind is TokenKind.STRING:
         conditions.append(f"{named} LIKE {text_literal(source.tokens[at + 1].text)}")
         at += 2
     while source.is_symbol(at, ";"):

@@ -1,15 +1,15 @@
 """Read a text for the rules, together with the session of its statement."""
 
-from flightllm.dialect.place import Place
+from flightllm.dialect.place import NameContext
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 
 class Source(ParsedText):
     """A text after one set of edits, with the session of its statement."""
 
-    def __init__(self, text: str | ParsedText, place: Place) -> None:
+    def __init__(self, text: str | ParsedText, place: NameContext) -> None:
         parsed = ParsedText.of(text)
         super().__init__(parsed.sql)
         self.tokens = parsed.tokens
@@ -20,7 +20,7 @@ class Source(ParsedText):
         before = self.tokens[index - 1] if index else None
         if before is None or self.scopes.names_table[index]:
             return False
-        if before.kind is Kind.SYMBOL:
+        if before.kind is TokenKind.SYMBOL:
             return before.text not in {".", ")", "]"}
         return before.is_word(*EXPRESSION_FOLLOWS)
 
@@ -30,7 +30,7 @@ class Source(ParsedText):
         The result is also None for a function of the server's own folders: such a name means only that function.
         """
         token = self.tokens[index]
-        if token.kind is not Kind.WORD or not self.is_symbol(index + 1, "(") or index + 1 not in self.closing:
+        if token.kind is not TokenKind.WORD or not self.is_symbol(index + 1, "(") or index + 1 not in self.closing:
             return None
         name = token.text.lower()
         return name if name not in self.place.own_functions and self.begins_expression(index) else None

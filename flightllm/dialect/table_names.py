@@ -7,7 +7,7 @@ from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.names import read_parts
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")
 """Tables of `information_schema` that DataFusion does not have; they are tables of the schema `system`."""
@@ -63,7 +63,7 @@ class _Names:
                 follows = source.is_word(index - 1, "table") and index == 2
             named = source.scopes.names_table[index] or self._verb in {"show", "delete", "merge", "alter"}
             named = named or source.is_word(index - 1, "references")
-            is_name = token.kind in {Kind.WORD, Kind.QUOTED} and not token.is_word("if", "not", "exists")
+            is_name = token.kind in {TokenKind.WORD, TokenKind.QUOTED} and not token.is_word("if", "not", "exists")
             if follows and named and is_name:
                 yield index
 
@@ -159,7 +159,7 @@ class _Names:
             for name in (self._place.found(table.parts[0]),)
         }
         for index, token in enumerate(source.tokens):
-            if token.kind not in {Kind.WORD, Kind.QUOTED} or source.scopes.names_table[index]:
+            if token.kind not in {TokenKind.WORD, TokenKind.QUOTED} or source.scopes.names_table[index]:
                 continue
             parts, after = read_parts(source.tokens, index)
             inside = source.is_symbol(index - 1, ".") or after > len(source.tokens)

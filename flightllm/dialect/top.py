@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 _SETS = ("union", "intersect", "except", "minus")
 _AFTER_SETS = ("order", "limit", "offset", "fetch")
@@ -17,7 +17,9 @@ def top(source: Source) -> Iterator[Edit]:
         if not source.is_word(index, "top"):
             continue
         after = source.closing.get(index + 1, index + 1) + 1
-        counted = source.tokens[index + 1].kind in {Kind.NUMBER, Kind.PLACEHOLDER} or source.is_symbol(index + 1, "(")
+        counted = source.tokens[index + 1].kind in {TokenKind.NUMBER, TokenKind.PLACEHOLDER} or source.is_symbol(
+            index + 1, "("
+        )
         if not counted or after >= len(source.tokens) or source.is_word(after, "percent", "with", "from"):
             continue
         if source.is_symbol(after, ",") or source.is_symbol(after, "."):

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.counterparts import check_counterparts, counterparts
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
-from flightllm.dialect.place import Place
+from flightllm.dialect.place import NameContext
 from flightllm.dialect.plain_texts import plain_texts
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.tokens import Kind, position, tokenize
+from flightllm.sql.tokens import TokenKind, position, tokenize
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -33,7 +33,7 @@ _SIGN = "\ufdd2"
 """Encloses the number that replaces a text literal while sqlglot reads; repeated if the text contains it."""
 
 
-def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
+def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
     """Return a statement of a dialect as DataFusion reads it; a statement that only this server has stays as it is.
 
     Raises:
@@ -45,7 +45,7 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
     start = _start(source)
     if start is None:
         return Rewritten(sql, sql)
-    if sum(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
+    if sum(token.kind is TokenKind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
         raise UnsupportedError("parameters of a text in another dialect need numbers: write $1, $2 in place of ?")
     _check_nesting(plain, source, dialect)
     try:
@@ -103,7 +103,7 @@ def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
     marks = dict[str, str]()
     edits = list[Edit]()
     for token in tokenize(ours.text):
-        quoted = token.kind is Kind.STRING and token.start >= begin and ours.text[token.start] == "'"
+        quoted = token.kind is TokenKind.STRING and token.start >= begin and ours.text[token.start] == "'"
         if quoted and ("'" in token.text or "\\" in token.text):
             mark = f"{sign}{len(marks)}{sign}"
             marks[mark] = token.text

@@ -7,7 +7,7 @@ from functools import lru_cache
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.sql.column_lists import column_ranges
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 _DIALECTS = ("postgres", "tsql", "mysql", "snowflake", "oracle", "bigquery", "duckdb")
 _KNOWN = frozenset(
@@ -89,7 +89,7 @@ def _ranges(source: Source) -> Iterator[tuple[int, int]]:
     if source.is_word(0, "create") and (opening := _column_list(source)) is not None:
         inner = tokens[opening : source.closing.get(opening, opening) + 1]
         for first, last in column_ranges(inner):
-            if last - first > 1 and inner[first].kind in {Kind.WORD, Kind.QUOTED}:
+            if last - first > 1 and inner[first].kind in {TokenKind.WORD, TokenKind.QUOTED}:
                 yield from _range(source, opening + first + 1)
 
 
@@ -111,7 +111,7 @@ def _column_list(source: Source) -> int | None:
     if not source.is_word(index, "table"):
         return None
     index += 4 if source.is_word(index + 1, "if") else 1
-    while index < len(source.tokens) and source.tokens[index].kind in {Kind.WORD, Kind.QUOTED}:
+    while index < len(source.tokens) and source.tokens[index].kind in {TokenKind.WORD, TokenKind.QUOTED}:
         if not source.is_symbol(index + 1, "."):
             return index + 1 if source.is_symbol(index + 1, "(") else None
         index += 2
@@ -120,7 +120,11 @@ def _column_list(source: Source) -> int | None:
 
 def _range(source: Source, first: int) -> Iterator[tuple[int, int]]:
     """Yield the range of the type that begins at a token: its first word, further words, and parameters in between."""
-    if first >= len(source.tokens) or source.tokens[first].kind is not Kind.WORD or source.is_symbol(first + 1, "."):
+    if (
+        first >= len(source.tokens)
+        or source.tokens[first].kind is not TokenKind.WORD
+        or source.is_symbol(first + 1, ".")
+    ):
         return
     last = first + 1
     while source.is_word(last, *_SUFFIXES) or (source.is_symbol(last, "(") and last in source.closing):

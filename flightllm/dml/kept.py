@@ -12,15 +12,15 @@ from flightllm.common.names import quoted
 from flightllm.datafusion.contexts import with_types
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import CancelledError
-from flightllm.operators.spool import Room
+from flightllm.operators.spool import SpoolLimits
 from flightllm.storage.disk import disk_errors
 from flightllm.storage.rows import gathered
 
 
-class Keeper:
+class RowWriter:
     """Writes rows to files of one folder. One thread uses it."""
 
-    def __init__(self, folder: Path, room: Room, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, folder: Path, room: SpoolLimits, cancelled: Callable[[], bool]) -> None:
         self._folder = folder
         self._room = room
         self._cancelled = cancelled

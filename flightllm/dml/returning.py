@@ -9,7 +9,7 @@ from flightllm.errors import SqlError
 from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.row_change import RowChange
 from flightllm.sql.row_changes import split_list, with_alias
-from flightllm.sql.tokens import Kind, Token, tokenize
+from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 RETURNED = "search.public.changed"
 """The query's name for the changed rows."""
@@ -33,10 +33,10 @@ def returning(change: RowChange, entry: Entry, source: Mapping[str, Sequence[str
     Raises:
         SqlError: an item is empty, a column is ambiguous, or a star names a table that the statement does not have.
     """
-    return _Reader(change, entry, source).read()
+    return _ReturningReader(change, entry, source).read()
 
 
-class _Reader:
+class _ReturningReader:
     def __init__(self, change: RowChange, entry: Entry, source: Mapping[str, Sequence[str]]) -> None:
         self._change = change
         self._entry = entry
@@ -117,7 +117,7 @@ class _Reader:
             return f"{quoted(self._change.alias)}.{quoted(MERGE_ACTION)}", after + 2
         before = tokens[index - 1] if index else None
         names_item = before is not None and (before.is_word("as") or before.is_symbol("."))
-        if token.kind not in {Kind.WORD, Kind.QUOTED} or not names or called or names_item:
+        if token.kind not in {TokenKind.WORD, TokenKind.QUOTED} or not names or called or names_item:
             return None, index + 1
         if after < len(tokens) and tokens[after].is_symbol("=>"):  # the name of an argument
             return None, after

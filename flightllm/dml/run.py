@@ -26,7 +26,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.dml.conflicts import ORDER, PROPOSED, conflict_change, ordered_rows, table_of, without_doubles
 from flightllm.dml.files import Changes, Rewriting
-from flightllm.dml.kept import Keeper, cast_rows
+from flightllm.dml.kept import RowWriter, cast_rows
 from flightllm.dml.returning import RETURNED, Returning, returning
 from flightllm.dml.selection import (
     ACTION,
@@ -45,7 +45,7 @@ from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
 from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan, plan_rows
 from flightllm.observe.query_record import QueryRecord
-from flightllm.operators.spool import Room
+from flightllm.operators.spool import SpoolLimits
 from flightllm.sql.calls import Extracted
 from flightllm.sql.statement import Statement
 
@@ -230,8 +230,8 @@ class _Run(_Planned):
     def run(self) -> Changed:
         limits = self.services.config.limits
         with tempfile.TemporaryDirectory(prefix="flightllm-", dir=limits.spill_folder) as folder:
-            room = Room(0, limits.spill_bytes)
-            self._keeper = Keeper(Path(folder), room, self._record.cancelled.is_set)
+            room = SpoolLimits(0, limits.spill_bytes)
+            self._keeper = RowWriter(Path(folder), room, self._record.cancelled.is_set)
             changes = self._changes()
             rewriting = Rewriting(self._store, self.entry, changes, returning=self.returning is not None)
             try:

@@ -15,12 +15,12 @@ from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.functions.call import EMBEDDING, MODEL, AICall, binding_of
 from flightllm.llm.predict import PromptTokens, tokenizing
-from flightllm.llm.registry import Served, without_section
+from flightllm.llm.registry import OpenModel, without_section
 from flightllm.model.cost import ModelCosts
 from flightllm.model.engine import Engine
 from flightllm.model.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
-from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
+from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.model_binding import ModelBinding
@@ -48,7 +48,7 @@ class AskingQuery(Protocol):
 
 
 @contextmanager
-def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Mapping[str | None, Served]]:
+def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Mapping[str | None, OpenModel]]:
     """Open the language models of a query's calls; they stay open until the block ends.
 
     Raises:
@@ -60,19 +60,19 @@ def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Map
         yield models
 
 
-def prompt_tokens(models: Mapping[str | None, Served]) -> Mapping[str | None, PromptTokens]:
+def prompt_tokens(models: Mapping[str | None, OpenModel]) -> Mapping[str | None, PromptTokens]:
     """Return a token counter for each model."""
     return {name: PromptTokens(model.engine) for name, model in models.items()}
 
 
-def costs_of(models: Mapping[str | None, Served]) -> ModelCosts:
+def costs_of(models: Mapping[str | None, OpenModel]) -> ModelCosts:
     """Return the costs of work, by model."""
     return ModelCosts({name: model.costs for name, model in models.items()})
 
 
 def predict(
     query: AskingQuery,
-    models: Mapping[str | None, Served],
+    models: Mapping[str | None, OpenModel],
     cancelled: Callable[[], bool],
     tokens: Mapping[str | None, PromptTokens] | None = None,
     most_seconds: float = MOST_SECONDS,
@@ -146,7 +146,7 @@ def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=account.refusal)
 
 
-def _account(query: AskingQuery, models: Mapping[str | None, Served], record: QueryRecord) -> Account | None:
+def _account(query: AskingQuery, models: Mapping[str | None, OpenModel], record: QueryRecord) -> Account | None:
     """Return the account of the session's limits and the user's spending; None if there are no limits and no ledger.
 
     Raises:
@@ -167,10 +167,10 @@ def _account(query: AskingQuery, models: Mapping[str | None, Served], record: Qu
     return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
 
 
-def _budget(account: Account, model: Served) -> Budget:
+def _budget(account: Account, model: OpenModel) -> RequestBudget:
     prices, reasoning = model.costs.prices, model.config.reasoning
     engine = model.engine
-    return Budget(account, prices, _most_tokens(engine), engine.count_tokens, reasoning, _most_thought(engine))
+    return RequestBudget(account, prices, _most_tokens(engine), engine.count_tokens, reasoning, _most_thought(engine))
 
 
 def _most_thought(engine: Engine) -> Callable[[str, int], int]:

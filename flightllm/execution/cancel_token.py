@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from flightllm.observe.query_record import Stop
+from flightllm.observe.query_record import CancelToken
 
-_stop: ContextVar[Stop | None] = ContextVar("stop", default=None)
+_stop: ContextVar[CancelToken | None] = ContextVar("stop", default=None)
 
 
 @contextmanager
-def stopped_by(stop: Stop) -> Iterator[None]:
+def stopped_by(stop: CancelToken) -> Iterator[None]:
     """Let `stop` end the work inside, in this thread and in threads that get its context."""
     token = _stop.set(stop)
     try:
@@ -19,9 +19,9 @@ def stopped_by(stop: Stop) -> Iterator[None]:
         _stop.reset(token)
 
 
-def stop_of_planning() -> Stop:
+def stop_of_planning() -> CancelToken:
     """Return the token that ends the current work; without a token, a new one that is never set."""
-    return _stop.get() or Stop()
+    return _stop.get() or CancelToken()
 
 
 def stopped() -> bool:

@@ -11,9 +11,9 @@ from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError
 from flightllm.functions.call import AICall, binding_of
 from flightllm.llm.learned import Asked
-from flightllm.llm.predict import Asking, EnoughError, PredictingEngine, PromptTokens
-from flightllm.llm.registry import Served
-from flightllm.observe.query_record import QueryRecord, Stop
+from flightllm.llm.predict import CallSiteForecast, EnoughError, PredictingEngine, PromptTokens
+from flightllm.llm.registry import OpenModel
+from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.overlay import Overlay, Peekable
@@ -36,7 +36,7 @@ class DryRun:
 
     calls: Collection[AICall]
     """The query's calls."""
-    models: Mapping[str | None, Served]
+    models: Mapping[str | None, OpenModel]
     """The language models of the calls."""
     known: Peekable | None
     """Cached answers, which cost nothing; None if the session does not read the cache."""
@@ -114,7 +114,7 @@ class DryRun:
         return _figures(record.call_rows(), self.calls, sites, rows, stopped=stopped)
 
 
-class _Until(Stop):
+class _Until(CancelToken):
     """A stop token that is set once a query is cancelled, or its time is over."""
 
     def __init__(self, deadline: float, cancelled: Callable[[], bool]) -> None:
@@ -130,7 +130,7 @@ class _Until(Stop):
 def _figures(
     sites: Sequence[Mapping[str, Any]],
     calls: Collection[AICall],
-    asked: Mapping[str | None, Mapping[Asked, Asking]],
+    asked: Mapping[str | None, Mapping[Asked, CallSiteForecast]],
     rows: int,
     *,
     stopped: bool,
@@ -163,7 +163,9 @@ def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {s["operator"]: max(1.0, s["tuples"] / max(1, gone[s["operator"]])) for s in sites}
 
 
-def _call(site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, Asking], scale: float) -> CallFigures:
+def _call(
+    site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, CallSiteForecast], scale: float
+) -> CallFigures:
     """Return the figures of a call site, `scale` times the counted ones; it can count rows before their calls."""
     through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"]) / max(1, site["distinct_prompts"])
     ahead = {"rows": through, "distinct_prompts": through} if scale > 1 else {}

@@ -16,10 +16,10 @@ from flightllm.execution.accounting import AskingQuery, costs_of, models_of, pre
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_SECONDS
 from flightllm.llm.predict import PromptTokens
-from flightllm.llm.registry import Served
+from flightllm.llm.registry import OpenModel
 from flightllm.model.cost import ModelCosts
 from flightllm.observe.query_record import QueryRecord
-from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, document
+from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving, document
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.plan.table import tables
 
@@ -48,7 +48,7 @@ class PredictableQuery(AskingQuery, ShownQuery, Protocol):
 
     path: str
 
-    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+    def variants(self, models: Mapping[str | None, OpenModel]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield the name of each rule applied, and a function that plans the query without the rule, for its models."""
 
 
@@ -70,7 +70,7 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Exp
     engine = query.services.engine.name
     if not isinstance(query, PredictableQuery):
         return Explained("plain", engine, plan, None, _run(query, record) if analyze else None), ModelCosts({})
-    models: Mapping[str | None, Served] = {}
+    models: Mapping[str | None, OpenModel] = {}
     predicted, savings, notes = None, [], []
     with ExitStack() as held:
         try:
@@ -94,7 +94,7 @@ class _Asking:
     """The models and settings that the predictions of one query share."""
 
     query: PredictableQuery
-    models: Mapping[str | None, Served]
+    models: Mapping[str | None, OpenModel]
     cancelled: Callable[[], bool]
     tokens: Mapping[str | None, PromptTokens]
 
@@ -102,7 +102,7 @@ class _Asking:
         """Return the work of a variant of the query."""
         return predict(query, self.models, self.cancelled, self.tokens, most_seconds)
 
-    def savings(self) -> Iterator[Saving]:
+    def savings(self) -> Iterator[RuleSaving]:
         """Yield each rule applied to the query, and the query's work without the rule."""
         deadline = time.monotonic() + _SAVINGS_SECONDS
         for name, make in self.query.variants(self.models):
@@ -111,7 +111,7 @@ class _Asking:
             if left > 0:
                 with suppress(NotExpressibleError):  # no plan exists without the rule
                     without = self.predict(make(), left).works
-            yield Saving(name, without)
+            yield RuleSaving(name, without)
 
 
 def _run(query: ShownQuery, record: QueryRecord) -> Figures:

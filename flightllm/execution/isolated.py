@@ -13,7 +13,7 @@ from substrait.plan_pb2 import Plan
 
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.catalog.shipping import shipped
-from flightllm.common.admission import Place
+from flightllm.common.admission import AdmissionSlot
 from flightllm.datafusion.run import Batches
 from flightllm.execution.bind import numbered_file, numbered_schema
 from flightllm.execution.context import Services
@@ -35,7 +35,7 @@ class Isolated:
         self._functions = {scalar.name: scalar for scalar in services.functions.scalars()}
         self._lock = Lock()
         self._open = 0
-        self._place: Place | None = None
+        self._place: AdmissionSlot | None = None
 
     def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
         """Tell whether a part of the query can run in this process."""

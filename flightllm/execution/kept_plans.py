@@ -12,7 +12,7 @@ from flightllm.errors import FlightLLMError
 from flightllm.execution.context import Services
 from flightllm.execution.query import Query, is_lasting
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import Kind, tokenize
+from flightllm.sql.tokens import TokenKind, tokenize
 from flightllm.storage.readers import Reader
 
 _PASSING = frozenset(
@@ -90,7 +90,7 @@ def _read_by(sql: str, entries: Mapping[TableName, Entry]) -> tuple[set[str], tu
     """Return the words of a query and of the views that it can read, in lower case, and what tables these may name."""
     words, named, texts = set[str](), dict[TableName, Entry](), [sql]
     while texts:
-        words |= {t.text.lower() for t in tokenize(texts.pop()) if t.kind in {Kind.WORD, Kind.QUOTED}}
+        words |= {t.text.lower() for t in tokenize(texts.pop()) if t.kind in {TokenKind.WORD, TokenKind.QUOTED}}
         for name, entry in entries.items():
             if name not in named and name.name.lower() in words:
                 named[name] = entry

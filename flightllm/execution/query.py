@@ -39,13 +39,13 @@ from flightllm.execution.context import Services
 from flightllm.execution.isolated import Isolated
 from flightllm.execution.read_files import MAY_BE_FILE, replace_files
 from flightllm.functions.call import EMBEDDING, SEARCH, AICall
-from flightllm.llm.registry import Served
+from flightllm.llm.registry import OpenModel
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.batch_udf import BatchFunctions
 from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.run import run
-from flightllm.operators.spool import Room
+from flightllm.operators.spool import SpoolLimits
 from flightllm.operators.workers import parallel_parts
 from flightllm.optimizer import LAST_RULES, RULES, applies, counted, rewrite
 from flightllm.optimizer.fuse import fuse
@@ -53,7 +53,7 @@ from flightllm.optimizer.nearest_by_index import Nearest, nearest_by_index
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.nodes import Node, Project, Scan
-from flightllm.plan.planner import Planned, plan_query, register_stubs
+from flightllm.plan.planner import PlannedQuery, plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import NotExpressibleError, to_plan
 from flightllm.sql.calls import Extracted
@@ -360,7 +360,7 @@ class BatchQuery:
         parts = self._parts()
         yield from self.services.workers.paced(self._run(record, bindings), parts, record.cancelled.is_set)
 
-    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+    def variants(self, models: Mapping[str | None, OpenModel]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield nothing: there is no plan to change."""
         del models
         yield from ()
@@ -477,7 +477,7 @@ class StagedQuery:
                 loop=self.services.loop,
                 record=record,
                 folder=Path(folder),
-                room=Room(limits.memory_bytes // 8, limits.spill_bytes),
+                room=SpoolLimits(limits.memory_bytes // 8, limits.spill_bytes),
                 elsewhere=Isolated(self.services, self.extracted),
             )
             with closing(runtime):
@@ -489,7 +489,7 @@ class StagedQuery:
         indexes = _index_lines(self.extracted, self.services)
         return [rules, *indexes, *explain_stages(self._stage, self._context, folded=not self.unbounded)]
 
-    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+    def variants(self, models: Mapping[str | None, OpenModel]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
         extracted = (self._stored.query or self).extracted
 
@@ -505,7 +505,7 @@ class StagedQuery:
             yield "ordering", planned(replace(self.settings, ordering="none"))
 
 
-def _rewritten(planned: Planned, left_out: str) -> tuple[Node, tuple[str, ...]]:
+def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, ...]]:
     """Apply all rules but the one left out, and fuse as the last; return the names of those that fired too."""
     rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
     root, fired = rewrite(planned.root, planned.functions, rules, last)
@@ -514,7 +514,7 @@ def _rewritten(planned: Planned, left_out: str) -> tuple[Node, tuple[str, ...]]:
     return fused, fired if fused is root else (*fired, fuse.__name__)
 
 
-def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tuple[Planned, Extracted]:
+def _by_index(planned: PlannedQuery, services: Services, extracted: Extracted) -> tuple[PlannedQuery, Extracted]:
     """Read only the nearest rows of tables, by their indexes, where the query keeps no others."""
     if not any(call.backend == EMBEDDING for call in extracted.calls.values()) or not services.indexes.names():
         return planned, extracted

@@ -20,7 +20,7 @@ from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.scopes import NO_ALIAS, Scopes
-from flightllm.sql.tokens import Kind, Token, position
+from flightllm.sql.tokens import Token, TokenKind, position
 
 _FUNCTIONS = ("read_csv", "read_csv_auto")
 MAY_BE_FILE = re.compile(r"\bread_csv|\b(?:from|join)\s*'|,\s*'[^']*\.(?:csv|tsv|parquet)", re.IGNORECASE)
@@ -59,7 +59,7 @@ def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa
 def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> tuple[int, str, Mapping[str, str]] | None:
     """Return the last token of a file in FROM, its location and its options; None if the token is not a file."""
     token = tokens[index]
-    if token.kind is Kind.STRING:
+    if token.kind is TokenKind.STRING:
         return index, token.text, {}
     closing = scopes.closing.get(index + 1)
     if not token.is_word(*_FUNCTIONS) or closing is None:
@@ -69,13 +69,13 @@ def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> tupl
     for place, (first, last) in enumerate(split_arguments(tokens, index + 2, closing, scopes.closing)):
         given = tokens[first:last]
         if place == 0:
-            if len(given) != 1 or given[0].kind is not Kind.STRING:
+            if len(given) != 1 or given[0].kind is not TokenKind.STRING:
                 raise SqlError(f"{where}: its first argument must be a path in single quotes: {_EXAMPLE}")
             location = given[0].text
             continue
         name = identifier(given[0]) if len(given) > 2 and given[1].is_symbol("=>") else None
         name = identifier(given[0]) if len(given) > 2 and given[1].is_symbol("=") else name
-        values = [one.text for one in given[2:] if one.kind in {Kind.STRING, Kind.WORD, Kind.NUMBER}]
+        values = [one.text for one in given[2:] if one.kind in {TokenKind.STRING, TokenKind.WORD, TokenKind.NUMBER}]
         if name is None or not values:
             raise SqlError(f"{where}: an option must have a name and a constant: {_EXAMPLE}")
         options[name] = ",".join(values)
@@ -141,4 +141,4 @@ def _has_alias(tokens: Sequence[Token], index: int) -> bool:
     if index >= len(tokens):
         return False
     token = tokens[index]
-    return token.kind in {Kind.QUOTED, Kind.WORD} and not token.is_word(*NO_ALIAS)
+    return token.kind in {TokenKind.QUOTED, TokenKind.WORD} and not token.is_word(*NO_ALIAS)

@@ -12,7 +12,7 @@ from flightllm.execution.cancel_token import stopped_by
 from flightllm.execution.explain import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.execution.query import Query
 from flightllm.observe.query_record import QueryRecord
-from flightllm.sql.keys import Keys
+from flightllm.sql.keys import TableKeys
 from flightllm.sql.statement import Statement
 
 
@@ -90,7 +90,7 @@ class DescribedQuery:
 class DescribeQuery:
     """DESCRIBE of a table: what DataFusion says of its columns, and their keys."""
 
-    def __init__(self, query: Query, keys: Keys) -> None:
+    def __init__(self, query: Query, keys: TableKeys) -> None:
         self._query = query
         self._keys = keys
         self.schema = query.schema.append(pa.field("key", pa.string()))

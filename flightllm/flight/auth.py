@@ -48,7 +48,7 @@ class Handshake(flight.ServerAuthHandler):
         return b""
 
 
-class Call(flight.ServerMiddleware):
+class CallerContext(flight.ServerMiddleware):
     """One call: its user, the token that names its session (if any), its cookie and its settings.
 
     `principal` is None on a port where the connection's certificate names the user.
@@ -96,24 +96,24 @@ class CallFactory(flight.ServerMiddlewareFactory):
         self._login = login
         self._certificates = certificates
 
-    def start_call(self, info: flight.CallInfo | None, headers: Mapping[str, Sequence[str | bytes]]) -> Call:
+    def start_call(self, info: flight.CallInfo | None, headers: Mapping[str, Sequence[str | bytes]]) -> CallerContext:
         """Return the call's middleware; a Flight status refuses the call."""
         with statuses():
             texts = {name.lower(): _text(values[0]) for name, values in headers.items() if values}
             if self._certificates:
-                return Call(None, "", texts)
+                return CallerContext(None, "", texts)
             if token := texts.get(_OLD_TOKEN):
-                return Call(self._login.by_token(token), token, texts)
+                return CallerContext(self._login.by_token(token), token, texts)
             handshakes = info is not None and info.method == flight.FlightMethod.HANDSHAKE
             if handshakes and "authorization" not in texts:
-                return Call(None, "", texts)  # `Handshake` reads the credentials
+                return CallerContext(None, "", texts)  # `Handshake` reads the credentials
             scheme, _, value = texts.get("authorization", "").partition(" ")
             if scheme.lower() == "basic":
                 principal, token = self._login.by_password(*_credentials(value))
-                return Call(principal, token, texts, new=True)
+                return CallerContext(principal, token, texts, new=True)
             if scheme.lower() == "bearer" and value:
-                return Call(self._login.by_token(value), value, texts)
-            return Call(self._login.anonymous(), "", texts)
+                return CallerContext(self._login.by_token(value), value, texts)
+            return CallerContext(self._login.anonymous(), "", texts)
 
 
 def _text(value: str | bytes) -> str:

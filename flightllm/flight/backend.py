@@ -9,12 +9,12 @@ from flightllm.catalog import IngestMode
 from flightllm.common.limits import TimeLimit
 from flightllm.common.principal import Principal
 from flightllm.errors import FlightLLMError
-from flightllm.observe.query_record import Stop
+from flightllm.observe.query_record import CancelToken
 from flightllm.observe.spans import Spans
-from flightllm.sql.keys import Keys
+from flightllm.sql.keys import TableKeys
 
 
-class QueryRecord(Protocol):
+class BackendQueryRecord(Protocol):
     """A started query."""
 
     @property
@@ -46,7 +46,7 @@ class QueryRecord(Protocol):
         """
 
 
-class QueryResult(Protocol):
+class BackendQueryResult(Protocol):
     """A lazy result: the query runs while the caller pulls `batches`."""
 
     @property
@@ -58,11 +58,11 @@ class QueryResult(Protocol):
         """Return the one iterator over the rows; closing it stops the query."""
 
     @property
-    def query(self) -> QueryRecord:
+    def query(self) -> BackendQueryRecord:
         """Return the query's record."""
 
 
-class Description(Protocol):
+class BackendDescription(Protocol):
     """The description of a statement, from planning only."""
 
     @property
@@ -78,18 +78,18 @@ class Description(Protocol):
         """Return one field per parameter, in order."""
 
     @property
-    def plan(self) -> "Plan | None":
+    def plan(self) -> "BackendPlan | None":
         """Return the plan for executing the statement, if there is a plan."""
 
 
-class Plan(Protocol):
+class BackendPlan(Protocol):
     """A planned query, kept for one execution."""
 
     def drop(self) -> None:
         """Drop the plan. Idempotent."""
 
 
-class Returned(Protocol):
+class BackendReturned(Protocol):
     """The result of a change with RETURNING."""
 
     @property
@@ -101,7 +101,7 @@ class Returned(Protocol):
         """Return the rows of RETURNING."""
 
 
-class Session(Protocol):
+class BackendSession(Protocol):
     """One client's state and statements."""
 
     @property
@@ -127,21 +127,21 @@ class Session(Protocol):
 
     def describe(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
-    ) -> Description:
+    ) -> BackendDescription:
         """Plan `sql` without running anything; `parameters` holds one row of parameters."""
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
-    ) -> QueryResult:
+    ) -> BackendQueryResult:
         """Start a query with at most one row of parameters; for a batch without rows the result is empty."""
 
-    def execute_planned(self, plan: Any, sql: str, settings: Mapping[str, str] = ...) -> QueryResult | None:
+    def execute_planned(self, plan: Any, sql: str, settings: Mapping[str, str] = ...) -> BackendQueryResult | None:
         """Start a query by the plan of its description; return None if the plan is outdated."""
 
-    def describe_plan(self, plan: bytes) -> Description:
+    def describe_plan(self, plan: bytes) -> BackendDescription:
         """Plan a serialized Substrait plan without running anything."""
 
-    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = ...) -> QueryResult:
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = ...) -> BackendQueryResult:
         """Start a serialized Substrait plan."""
 
     def update(
@@ -150,7 +150,7 @@ class Session(Protocol):
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = ...,
         *,
-        cancelled: Stop | None = None,
+        cancelled: CancelToken | None = None,
     ) -> int:
         """Run DDL, DML or SET once, or once per parameter row; return the rows affected or -1."""
 
@@ -160,8 +160,8 @@ class Session(Protocol):
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = ...,
         *,
-        cancelled: Stop | None = None,
-    ) -> Returned:
+        cancelled: CancelToken | None = None,
+    ) -> BackendReturned:
         """Run a change with RETURNING once, or once per parameter row; return the rows of RETURNING."""
 
     def ingest(
@@ -173,7 +173,7 @@ class Session(Protocol):
         *,
         db_schema: str = ...,
         temporary: bool = False,
-        cancelled: Stop | None = None,
+        cancelled: CancelToken | None = None,
     ) -> int:
         """Write batches to a table; return the rows written."""
 
@@ -181,7 +181,7 @@ class Session(Protocol):
         """Return whether the table exists that an upload wants to replace."""
 
     @property
-    def catalog(self) -> "Catalog":
+    def catalog(self) -> "BackendCatalog":
         """Return the catalog as the session's user sees it now, with the session's temporary tables."""
 
     def begin(self) -> bytes:
@@ -213,11 +213,11 @@ class Queries(Protocol):
     def spans(self) -> Spans:
         """Return the spans of traces."""
 
-    def get(self, query_id: str) -> QueryRecord:
+    def get(self, query_id: str) -> BackendQueryRecord:
         """Return a query's record; raises `NotFoundError` for an unknown id."""
 
 
-class Refused(Protocol):
+class BackendRefused(Protocol):
     """A statement that was running when the server died."""
 
     @property
@@ -241,17 +241,17 @@ class Refused(Protocol):
         """Return the user of the statement; empty if it is refused for all users."""
 
 
-class Quarantine(Protocol):
+class BackendQuarantine(Protocol):
     """The statements that are refused for a while."""
 
-    def current(self) -> Iterable[Refused]:
+    def current(self) -> Iterable[BackendRefused]:
         """Return them."""
 
     def lift(self, name: str) -> None:
         """Let the statement run again; raises `NotFoundError` for an unknown name."""
 
 
-class TableName(Protocol):
+class BackendTableName(Protocol):
     """A table's exact schema and name."""
 
     @property
@@ -263,11 +263,11 @@ class TableName(Protocol):
         """Return the name within the schema."""
 
 
-class TableInfo(Protocol):
+class BackendTableInfo(Protocol):
     """One table or view of the catalog."""
 
     @property
-    def name(self) -> TableName:
+    def name(self) -> BackendTableName:
         """Return the table's full name."""
 
     @property
@@ -279,24 +279,24 @@ class TableInfo(Protocol):
         """Return the table's columns."""
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> TableKeys:
         """Return the keys that were declared for the table."""
 
 
-class Catalog(Protocol):
+class BackendCatalog(Protocol):
     """The tables that all sessions share."""
 
     def schemas(self) -> Iterable[str]:
         """Return the names of the database schemas."""
 
-    def tables(self) -> Iterable[TableInfo]:
+    def tables(self) -> Iterable[BackendTableInfo]:
         """Return every table."""
 
 
-class Database(Protocol):
+class BackendDatabase(Protocol):
     """The whole engine behind a server."""
 
-    def catalog_of(self, principal: Principal) -> Catalog:
+    def catalog_of(self, principal: Principal) -> BackendCatalog:
         """Return the catalog as a user sees it now."""
 
     @property
@@ -304,8 +304,8 @@ class Database(Protocol):
         """Return the log of queries."""
 
     @property
-    def quarantine(self) -> Quarantine:
+    def quarantine(self) -> BackendQuarantine:
         """Return the statements refused since the server died."""
 
-    def session(self, principal: Principal, *, peer: str = "") -> Session:
+    def session(self, principal: Principal, *, peer: str = "") -> BackendSession:
         """Open a session of a user, for a client at the address `peer`."""

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 from pyarrow import flight
 
 from flightllm.access.login import Login
-from flightllm.common.admission import Place, Slots
-from flightllm.common.fair_queue import Asker
+from flightllm.common.admission import AdmissionControl, AdmissionSlot
+from flightllm.common.fair_queue import Requester
 from flightllm.common.limits import Refusals, Sum
 from flightllm.common.principal import Principal
 from flightllm.errors import (
@@ -20,24 +20,24 @@ from flightllm.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
-from flightllm.flight.auth import COOKIE, Call
-from flightllm.flight.backend import Database, QueryRecord, Session
+from flightllm.flight.auth import COOKIE, CallerContext
+from flightllm.flight.backend import BackendDatabase, BackendQueryRecord, BackendSession
 from flightllm.flight.bindings import forget
 from flightllm.flight.bound_values import BoundValues
 from flightllm.flight.kept import KeptPlans
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.load import Load
-from flightllm.flight.planned import Planned
+from flightllm.flight.load import ServerLoad
+from flightllm.flight.planned import PlannedStatements
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Recipient
 from flightllm.flight.sessions import SessionStore
 from flightllm.flight.sql_info import Value
-from flightllm.flight.statements import Prepared, Statement
-from flightllm.flight.work import Patience, do
+from flightllm.flight.statements import FlightStatement, Prepared
+from flightllm.flight.work import CallDeadline, do
 
 _T = TypeVar("_T")
 CALL = "flightllm"
-"""The key of `Call` among the server's middleware."""
+"""The key of `CallerContext` among the server's middleware."""
 PART = b"."
 """Separates the statement's handle and the part's number in the ticket of a part."""
 _PART_DIGITS = 9
@@ -51,14 +51,14 @@ class Context(Protocol):
         """Return whether the client left."""
 
     def get_middleware(self, key: str) -> Any:
-        """Return the `Call` under `CALL`."""
+        """Return the `CallerContext` under `CALL`."""
 
 
 @dataclass(slots=True)
 class Core:
     """The server's state: sessions, statements and bounds. Each part has its own lock."""
 
-    database: Database
+    database: BackendDatabase
     limits: FlightLimits
     info: Mapping[int, Value]
     login: Login
@@ -67,15 +67,15 @@ class Core:
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
     bound: BoundValues = field(init=False)
-    statements: Registry[Statement] = field(init=False)
-    planned: Planned = field(init=False)
+    statements: Registry[FlightStatement] = field(init=False)
+    planned: PlannedStatements = field(init=False)
     kept: KeptPlans = field(init=False)
-    slots: Slots = field(init=False)
+    slots: AdmissionControl = field(init=False)
     draining: threading.Event = field(default_factory=threading.Event)
     refusals: Refusals = field(default_factory=Refusals)
     received: Sum = field(default_factory=Sum)
     """Bytes of uploads and parameters."""
-    option_kinds: WeakKeyDictionary[Session, dict[str, str]] = field(default_factory=WeakKeyDictionary)
+    option_kinds: WeakKeyDictionary[BackendSession, dict[str, str]] = field(default_factory=WeakKeyDictionary)
     """The protocol's value type of each session option that a client set, by name."""
 
     def __post_init__(self) -> None:
@@ -84,10 +84,10 @@ class Core:
         self.bound = BoundValues(self.limits.upload_bytes)
         dropped = forget(self.bound, lambda handle: self.prepared.remove(handle))  # noqa: PLW0108 - made below
         self.prepared = Registry("prepared statement", count, seconds, dropped, _user_of)
-        self.statements = Registry("query", count, seconds, Statement.drop, _user_of)
-        self.planned = Planned(self.limits.planned_seconds)
+        self.statements = Registry("query", count, seconds, FlightStatement.drop, _user_of)
+        self.planned = PlannedStatements(self.limits.planned_seconds)
         self.kept = KeptPlans(self.limits.kept_plans, self.limits.planned_seconds)
-        self.slots = Slots(
+        self.slots = AdmissionControl(
             self.limits.concurrent_queries,
             queue=self.limits.queued_queries,
             wait_seconds=self.limits.queue_seconds,
@@ -103,10 +103,10 @@ class Core:
         known = call_of(context).principal
         return known or self.login.by_certificate(context.peer_identity().decode("utf-8", "replace"))
 
-    def load(self) -> Load:
+    def load(self) -> ServerLoad:
         """Return what the server is doing."""
         waits, waited = self.slots.waits()
-        return Load(
+        return ServerLoad(
             draining=self.draining.is_set(),
             running=self.slots.running,
             left_behind=self.slots.left_behind,
@@ -127,7 +127,7 @@ class Core:
                 f"{what} requires the admin role; {principal.name!r} has the role {principal.role}"
             )
 
-    def session(self, context: flight.ServerCallContext) -> Session:
+    def session(self, context: flight.ServerCallContext) -> BackendSession:
         """Return the session of a call."""
         session, cookie = self.sessions.find(call_of(context), self.principal(context), context.peer())
         if cookie is not None:
@@ -145,7 +145,7 @@ class Core:
             raise self.prepared.missing()
         return prepared
 
-    def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> tuple[Statement, int]:
+    def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> tuple[FlightStatement, int]:
         """Return the caller's statement of a ticket, and the number of the part that the ticket fetches.
 
         Raises:
@@ -158,7 +158,7 @@ class Core:
             raise self.statements.missing()
         return statement, int(part or 0)
 
-    def query_of(self, principal: Principal, query_id: str) -> QueryRecord:
+    def query_of(self, principal: Principal, query_id: str) -> BackendQueryRecord:
         """Return a query of a user; an admin can get the queries of all users.
 
         Raises:
@@ -169,15 +169,17 @@ class Core:
             raise NotFoundError(f"there is no query {query_id!r} of yours; see system.queries")
         return record
 
-    def place(self, context: Context, session: Session, cancel: Callable[[], None] = lambda: None) -> Place:
-        """Wait for a place for a statement of `session`; see `Slots.take`."""
+    def place(
+        self, context: Context, session: BackendSession, cancel: Callable[[], None] = lambda: None
+    ) -> AdmissionSlot:
+        """Wait for a place for a statement of `session`; see `AdmissionControl.take`."""
         self.kept.sweep()
         self.planned.sweep()  # else old plans would keep the former files of changed tables
-        return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
+        return self.slots.take(Requester(session.principal.name, session.id), context.is_cancelled, cancel)
 
-    def recipient(self, context: Context, session: Session, settings: Mapping[str, str]) -> Recipient:
+    def recipient(self, context: Context, session: BackendSession, settings: Mapping[str, str]) -> Recipient:
         """Return the recipient of the result of a statement of `session`."""
-        asker = Asker(session.principal.name, session.id)
+        asker = Requester(session.principal.name, session.id)
         return Recipient(
             context.is_cancelled, asker, session.time_limit(settings), self.refusals.note, self.draining.is_set
         )
@@ -185,7 +187,7 @@ class Core:
     def run(
         self,
         context: Context,
-        session: Session,
+        session: BackendSession,
         function: Callable[[], _T],
         *,
         stop: Callable[[FlightLLMError], None] = lambda _: None,
@@ -201,7 +203,7 @@ class Core:
         limit = session.time_limit(call_of(context).settings)  # a wrong setting fails before a place is taken
         with self.database.queries.spans.attached(call_of(context).traceparent):
             place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
-            patience = Patience(context.is_cancelled, limit.start())
+            patience = CallDeadline(context.is_cancelled, limit.start())
             return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
 
     def refuse_when_draining(self) -> None:
@@ -210,17 +212,17 @@ class Core:
             raise EngineUnavailableError("the server is shutting down; connect again in a moment")
 
 
-def _user_of(statement: Prepared | Statement) -> str:
+def _user_of(statement: Prepared | FlightStatement) -> str:
     return statement.session.principal.name
 
 
-def call_of(context: Context) -> Call:
+def call_of(context: Context) -> CallerContext:
     """Return the user, session and settings that the headers of a call carry."""
-    call: Call = context.get_middleware(CALL)
+    call: CallerContext = context.get_middleware(CALL)
     return call
 
 
-def check_transaction(session: Session, message: Any) -> None:
+def check_transaction(session: BackendSession, message: Any) -> None:
     """Raise `NotFoundError` if a statement names a transaction that its session does not have."""
     if message.transaction_id:
         session.check_transaction(message.transaction_id)

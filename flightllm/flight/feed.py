@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
-from flightllm.common.admission import Place
+from flightllm.common.admission import AdmissionSlot
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.stalls import given_up
-from flightllm.flight.work import Patience
-from flightllm.observe.query_record import Stop
+from flightllm.flight.work import CallDeadline
+from flightllm.observe.query_record import CancelToken
 
 _AHEAD = 2
 """The number of chunks that are read ahead."""
 
 
-class Feed(Iterator[Any]):
+class UploadQueue(Iterator[Any]):
     """The chunks of one DoPut.
 
     Only the thread that answers the call can read the chunks, and nothing can interrupt it while the client sends
@@ -25,7 +25,9 @@ class Feed(Iterator[Any]):
     cancellation, a stall or the deadline.
     """
 
-    def __init__(self, reader: Any, limits: FlightLimits, stop: Stop, patience: Patience, place: Place) -> None:
+    def __init__(
+        self, reader: Any, limits: FlightLimits, stop: CancelToken, patience: CallDeadline, place: AdmissionSlot
+    ) -> None:
         self.schema = reader.schema
         self._reader = reader
         self._limits = limits

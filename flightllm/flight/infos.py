@@ -7,12 +7,12 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import UnsupportedError
-from flightllm.flight.backend import Session
+from flightllm.flight.backend import BackendSession
 from flightllm.flight.core import Core, call_of, check_transaction
 from flightllm.flight.endpoints import endpoints, ticket
 from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema
-from flightllm.flight.statements import Statement, promised
+from flightllm.flight.statements import FlightStatement, promised
 from flightllm.flight.updates import run_returning, run_update, told
 from flightllm.sql.parameters import each_row
 
@@ -31,12 +31,12 @@ def flight_info(
     settings = call_of(context).settings
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        statement = Statement(prepared.session, prepared.text, prepared.values, settings, names=prepared.names)
+        statement = FlightStatement(prepared.session, prepared.text, prepared.values, settings, names=prepared.names)
         statement.kept = None if statement.parameters is not None else prepared.description.plan
         is_update = prepared.description.is_update
     else:
         text = _text(command)
-        statement = Statement(core.session(context), text, None, settings)
+        statement = FlightStatement(core.session(context), text, None, settings)
         check_transaction(statement.session, command.message)
         is_update = isinstance(text, str) and statement.session.is_update(text, settings)
     if is_update and statement.session.returns_rows(str(statement.text), settings):
@@ -87,7 +87,7 @@ def _text(command: Command) -> str | bytes:
     raise UnsupportedError(f"{command.name} is not a query: send it by DoPut, or send SQL text or a Substrait plan")
 
 
-def _parts(session: Session, settings: Mapping[str, str]) -> int:
+def _parts(session: BackendSession, settings: Mapping[str, str]) -> int:
     """Return the number of parts that the call, or else its session, wants; planning refuses an invalid number."""
     asked = settings.get("endpoints") or session.get_options().get("endpoints", "1")
     return int(asked) if asked.isdecimal() else 1

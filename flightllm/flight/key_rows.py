@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flightllm.common.names import CATALOG, TableName
-from flightllm.flight.backend import Catalog, TableInfo
+from flightllm.flight.backend import BackendCatalog, BackendTableInfo
 from flightllm.sql.keys import RULES, ForeignKey
 
 _Row = dict[str, Any]
 
 
-def key_rows(name: str, message: Any, catalog: Catalog) -> list[_Row]:
+def key_rows(name: str, message: Any, catalog: BackendCatalog) -> list[_Row]:
     """Return the rows of one of the four commands, for the tables of `catalog`."""
     tables = list(catalog.tables())
     rows: Mapping[str, Callable[[], Iterable[_Row]]] = {
@@ -36,7 +36,7 @@ def _asked(message: Any, prefix: str = "") -> Callable[[TableName], bool]:
     return is_asked
 
 
-def _primary(message: Any, tables: Iterable[TableInfo]) -> Iterator[_Row]:
+def _primary(message: Any, tables: Iterable[BackendTableInfo]) -> Iterator[_Row]:
     is_asked = _asked(message)
     for table in tables:
         if table.keys.primary is None or not is_asked(TableName(table.name.schema, table.name.name)):
@@ -53,7 +53,7 @@ def _primary(message: Any, tables: Iterable[TableInfo]) -> Iterator[_Row]:
 
 
 def _foreign(
-    tables: Iterable[TableInfo],
+    tables: Iterable[BackendTableInfo],
     primary: Callable[[TableName], bool] = lambda _: True,
     foreign: Callable[[TableName], bool] = lambda _: True,
 ) -> list[_Row]:
@@ -73,7 +73,7 @@ def _foreign(
     return sorted(rows, key=_order)
 
 
-def _rows(key: ForeignKey, name: TableName, other: TableInfo) -> Iterator[_Row]:
+def _rows(key: ForeignKey, name: TableName, other: BackendTableInfo) -> Iterator[_Row]:
     referred = next((one.name for one in other.keys.candidates if one.columns == key.references), None)
     for place, (column, reference) in enumerate(zip(key.columns, key.references, strict=True), 1):
         yield {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ServerLoad:
     """The running and the waiting statements, the open sessions, and the bytes received and refusals so far."""
 
     draining: bool

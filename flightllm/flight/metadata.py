@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from flightllm.common.declared_types import declared
 from flightllm.common.names import CATALOG
-from flightllm.flight.backend import Catalog, TableInfo
+from flightllm.flight.backend import BackendCatalog, BackendTableInfo
 from flightllm.flight.key_rows import key_rows
 from flightllm.flight.like import like
 from flightllm.flight.messages import Command
@@ -94,7 +94,7 @@ def metadata_schema(command: Command) -> pa.Schema:
 
 
 def metadata_table(
-    command: Command, catalog: Catalog, info: Mapping[int, Value], most_bytes: int = _LARGEST
+    command: Command, catalog: BackendCatalog, info: Mapping[int, Value], most_bytes: int = _LARGEST
 ) -> pa.Table:
     """Return a metadata command's result.
 
@@ -115,17 +115,17 @@ def metadata_table(
     return pa.Table.from_pylist(rows.get(command.name, list)(), schema=schema)
 
 
-def _db_schemas(message: Any, catalog: Catalog) -> list[dict[str, Any]]:
+def _db_schemas(message: Any, catalog: BackendCatalog) -> list[dict[str, Any]]:
     matches = _like(message, "db_schema_filter_pattern")
     names = sorted(name for name in catalog.schemas() if _in_catalog(message) and matches(name))
     return [{"catalog_name": CATALOG, "db_schema_name": name} for name in names]
 
 
-def _tables(message: Any, catalog: Catalog, most_bytes: int) -> list[dict[str, Any]]:
+def _tables(message: Any, catalog: BackendCatalog, most_bytes: int) -> list[dict[str, Any]]:
     in_schema, named = _like(message, "db_schema_filter_pattern"), _like(message, "table_name_filter_pattern")
     types = {_table_type(kind) for kind in message.table_types}
 
-    def asked(table: TableInfo) -> bool:
+    def asked(table: BackendTableInfo) -> bool:
         right_type = not types or _table_type(table.type) in types
         return right_type and in_schema(table.name.schema) and named(table.name.name)
 
@@ -134,7 +134,7 @@ def _tables(message: Any, catalog: Catalog, most_bytes: int) -> list[dict[str, A
     return [_row(table, most_bytes if message.include_schema else None) for table in found]
 
 
-def _row(table: TableInfo, most_bytes: int | None) -> dict[str, Any]:
+def _row(table: BackendTableInfo, most_bytes: int | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "catalog_name": CATALOG,
         "db_schema_name": table.name.schema,
@@ -146,7 +146,7 @@ def _row(table: TableInfo, most_bytes: int | None) -> dict[str, Any]:
     return row
 
 
-def _encoded(table: TableInfo, most_bytes: int) -> bytes:
+def _encoded(table: BackendTableInfo, most_bytes: int) -> bytes:
     """Encode a table's schema with as much column metadata as fits: one value cannot be sent in pieces.
 
     The names of catalog, schema and table are dropped first, because the row of the table has them too.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from flightllm.errors import CancelledError, NotFoundError
-from flightllm.flight.backend import QueryResult
+from flightllm.flight.backend import BackendQueryResult
 from flightllm.flight.results import close_batches
 
 
@@ -16,7 +16,7 @@ class Parts:
     The query runs once, as far as its parts are read. An error, or a client that leaves one part early, ends all parts.
     """
 
-    def __init__(self, result: QueryResult, count: int) -> None:
+    def __init__(self, result: BackendQueryResult, count: int) -> None:
         self.result = result
         self._left = set(range(count))
         self._taking = threading.Lock()
@@ -24,7 +24,7 @@ class Parts:
         """Held while a batch is produced, which can take long; `take` does not wait for this lock."""
         self._ended: BaseException | None = None
 
-    def take(self, index: int) -> "Part":
+    def take(self, index: int) -> "ResultPart":
         """Return a part; exactly one caller must pull it.
 
         Raises:
@@ -34,7 +34,7 @@ class Parts:
             if index not in self._left:
                 raise NotFoundError(f"part {index} of the result was fetched before: run the query again")
             self._left.remove(index)
-        return Part(self)
+        return ResultPart(self)
 
     def next_batch(self) -> pa.RecordBatch:
         """Return the next batch of the result; the error that ended one part is raised in all parts."""
@@ -55,7 +55,7 @@ class Parts:
             close_batches(self.result.batches)
 
 
-class Part(Iterator[pa.RecordBatch]):
+class ResultPart(Iterator[pa.RecordBatch]):
     """One part of a result; a query result with the record of the whole query."""
 
     def __init__(self, parts: Parts) -> None:

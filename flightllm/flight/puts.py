@@ -9,16 +9,16 @@ from pyarrow import flight
 from flightllm.catalog import IngestMode
 from flightllm.common.names import CATALOG
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
-from flightllm.flight.backend import Session
+from flightllm.flight.backend import BackendSession
 from flightllm.flight.bindings import bind
 from flightllm.flight.core import Core, call_of, check_transaction
-from flightllm.flight.feed import Feed
+from flightllm.flight.feed import UploadQueue
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.statements import Prepared
 from flightllm.flight.updates import GRACE_SECONDS, run_update, told
 from flightllm.flight.uploads import Upload
-from flightllm.flight.work import Patience, await_end, begin
-from flightllm.observe.query_record import Stop
+from flightllm.flight.work import CallDeadline, await_end, begin
+from flightllm.observe.query_record import CancelToken
 
 _T = TypeVar("_T")
 _CREATE, _FAIL_MISSING = 1, 2
@@ -81,7 +81,7 @@ def _parameters(core: Core, context: flight.ServerCallContext, prepared: Prepare
         SqlError: the number of columns differs from the statement's number of parameters.
     """
 
-    def read(upload: Upload, stop: Stop) -> pa.Table:
+    def read(upload: Upload, stop: CancelToken) -> pa.Table:
         del stop
         return upload.read_all()
 
@@ -112,7 +112,7 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
     if mode == "replace" and message.table_definition_options.if_not_exist != _CREATE:
         _check_exists(session, message)
 
-    def ingest(upload: Upload, stop: Stop) -> int:
+    def ingest(upload: Upload, stop: CancelToken) -> int:
         if not upload.schema:
             raise InvalidInputError("the upload has no columns: send at least one column")
         return session.ingest(
@@ -129,14 +129,18 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
 
 
 def _take_in(
-    core: Core, context: flight.ServerCallContext, session: Session, reader: Any, work: Callable[[Upload, Stop], _T]
+    core: Core,
+    context: flight.ServerCallContext,
+    session: BackendSession,
+    reader: Any,
+    work: Callable[[Upload, CancelToken], _T],
 ) -> _T:
     """Return the result of `work` with an upload; it needs a place, and has the time limit of a statement."""
     _ = reader.schema  # wait for the client before taking a place
-    stop = Stop()
+    stop = CancelToken()
     place = core.place(context, session, stop.set)
-    patience = Patience(context.is_cancelled, session.time_limit(call_of(context).settings).start())
-    feed = Feed(reader, core.limits, stop, patience, place)
+    patience = CallDeadline(context.is_cancelled, session.time_limit(call_of(context).settings).start())
+    feed = UploadQueue(reader, core.limits, stop, patience, place)
     with core.database.queries.spans.attached(call_of(context).traceparent):
         limits = core.limits
         future = begin(
@@ -155,6 +159,6 @@ def _mode(options: Any) -> IngestMode:
     return mode
 
 
-def _check_exists(session: Session, message: Any) -> None:
+def _check_exists(session: BackendSession, message: Any) -> None:
     if not session.table_exists(message.table, message.schema, temporary=message.temporary):
         raise NotFoundError(f"there is no table {message.table!r} to replace: let the upload create it")

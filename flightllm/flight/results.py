@@ -15,16 +15,16 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import structlog
 
-from flightllm.common.admission import Place, Slots
-from flightllm.common.fair_queue import Asker
+from flightllm.common.admission import AdmissionControl, AdmissionSlot
+from flightllm.common.fair_queue import Requester
 from flightllm.common.limits import Deadline, TimeLimit
 from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
-from flightllm.flight.backend import QueryResult
+from flightllm.flight.backend import BackendQueryResult
 from flightllm.flight.batches import conformed, joined, sliced
 from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.stalls import given_up
-from flightllm.flight.work import Patience, start
+from flightllm.flight.work import CallDeadline, start
 
 _log = structlog.get_logger(__name__)
 _AHEAD = 8
@@ -51,7 +51,7 @@ class Recipient:
 
     gone: Callable[[], bool]
     """Returns whether the client left; called only in the thread that pulls the stream."""
-    asker: Asker = Asker("", "")  # noqa: RUF009 - frozen
+    asker: Requester = Requester("", "")  # noqa: RUF009 - frozen
     time_limit: TimeLimit = TimeLimit()  # noqa: RUF009 - frozen
     seen: Callable[[BaseException], None] = lambda _: None
     """Gets the error that ends the stream."""
@@ -67,7 +67,9 @@ class _Producer:
     thread that answers that client waits inside gRPC until the client leaves.
     """
 
-    def __init__(self, result: QueryResult, limits: FlightLimits, place: Place, deadline: Deadline) -> None:
+    def __init__(
+        self, result: BackendQueryResult, limits: FlightLimits, place: AdmissionSlot, deadline: Deadline
+    ) -> None:
         self.items: queue.Queue[_Item] = queue.Queue(_AHEAD)
         self.ended = threading.Event()
         self._result = result
@@ -160,7 +162,7 @@ def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
         close()
 
 
-def give_up(result: QueryResult) -> None:
+def give_up(result: BackendQueryResult) -> None:
     """End a query whose result nobody pulls."""
     result.query.cancel()
     close_batches(result.batches)
@@ -174,9 +176,9 @@ class ResultStream(Iterator[Any]):
 
     def __init__(
         self,
-        result: QueryResult,
+        result: BackendQueryResult,
         limits: FlightLimits,
-        slots: Slots,
+        slots: AdmissionControl,
         recipient: Recipient,
         call: Trailers | None = None,
     ) -> None:
@@ -200,7 +202,11 @@ class ResultStream(Iterator[Any]):
 
 
 def stream(
-    result: QueryResult, limits: FlightLimits, slots: Slots, recipient: Recipient, call: Trailers | None = None
+    result: BackendQueryResult,
+    limits: FlightLimits,
+    slots: AdmissionControl,
+    recipient: Recipient,
+    call: Trailers | None = None,
 ) -> Iterator[pa.RecordBatch | pa.Table]:
     """Yield the rows of `result` fitted to `limits`; raise only Flight statuses. See `pulled`."""
     with statuses(call, lambda: result.query.query_id, recipient.seen):
@@ -208,7 +214,7 @@ def stream(
 
 
 def pulled(
-    result: QueryResult, limits: FlightLimits, slots: Slots, recipient: Recipient
+    result: BackendQueryResult, limits: FlightLimits, slots: AdmissionControl, recipient: Recipient
 ) -> Generator[pa.RecordBatch | pa.Table]:
     """Yield the rows of `result` fitted to `limits`, for any protocol.
 
@@ -225,7 +231,7 @@ def pulled(
         give_up(result)
         raise
     result.query.queued(place.waited)
-    patience = Patience(recipient.gone, recipient.time_limit.start())
+    patience = CallDeadline(recipient.gone, recipient.time_limit.start())
     producer = _Producer(result, limits, place, patience.deadline)
     producer.start()
     reason: FlightLLMError | None = None
@@ -260,7 +266,7 @@ def _explained(rows: Iterator[pa.RecordBatch | pa.Table], recipient: Recipient) 
         raise
 
 
-def _receive(producer: _Producer, limits: FlightLimits, patience: Patience) -> Iterator[pa.RecordBatch | pa.Table]:
+def _receive(producer: _Producer, limits: FlightLimits, patience: CallDeadline) -> Iterator[pa.RecordBatch | pa.Table]:
     """Yield batches as they come; batches that already wait are yielded together."""
     held: _Item | None = None
     while True:
@@ -290,7 +296,7 @@ def _ready_after(
     return group, None
 
 
-def _next(producer: _Producer, limits: FlightLimits, patience: Patience) -> _Item:
+def _next(producer: _Producer, limits: FlightLimits, patience: CallDeadline) -> _Item:
     while True:
         if patience.deadline.over:
             raise patience.deadline.error()

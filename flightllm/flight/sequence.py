@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError
-from flightllm.flight.backend import QueryResult
+from flightllm.flight.backend import BackendQueryResult
 from flightllm.flight.results import close_batches
 
 
@@ -38,7 +38,10 @@ class Sequence(Iterator[pa.RecordBatch]):
     """
 
     def __init__(
-        self, execute: Callable[[pa.RecordBatch], QueryResult], rows: Iterable[pa.RecordBatch], names: Names[str] = ()
+        self,
+        execute: Callable[[pa.RecordBatch], BackendQueryResult],
+        rows: Iterable[pa.RecordBatch],
+        names: Names[str] = (),
     ) -> None:
         self._execute = execute
         self._rows = iter(rows)

@@ -14,13 +14,13 @@ from flightllm.access.store import AccessStore
 from flightllm.config import AuthConfig, LimitsConfig, ServerConfig
 from flightllm.flight.actions import ACTIONS, act
 from flightllm.flight.auth import CallFactory, Handshake
-from flightllm.flight.backend import Database
+from flightllm.flight.backend import BackendDatabase
 from flightllm.flight.batches import sliced
 from flightllm.flight.core import CALL, Core
 from flightllm.flight.errors import boundary, hide_tracebacks
 from flightllm.flight.infos import DONE, NO_COLUMNS, flight_info, result_schema
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.load import Load
+from flightllm.flight.load import ServerLoad
 from flightllm.flight.messages import unpack, unpack_as
 from flightllm.flight.metadata import is_metadata, metadata_table
 from flightllm.flight.puts import put
@@ -43,7 +43,7 @@ class _Port(flight.FlightServerBase):
         """Return the state that all calls share, for front ends of other protocols."""
         return self._core
 
-    def load(self) -> Load:
+    def load(self) -> ServerLoad:
         """Return the server's load."""
         return self._core.load()
 
@@ -122,7 +122,7 @@ class FlightSqlServer(_Port):
 
     def __init__(
         self,
-        database: Database,
+        database: BackendDatabase,
         config: ServerConfig,
         limits: LimitsConfig | None = None,
         *,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from flightllm.common.limits import busy
 from flightllm.common.principal import Principal
 from flightllm.errors import NotFoundError
-from flightllm.flight.auth import Call
-from flightllm.flight.backend import Database, Session
+from flightllm.flight.auth import CallerContext
+from flightllm.flight.backend import BackendDatabase, BackendSession
 from flightllm.flight.connections import connected_ports, port_of
 from flightllm.flight.limits import FlightLimits
 
@@ -31,7 +31,7 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Entry:
-    session: Session
+    session: BackendSession
     key: _Key
     used: float
     options: Mapping[str, str]
@@ -52,7 +52,7 @@ class SessionStore:
     back. The store recognises that client by a cookie or a login's token.
     """
 
-    def __init__(self, database: Database, limits: FlightLimits) -> None:
+    def __init__(self, database: BackendDatabase, limits: FlightLimits) -> None:
         self._database = database
         self._limits = limits
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class SessionStore:
         """The last sessions that were closed with changed settings, by cookie; at most as many as can be open."""
         self._looked = time.monotonic()
 
-    def find(self, call: Call, principal: Principal, peer: str) -> tuple[Session, str | None]:
+    def find(self, call: CallerContext, principal: Principal, peer: str) -> tuple[BackendSession, str | None]:
         """Return the call's session, and the cookie to set when this call opened it.
 
         Raises:
@@ -96,11 +96,11 @@ class SessionStore:
         with self._lock:
             return len(self._entries)
 
-    def _expired(self, horizon: float) -> list[Session]:
+    def _expired(self, horizon: float) -> list[BackendSession]:
         """Remove the sessions not used since `horizon`."""
         return [self._lose(name) for name in self._unused(horizon)]
 
-    def _left(self, now: float) -> list[Session]:
+    def _left(self, now: float) -> list[BackendSession]:
         """Remove the sessions of closed connections, at most every `_LOOK_SECONDS`."""
         if now - self._looked < _LOOK_SECONDS:
             return []
@@ -116,7 +116,7 @@ class SessionStore:
         """Return the names of the sessions not used since `horizon`, the oldest first."""
         return list(takewhile(lambda name: self._entries[name].used <= horizon, self._entries))
 
-    def _one_too_many(self, principal: Principal, horizon: float) -> Session:
+    def _one_too_many(self, principal: Principal, horizon: float) -> BackendSession:
         """Remove the least recently used session of the user who has the most sessions.
 
         A session not used since `horizon` is preferred.
@@ -129,7 +129,7 @@ class SessionStore:
             raise busy("sessions", self._limits.sessions, "all sessions are in use")
         return self._lose(name)
 
-    def close(self, call: Call, principal: Principal, peer: str) -> None:
+    def close(self, call: CallerContext, principal: Principal, peer: str) -> None:
         """Close the call's session, if there is one."""
         with self._lock:
             name = self._named(call, principal, _key(call, principal, peer))
@@ -144,12 +144,12 @@ class SessionStore:
         for session in sessions:
             session.close()
 
-    def _named(self, call: Call, principal: Principal, key: _Key) -> str | None:
+    def _named(self, call: CallerContext, principal: Principal, key: _Key) -> str | None:
         """Return the name of the call's session; a cookie never opens a session of another user."""
         entry = self._entries.get(call.cookie or "")
         return call.cookie if entry is not None and entry.key.user == principal else self._by_key.get(key)
 
-    def _tell(self, call: Call, key: _Key) -> None:
+    def _tell(self, call: CallerContext, key: _Key) -> None:
         """Raise `NotFoundError` once if the client's session was closed with changed settings."""
         names = (name for name, lost in self._lost.items() if lost == key and call.names_session)
         name = call.cookie or next(names, "")
@@ -160,7 +160,7 @@ class SessionStore:
                 " set them again, or repeat the call to continue with the default settings"
             )
 
-    def _lose(self, name: str) -> Session:
+    def _lose(self, name: str) -> BackendSession:
         """Remove a session whose client can come back."""
         entry = self._entries[name]
         if entry.session.get_options() != entry.options:
@@ -169,12 +169,12 @@ class SessionStore:
                 self._lost.popitem(last=False)
         return self._take(name)
 
-    def _take(self, name: str) -> Session:
+    def _take(self, name: str) -> BackendSession:
         entry = self._entries.pop(name)
         self._by_key.pop(entry.key, None)
         return entry.session
 
 
-def _key(call: Call, principal: Principal, peer: str) -> _Key:
+def _key(call: CallerContext, principal: Principal, peer: str) -> _Key:
     """Return the client's key: its token, or its connection where clients can share a token or send no token."""
     return _Key(principal, call.token, "" if call.names_session else peer)

@@ -1,10 +1,10 @@
 """The time that a client can hold a place without taking or sending rows."""
 
-from flightllm.common.admission import Place
+from flightllm.common.admission import AdmissionSlot
 from flightllm.flight.limits import FlightLimits
 
 
-def given_up(seconds: float, place: Place, limits: FlightLimits) -> str | None:
+def given_up(seconds: float, place: AdmissionSlot, limits: FlightLimits) -> str | None:
     """Return the limit that a client exceeds after `seconds` without progress, as text for an error, or None.
 
     The limit is `stalled_seconds`, or `crowded_seconds` where a user with fewer places waits for this place.

@@ -11,7 +11,13 @@ from enum import IntEnum
 import pyarrow as pa
 
 from flightllm.errors import CancelledError, NotFoundError, PermissionDeniedError
-from flightllm.flight.backend import Description, Plan, QueryRecord, QueryResult, Session
+from flightllm.flight.backend import (
+    BackendDescription,
+    BackendPlan,
+    BackendQueryRecord,
+    BackendQueryResult,
+    BackendSession,
+)
 from flightllm.flight.parts import Parts
 from flightllm.flight.results import close_batches, give_up
 from flightllm.flight.sequence import Sequence, table_changed
@@ -36,9 +42,9 @@ class Prepared:
     With an `origin` it is a binding: the origin's statement with `parameters` bound to it.
     """
 
-    session: Session
+    session: BackendSession
     text: str | bytes
-    description: Description
+    description: BackendDescription
     parameters: pa.Table | None = None
     origin: "Prepared | None" = None
     lost: bool = False
@@ -95,7 +101,7 @@ class _Renamed:
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
-    query: QueryRecord
+    query: BackendQueryRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +110,11 @@ class _Kept:
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
-    query: QueryRecord
+    query: BackendQueryRecord
 
 
 @dataclass(slots=True)
-class Statement:
+class FlightStatement:
     """A query (SQL or a serialized Substrait plan) that GetFlightInfo planned; DoGet runs it.
 
     A client can fetch the ticket again, which runs the query again, unless the query has several `parts`. The columns
@@ -116,7 +122,7 @@ class Statement:
     bound; a column computed from parameters keeps its promised name.
     """
 
-    session: Session
+    session: BackendSession
     text: str | bytes
     parameters: pa.Table | None
     settings: Mapping[str, str]
@@ -124,12 +130,12 @@ class Statement:
     names: tuple[str, ...] = ()
     returned: pa.Table | None = None
     """The rows of RETURNING: the change ran in GetFlightInfo, and a fetch never runs it again."""
-    kept: Plan | None = None
+    kept: BackendPlan | None = None
     """The plan that was made to describe the statement."""
     _schema: pa.Schema | None = None
-    _waiting: QueryResult | None = None
+    _waiting: BackendQueryResult | None = None
     _shared: Parts | None = None
-    _running: list[QueryRecord] = field(default_factory=list)
+    _running: list[BackendQueryRecord] = field(default_factory=list)
     _rights: object = None
     """The user's rights when the statement was planned."""
     _cancelled: bool = False
@@ -137,7 +143,7 @@ class Statement:
     """Whether the query was running when it was cancelled."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def plan(self) -> QueryResult:
+    def plan(self) -> BackendQueryResult:
         """Plan the query, so that its schema and id are known; it runs when its batches are pulled.
 
         Raises:
@@ -161,8 +167,10 @@ class Statement:
         return result
 
     def take(
-        self, part: int = 0, again: Callable[[Callable[[], QueryResult]], QueryResult] = lambda plan: plan()
-    ) -> QueryResult:
+        self,
+        part: int = 0,
+        again: Callable[[Callable[[], BackendQueryResult]], BackendQueryResult] = lambda plan: plan(),
+    ) -> BackendQueryResult:
         """Return the planned result or a part of it, for one caller to pull; a second call plans again through `again`.
 
         Raises:
@@ -193,7 +201,7 @@ class Statement:
         self._rights = self.session.rights
         self.returned = returned
 
-    def _kept(self, returned: pa.Table) -> QueryResult:
+    def _kept(self, returned: pa.Table) -> BackendQueryResult:
         if self.session.rights != self._rights:
             raise PermissionDeniedError("your privileges have changed since the change ran: query the table instead")
         record = Record("", str(self.text), user=self.session.principal.name)
@@ -226,7 +234,7 @@ class Statement:
         if waiting is not None:
             give_up(waiting)
 
-    def _start(self) -> QueryResult:
+    def _start(self) -> BackendQueryResult:
         if isinstance(self.text, bytes):
             return self.session.execute_plan(self.text, self.settings)
         if self.parameters is None:
@@ -238,7 +246,7 @@ class Statement:
             return Sequence(self._execute, rows, self.names)
         return self._execute(next(rows, _no_row(self.parameters.schema)))
 
-    def _execute(self, row: pa.RecordBatch | None) -> QueryResult:
+    def _execute(self, row: pa.RecordBatch | None) -> BackendQueryResult:
         result = self.session.execute(str(self.text), row, settings=self.settings)
         schema = promised(result.schema, self.names)
         return result if schema is result.schema else _Renamed(schema, result.batches, result.query)
@@ -257,7 +265,7 @@ def _until_end(returned: pa.Table, record: Record) -> Iterator[pa.RecordBatch]:
     record.finish("done")
 
 
-def _is_alive(query: QueryRecord) -> bool:
+def _is_alive(query: BackendQueryRecord) -> bool:
     return query.progress()["status"] in ("planned", "running")
 
 

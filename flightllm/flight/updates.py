@@ -4,15 +4,15 @@ from functools import partial
 
 import pyarrow as pa
 
-from flightllm.flight.backend import Returned, Session
+from flightllm.flight.backend import BackendReturned, BackendSession
 from flightllm.flight.core import Context, Core, call_of
-from flightllm.observe.query_record import Stop
+from flightllm.observe.query_record import CancelToken
 
 GRACE_SECONDS = 1.0
 """How long a stopped update can still report its end, so that a completed change is not reported as failed."""
 
 
-def run_update(core: Core, context: Context, session: Session, sql: str, parameters: pa.Table | None) -> int:
+def run_update(core: Core, context: Context, session: BackendSession, sql: str, parameters: pa.Table | None) -> int:
     """Run an update and return the rows affected, -1 if unknown.
 
     Raises:
@@ -20,14 +20,16 @@ def run_update(core: Core, context: Context, session: Session, sql: str, paramet
         StatementTimeoutError: the update took too long. It is stopped, and changes nothing unless it was already
             ending.
     """
-    cancelled, settings = Stop(), call_of(context).settings
+    cancelled, settings = CancelToken(), call_of(context).settings
     update = partial(session.update, sql, parameters, settings, cancelled=cancelled)
     return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
 
 
-def run_returning(core: Core, context: Context, session: Session, sql: str, parameters: pa.Table | None) -> Returned:
+def run_returning(
+    core: Core, context: Context, session: BackendSession, sql: str, parameters: pa.Table | None
+) -> BackendReturned:
     """Run a change with RETURNING as `run_update` does; return the changed rows too."""
-    cancelled, settings = Stop(), call_of(context).settings
+    cancelled, settings = CancelToken(), call_of(context).settings
     update = partial(session.update_returning, sql, parameters, settings, cancelled=cancelled)
     return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
 

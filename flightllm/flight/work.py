@@ -7,18 +7,18 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
-from flightllm.common.admission import Place
+from flightllm.common.admission import AdmissionSlot
 from flightllm.common.limits import Deadline
 from flightllm.errors import BusyError, CancelledError, FlightLLMError
 from flightllm.execution.cancel_token import stopped_by
-from flightllm.observe.query_record import Stop
+from flightllm.observe.query_record import CancelToken
 
 _T = TypeVar("_T")
 _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class CallDeadline:
     """The events that end the wait for some work: the client leaves, or the deadline passes.
 
     Only the thread that answers the call must call `gone`.
@@ -37,8 +37,8 @@ class Patience:
 
 def do(
     function: Callable[[], _T],
-    place: Place,
-    patience: Patience,
+    place: AdmissionSlot,
+    patience: CallDeadline,
     *,
     stop: Callable[[FlightLLMError], None] = lambda _: None,
     discard: Callable[[_T], None] = lambda _: None,
@@ -56,7 +56,7 @@ def do(
     CancelledError: the client left before the result.
     StatementTimeoutError: the deadline passed before the result.
     """
-    inner = Stop()
+    inner = CancelToken()
 
     def end(reason: FlightLLMError) -> None:
         inner.because(reason)
@@ -67,7 +67,7 @@ def do(
     return await_end(future, place, patience, stop=end, discard=discard, grace_seconds=grace_seconds)
 
 
-def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
+def begin(function: Callable[[], _T], place: AdmissionSlot) -> "Future[_T]":
     """Run a function in a thread of its own that holds `place` until it has returned."""
     future: Future[_T] = Future()
 
@@ -89,8 +89,8 @@ def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
 
 def await_end(
     future: "Future[_T]",
-    place: Place,
-    patience: Patience,
+    place: AdmissionSlot,
+    patience: CallDeadline,
     *,
     stop: Callable[[FlightLLMError], None] = lambda _: None,
     discard: Callable[[_T], None] = lambda _: None,
@@ -110,7 +110,7 @@ def await_end(
     return future.result()
 
 
-def start(thread: threading.Thread, place: Place) -> None:
+def start(thread: threading.Thread, place: AdmissionSlot) -> None:
     """Start the thread that holds `place`.
 
     Raises:

@@ -27,7 +27,7 @@ import pyarrow as pa
 from flightllm.errors import AICallError
 from flightllm.functions.call import MODEL, SEARCH, Backend, Room
 from flightllm.model.engine import Constraint, Engine
-from flightllm.model.prompt_formats import Asked
+from flightllm.model.prompt_formats import Question
 
 T = TypeVar("T")
 
@@ -202,7 +202,7 @@ class Answer:
     """The SQL function that encodes the fields as bytes, where they are not texts."""
     probability: bool = False
     """Ask for the answer's probability; `parse` then gets the answer with its probability, see `confidence.py`."""
-    asked: Asked | None = None
+    asked: Question | None = None
     """The instruction in parts, see `in_parts`."""
     reading: str = ""
     """Distinguishes calls that send the same prompt but parse the answer into different values."""
@@ -216,7 +216,7 @@ class Answer:
         answer; None keeps the current `reply`. Without parts, each model gets the instruction as one text.
         """
         known = self.asked.reply if self.asked is not None else ""
-        return replace(self, asked=Asked(task, question, known if reply is None else reply))
+        return replace(self, asked=Question(task, question, known if reply is None else reply))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

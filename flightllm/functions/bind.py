@@ -88,7 +88,7 @@ class BoundCall:
     """True if the elements of lists keep their order."""
 
 
-class Names(Protocol):
+class NameResolver(Protocol):
     """The meanings of the names of models and prompts in calls."""
 
     def model(self, name: str | None) -> str | None:
@@ -126,7 +126,7 @@ def bind_call(
     name: str,
     arguments: Sequence[Argument],
     text: str,
-    names: Names,
+    names: NameResolver,
     indexes: Callable[[str], Any] | None = None,
 ) -> BoundCall:
     """Check the arguments of `name(…)` against the function's declaration and build the call.
@@ -192,7 +192,9 @@ class _Fields:
 class _Binder:
     """Binds one call; holds the arguments bound so far."""
 
-    def __init__(self, function: AIFunction, name: str, names: Names, indexes: Callable[[str], Any] | None) -> None:
+    def __init__(
+        self, function: AIFunction, name: str, names: NameResolver, indexes: Callable[[str], Any] | None
+    ) -> None:
         self._function = function
         self._names = names
         self._indexes = indexes

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from flightllm.model.engine import Parameters
-from flightllm.model.prompt_formats import PLAIN, Asked, PromptFormat
+from flightllm.model.prompt_formats import PLAIN, PromptFormat, Question
 
 Backend = Literal["model", "embedding", "search"]
 """The part that answers a call: the language model, the embedding model or a vector index."""
@@ -60,7 +60,7 @@ class AICall:
     """The call as the user wrote it, for EXPLAIN and errors."""
     instruction: str
     """The question of the call, as one text."""
-    asked: Asked | None = field(default=None, kw_only=True)
+    asked: Question | None = field(default=None, kw_only=True)
     """The same question in parts, for prompt formats that arrange the parts."""
     fields: tuple[str, ...]
     required: frozenset[int]

@@ -15,7 +15,7 @@ from flightllm.functions.base import Answer, Entries, Literal
 from flightllm.functions.labels import as_json, read_json
 from flightllm.functions.template import resolve_template
 from flightllm.model.engine import Choice
-from flightllm.model.prompt_formats import Asked, field_line
+from flightllm.model.prompt_formats import Question, field_line
 
 _ANSWERS = ("answer", "output", "label", "labels")
 """The names of an example's answer; the first of them in an example counts, and the others are then fields."""
@@ -41,7 +41,7 @@ def guided(
     told = "\n\n".join(part for part in parts if part)
     if not told:
         return answer
-    asked = answer.asked or Asked("", answer.instruction, "")
+    asked = answer.asked or Question("", answer.instruction, "")
     task = "\n\n".join(part for part in (asked.task, told) if part)
     return replace(answer, instruction=f"{told}\n\n{answer.instruction}", asked=replace(asked, task=task))
 

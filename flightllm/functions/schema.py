@@ -63,7 +63,7 @@ def read_schema(schema: str | Sequence[str]) -> Shape:
         AICallError: the text is not a JSON Schema, or a part of it has no Arrow type; the error names the part.
     """
     document = _named(schema) if not isinstance(schema, str) else _document(schema)
-    reader = _Reader(document)
+    reader = _SchemaReader(document)
     reader.check_size()
     type_ = reader.arrow_type(document, "$", 0)
     closed = reader.close(document)
@@ -101,7 +101,7 @@ def _document(text: str) -> dict[str, Any]:
     return document
 
 
-class _Reader:
+class _SchemaReader:
     """Reads the types of a schema and its `$defs`."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:

@@ -46,13 +46,13 @@ def search_answer(index: Searched, count: int, mode: str, condition: str, return
     Raises:
         AICallError: the index does not have the column `returning`.
     """
-    from flightllm.vector.engine import Search, found_type
+    from flightllm.vector.engine import IndexQuery, found_type
 
     index.check(condition, mode)
     kind = found_type(index.rows.schema)
     if returning and returning not in kind.names:
         raise AICallError(f"the index has no column {returning!r} to return; it has {', '.join(kind.names)}")
-    search = Search(index.name, index.generation, count, cast("Mode", mode), condition, returning)
+    search = IndexQuery(index.name, index.generation, count, cast("Mode", mode), condition, returning)
     output = pa.list_(kind.field(returning).type if returning else kind)
     return Answer(search.as_text(), output, parse=str, through=VECTOR_BYTES if index.of_vectors else "")
 

@@ -15,7 +15,7 @@ from flightllm.kvcache.recent import RecentKeys
 from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
-from flightllm.kvcache.stream.fetch import Source, fetch
+from flightllm.kvcache.stream.fetch import ChunkSource, fetch
 from flightllm.kvcache.stream.items import Loaded
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
@@ -35,7 +35,7 @@ _LEAST_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class PromptStart:
     """The start of a prompt: its tokens, the chunks that can hold it, and the chunks that are worth saving."""
 
     tokens: Sequence[int]
@@ -48,7 +48,7 @@ class Start:
         return self.worth[-1].stop if self.worth else 0
 
 
-class Keeper:
+class PrefixSaver:
     """The loads and saves of prompt starts for an engine, by `options`. One thread can use it at a time.
 
     `revision` names model and number type. `folder` holds the model's profile. `prefill` estimates the time of
@@ -62,7 +62,7 @@ class Keeper:
         self.slo_seconds = options.slo_seconds or None
         self.policy = Adaptive(Ladder(tuple(codec.name for codec in codecs), options.codec))
         self._cutting = Cutting(f"{revision} {profile_digest(codecs)}", options.chunk_tokens, options.min_tokens)
-        self.source = Source(
+        self.source = ChunkSource(
             Link(self._store, options.pause_seconds),
             {codec.name: codec for codec in codecs},
             self.policy,
@@ -74,13 +74,13 @@ class Keeper:
         self._least_seconds = 0.0
         """The seconds for computing almost no tokens, such as the last tokens of a prompt."""
 
-    def start(self, tokens: Sequence[int], recurring: int, salt: str) -> Start:
+    def start(self, tokens: Sequence[int], recurring: int, salt: str) -> PromptStart:
         """Return the start of a prompt whose first `recurring` tokens other prompts share; `salt` separates tenants."""
         chunks = self._cutting.chunks(tokens, salt)
         wanted = {"none": 0, "all": len(tokens)}.get(self._options.save, recurring)
-        return Start(tokens, chunks, self._cutting.worth(chunks, wanted))
+        return PromptStart(tokens, chunks, self._cutting.worth(chunks, wanted))
 
-    def load(self, start: Start, have: int) -> Iterator[Loaded]:
+    def load(self, start: PromptStart, have: int) -> Iterator[Loaded]:
         """Yield the chunks that the store has of a prompt's start after its first `have` tokens.
 
         Loading stops when computing becomes faster, and when the store fails or holds no further chunk.
@@ -106,7 +106,7 @@ class Keeper:
         """Return whether a codec is lossy."""
         return codec in self._options.lossy
 
-    def save(self, start: Start, exact: int, cache: Callable[[Chunk], torch.Tensor]) -> None:
+    def save(self, start: PromptStart, exact: int, cache: Callable[[Chunk], torch.Tensor]) -> None:
         """Save the chunks of a prompt's start that are worth it; `cache` returns a copy of a chunk's keys and values.
 
         Tokens from `exact` on were computed from lossy values and are not saved: errors would add up.

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from flightllm.errors import CancelledError
 from flightllm.llm.fake.answers import answerer, likelihood
 from flightllm.llm.learned import Asked, Learned, asked_by
-from flightllm.llm.prefix import PrefixSimulator, Run, chained
+from flightllm.llm.prefix import PrefixSimulator, SimulatedRequest, chained
 from flightllm.llm.pull import More, pull
 from flightllm.model.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
 from flightllm.model.tokenizer import misfit
@@ -90,7 +90,7 @@ class PromptTokens:
 
 
 @dataclass(slots=True)
-class Asking:
+class CallSiteForecast:
     """The requests of one call site: the count by order of fields, and whether the answers came from earlier ones."""
 
     orders: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -134,7 +134,7 @@ class PredictingEngine:
         """The completion of each run, and the queue that gets it, by the run's number."""
         self._answerers: dict[Asked, tuple[bytes, Callable[[int], str], Callable[[str], int]]] = {}
         self._option_lengths: dict[str, int] = {}
-        self.sites: dict[Asked, Asking] = {}
+        self.sites: dict[Asked, CallSiteForecast] = {}
 
     @property
     def name(self) -> str:
@@ -195,7 +195,7 @@ class PredictingEngine:
             if error is not None:
                 answers.append(Completion(request.id, None, error, tokens))
                 continue
-            run = Run(next(self._numbers), blocks, tokens, length)
+            run = SimulatedRequest(next(self._numbers), blocks, tokens, length)
             self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, confidence), answers
             self._simulator.add(run)
 
@@ -245,7 +245,7 @@ class PredictingEngine:
         """Return a call site's salt, its function from a seed to an answer, and that from an answer to its tokens."""
         salt = blake2b(repr(asked).encode("utf-8", "surrogatepass")).digest()
         known = self._learned.answers(asked)
-        self.sites[asked] = Asking(learned=known is not None)
+        self.sites[asked] = CallSiteForecast(learned=known is not None)
         if known is not None:
             texts, mean = known
             return salt, _one_of(sorted(texts)), lambda _: round(mean)

@@ -21,7 +21,7 @@ STEP_TOKENS = 2_048
 
 
 @dataclass(slots=True)
-class Run:
+class SimulatedRequest:
     """A request in the simulation: its block identities in order, and its prompt and answer tokens."""
 
     id: int
@@ -46,8 +46,8 @@ class PrefixSimulator:
         self._empty = shape.blocks if shape.blocks is not None else 1 << 62
         self._at_once = at_once
         self._step_tokens = step_tokens
-        self._waiting: deque[Run] = deque()
-        self._running: list[Run] = []
+        self._waiting: deque[SimulatedRequest] = deque()
+        self._running: list[SimulatedRequest] = []
         self._used: dict[Hashable, int] = {}
         self._idle: OrderedDict[Hashable, None] = OrderedDict()
         self._shares_at_once = shape.at_once
@@ -63,11 +63,11 @@ class PrefixSimulator:
         """Return how many requests are not finished."""
         return len(self._waiting) + len(self._running)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: SimulatedRequest) -> None:
         """Queue a request."""
         self._waiting.append(run)
 
-    def step(self) -> list[Run]:
+    def step(self) -> list[SimulatedRequest]:
         """Run one step and return the requests that it finished."""
         room = self._step_tokens
         self.computed = self.decoding = 0
@@ -86,7 +86,7 @@ class PrefixSimulator:
             self._release(run)
         return done
 
-    def _advance(self, run: Run, room: int) -> int:
+    def _advance(self, run: SimulatedRequest, room: int) -> int:
         """Compute up to `room` tokens of a prompt, or the next token of its answer; return the computed tokens."""
         if room <= 0:
             return 0
@@ -101,7 +101,7 @@ class PrefixSimulator:
             run.answered += 1
         return taken
 
-    def _admit(self, run: Run) -> bool:
+    def _admit(self, run: SimulatedRequest) -> bool:
         """Give a request its cached and new blocks; return False if it must wait for blocks of other requests."""
         hits = 0
         for block in run.blocks[: (run.tokens - 1) // self._size]:
@@ -119,7 +119,7 @@ class PrefixSimulator:
         run.left = run.tokens - run.cached_tokens
         return True
 
-    def _hold(self, run: Run, hits: int) -> None:
+    def _hold(self, run: SimulatedRequest, hits: int) -> None:
         for place, block in enumerate(run.blocks):
             if place >= hits and (block in self._used or block in self._idle):
                 continue
@@ -141,7 +141,7 @@ class PrefixSimulator:
             self._idle.popitem(last=False)
         return count - fresh - evicted
 
-    def _release(self, run: Run) -> None:
+    def _release(self, run: SimulatedRequest) -> None:
         computed = run.tokens + run.answer_tokens - 1  # the last token of an answer is never fed back
         filled = min(run.own, computed // self._size - len(run.held))
         run.own -= filled

@@ -22,7 +22,7 @@ _SPECIAL = re.compile(rb"<[^<>]*>")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TokenStep:
     """One token of an answer, and the most probable tokens at this position with natural log probabilities."""
 
     token: bytes
@@ -41,7 +41,7 @@ def read_probability(logprobs: object, text: str | None, options: Sequence[str])
     return option_probability(steps, text, options)
 
 
-def option_probability(steps: Sequence[Step], text: str, options: Sequence[str]) -> float | None:
+def option_probability(steps: Sequence[TokenStep], text: str, options: Sequence[str]) -> float | None:
     """Return the probability of the option `text`, normalised over `options`; None if the steps do not determine it."""
     names = [option.strip().encode() for option in options]
     folding = len({name.lower() for name in names}) == len(names)
@@ -76,7 +76,7 @@ class _Walk:
         """The options that the text so far can become."""
         self._read = b""
 
-    def probability(self, steps: Iterator[Step]) -> float | None:
+    def probability(self, steps: Iterator[TokenStep]) -> float | None:
         probability = 1.0
         others: frozenset[int] = frozenset()
         for step in steps:
@@ -93,7 +93,7 @@ class _Walk:
         # The steps have no end token. An option that another token leads to is out, as `10` after the answer `1`.
         return probability if self._read and self._open - others == {self._chosen} else None
 
-    def _ways(self, step: Step) -> dict[frozenset[int], float]:
+    def _ways(self, step: TokenStep) -> dict[frozenset[int], float]:
         """Return the probability of each set of options that tokens lead to.
 
         A piece of an option can begin other words too: `b` can become `by` or `but` as well as `bad`. So only the most
@@ -113,7 +113,7 @@ class _Walk:
         [option, *others] = way
         return not others and (self._read + piece).startswith(self._names[option])
 
-    def _share(self, ways: Mapping[frozenset[int], float], way: frozenset[int], step: Step) -> float | None:
+    def _share(self, ways: Mapping[frozenset[int], float], way: frozenset[int], step: TokenStep) -> float | None:
         """Return the share of a way among all ways; None if options without a listed token can be too probable."""
         total = sum(ways.values())
         if not total:
@@ -139,11 +139,11 @@ def _ends(rest: bytes) -> bool:
     return not rest[:1].isalnum() and rest[:1] < b"\x80"
 
 
-def _folded(step: Step) -> Step:
-    return Step(step.token.lower(), tuple((token.lower(), logprob) for token, logprob in step.top))
+def _folded(step: TokenStep) -> TokenStep:
+    return TokenStep(step.token.lower(), tuple((token.lower(), logprob) for token, logprob in step.top))
 
 
-def _start(steps: Sequence[Step], name: bytes) -> int | None:
+def _start(steps: Sequence[TokenStep], name: bytes) -> int | None:
     """Return the last position of an option in the tokens' text: thoughts or JSON can precede the answer."""
     said = list(steps)
     while said and _SPECIAL.fullmatch(said[-1].token):
@@ -153,16 +153,16 @@ def _start(steps: Sequence[Step], name: bytes) -> int | None:
     return found[-1].start() if found else None
 
 
-def _steps_from(steps: Sequence[Step], start: int) -> Iterator[Step]:
+def _steps_from(steps: Sequence[TokenStep], start: int) -> Iterator[TokenStep]:
     """Yield the steps of the text from `start` on; the first token is cut at `start`."""
     end = 0
     for step in steps:
         begin, end = end, end + len(step.token)
         if end > start or begin > start:
-            yield Step(step.token[max(0, start - begin) :], step.top)
+            yield TokenStep(step.token[max(0, start - begin) :], step.top)
 
 
-def _read_chat(logprobs: Mapping[str, Any]) -> list[Step]:
+def _read_chat(logprobs: Mapping[str, Any]) -> list[TokenStep]:
     content = logprobs["content"]
     entries = content if isinstance(content, list) else []
     steps = []
@@ -176,7 +176,7 @@ def _read_chat(logprobs: Mapping[str, Any]) -> list[Step]:
     return steps
 
 
-def _read_completion(logprobs: Mapping[str, Any]) -> list[Step]:
+def _read_completion(logprobs: Mapping[str, Any]) -> list[TokenStep]:
     lists = [logprobs.get(key) for key in ("tokens", "token_logprobs", "top_logprobs")]
     tokens, own, top = (one if isinstance(one, list) else [] for one in lists)
     if not len(tokens) == len(own) == len(top):
@@ -191,10 +191,10 @@ def _read_completion(logprobs: Mapping[str, Any]) -> list[Step]:
     return steps
 
 
-def _step(own: tuple[bytes, float], top: Sequence[tuple[bytes, float]]) -> Step:
+def _step(own: tuple[bytes, float], top: Sequence[tuple[bytes, float]]) -> TokenStep:
     """Return a step; add its token to the listed tokens, if any are listed."""
     listed = any(token == own[0] for token, _ in top)
-    return Step(own[0], tuple(top) if listed or not top else (*top, own))
+    return TokenStep(own[0], tuple(top) if listed or not top else (*top, own))
 
 
 def _token(entry: object) -> tuple[bytes, float] | None:

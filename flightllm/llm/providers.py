@@ -150,7 +150,7 @@ Endpoints that accept a number of tokens get the same number. For local models, 
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ThinkingLevel:
     """One way to ask for a level of thinking: keys of the request, and the resulting effort."""
 
     body: tuple[tuple[str, object], ...]
@@ -186,12 +186,12 @@ def thinks(model: str) -> bool:
     return _THINKS.search(model) is not None
 
 
-def thinking_steps(style: str, level: str, model: str) -> list[Step]:
+def thinking_steps(style: str, level: str, model: str) -> list[ThinkingLevel]:
     """Return the ways to ask for a level of thinking, the best first; the last step is empty.
 
     The level `off` means the least effort that the model accepts.
     """
-    nothing = Step((), "")
+    nothing = ThinkingLevel((), "")
     if style == "none":
         return [nothing]
     if "gpt-oss" in model.lower() and style in {"template", "unknown"}:
@@ -203,26 +203,33 @@ def thinking_steps(style: str, level: str, model: str) -> list[Step]:
             return [_effort(level), nothing]
         case "openrouter":
             efforts = ("none", "minimal", "low") if level == "off" else (level,)
-            return [*(Step((("reasoning", {"effort": one, "exclude": True}),), one) for one in efforts), nothing]
+            return [
+                *(ThinkingLevel((("reasoning", {"effort": one, "exclude": True}),), one) for one in efforts),
+                nothing,
+            ]
         case "toggle" if level == "off":
-            return [Step((("reasoning", {"enabled": False}),), "none"), _effort("low"), nothing]
+            return [ThinkingLevel((("reasoning", {"enabled": False}),), "none"), _effort("low"), nothing]
         case "toggle":
             return [_effort(level), nothing]
         case "anthropic" if level == "off":
-            return [Step((("thinking", {"type": "disabled"}),), "none"), nothing]
+            return [ThinkingLevel((("thinking", {"type": "disabled"}),), "none"), nothing]
         case "anthropic":
             budget = ALLOWANCES[level]
-            return [Step((("thinking", {"type": "enabled", "budget_tokens": budget}),), level), nothing]
+            return [ThinkingLevel((("thinking", {"type": "enabled", "budget_tokens": budget}),), level), nothing]
         case _:
             # Local endpoints accept variables of the chat template; a template without these variables ignores them.
             on = level != "off"
             told = {"enable_thinking": on, "thinking": on}
             effort = level if on else "none"
-            return [Step((("chat_template_kwargs", told),), effort), *([] if on else [_effort("low")]), nothing]
+            return [
+                ThinkingLevel((("chat_template_kwargs", told),), effort),
+                *([] if on else [_effort("low")]),
+                nothing,
+            ]
 
 
-def _effort(effort: str) -> Step:
-    return Step((("reasoning_effort", effort),), effort)
+def _effort(effort: str) -> ThinkingLevel:
+    return ThinkingLevel((("reasoning_effort", effort),), effort)
 
 
 def _least(model: str) -> tuple[str, ...]:

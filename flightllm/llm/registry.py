@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class OpenModel:
     """An open model, with the statistics of its answers so far."""
 
     name: str | None
@@ -53,7 +53,7 @@ class _Slot:
 
     config: EngineConfig
     users: int = 0
-    opening: Future[Served] | None = None
+    opening: Future[OpenModel] | None = None
     """Done once the engine is open; None before the first use, and after a failed attempt."""
     error: str | None = None
 
@@ -88,7 +88,7 @@ class Engines:
             _log.warning("a created model hides the configured model of the same name", model=own.model)
 
     @property
-    def own(self) -> Served:
+    def own(self) -> OpenModel:
         """Return the server's own model, which is opened when the server starts and stays open.
 
         Raises:
@@ -102,7 +102,7 @@ class Engines:
     @contextmanager
     def using(
         self, names: Iterable[str | None], cancelled: Callable[[], bool] = lambda: False
-    ) -> Iterator[Mapping[str | None, Served]]:
+    ) -> Iterator[Mapping[str | None, OpenModel]]:
         """Yield some open models by name; they keep their present configuration until the end of the block.
 
         Raises:
@@ -149,7 +149,7 @@ class Engines:
             slot.close()
 
     @contextmanager
-    def _used(self, name: str | None, cancelled: Callable[[], bool]) -> Iterator[Served]:
+    def _used(self, name: str | None, cancelled: Callable[[], bool]) -> Iterator[OpenModel]:
         slot = self._taken(name)
         try:
             yield self._opened(name, slot, cancelled)
@@ -188,7 +188,7 @@ class Engines:
     def _described(self, name: str | None) -> EngineConfig | None:
         return self.own_config if name is None else self._created(name)
 
-    def _opened(self, name: str | None, slot: _Slot, cancelled: Callable[[], bool]) -> Served:
+    def _opened(self, name: str | None, slot: _Slot, cancelled: Callable[[], bool]) -> OpenModel:
         with self._lock:
             begins = slot.opening is None
             opening = slot.opening = slot.opening or Future()
@@ -204,7 +204,7 @@ class Engines:
             raise error if name is None else _unusable(name, error) from error
         return opening.result()
 
-    def _open(self, name: str | None, slot: _Slot, opening: Future[Served]) -> None:
+    def _open(self, name: str | None, slot: _Slot, opening: Future[OpenModel]) -> None:
         """Open an engine; after a failure, the next query that needs it tries again."""
         try:
             format_ = format_of(slot.config)
@@ -216,10 +216,10 @@ class Engines:
             if name is not None and not isinstance(error, FlightLLMError):
                 _log.error("model not opened", model=name, exc_info=error)
         else:
-            opening.set_result(Served(name, slot.config, engine, Costs(prices_of(slot.config)), format_))
+            opening.set_result(OpenModel(name, slot.config, engine, Costs(prices_of(slot.config)), format_))
 
 
-def _close(opened: Future[Served]) -> None:
+def _close(opened: Future[OpenModel]) -> None:
     if opened.exception() is None:
         opened.result().engine.close()
 

@@ -23,7 +23,7 @@ _READER: Final = "You answer questions about the record that the user gives. The
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """The parts of a call's question, from which a format renders a prompt; no part has values of a row.
 
     `task` tells the model its job. `question` is the user's question. `reply` says how the answer must look. Each part
@@ -63,7 +63,7 @@ class PromptFormat:
     cued: bool = False
 
     def render(
-        self, instruction: str, asked: Asked | None, fields: Iterable[tuple[str, str]], *, fields_first: bool = False
+        self, instruction: str, asked: Question | None, fields: Iterable[tuple[str, str]], *, fields_first: bool = False
     ) -> str:
         """Return the prompt for named values, in the order given.
 
@@ -71,7 +71,7 @@ class PromptFormat:
         """
         if self.plain:
             return _plain(instruction, fields, fields_first=fields_first)
-        asked = asked or Asked("", instruction, "")
+        asked = asked or Question("", instruction, "")
         body = "".join([self._field(name, value) for name, value in fields])
         whole = "\n\n".join(part for part in (asked.task, asked.question_and_reply) if part)
         again = asked.reminder if self.reminded and body else ""

@@ -24,7 +24,7 @@ _Render = Callable[[Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ThoughtFormat:
     """The way in which a model writes a thought: `opening`, the thought, `closing`, `bridge`, the answer.
 
     `mark` is the part of `opening` that all templates include. `skip` after the prompt prevents a thought.
@@ -56,40 +56,40 @@ class Form:
         return self.opening.endswith("\n")
 
 
-def _tag(name: str) -> Form:
-    return Form(f"<{name}>", f"<{name}>\n", f"</{name}>", "\n\n")
+def _tag(name: str) -> ThoughtFormat:
+    return ThoughtFormat(f"<{name}>", f"<{name}>\n", f"</{name}>", "\n\n")
 
 
 _FORMS = (
-    Form(
+    ThoughtFormat(
         "<|channel|>analysis",
         "<|channel|>analysis<|message|>",
         "<|end|>",
         "<|start|>assistant<|channel|>final<|message|>",
         "<|channel|>final<|message|>",
     ),
-    Form(
+    ThoughtFormat(
         " to=self<|message|>",
         " to=self<|message|>",
         "<|eom|>",
         "<|start|>assistant to=user<|message|>",
         " to=user<|message|>",
     ),
-    Form("<|open|>think<|sep|>", "<|open|>think<|sep|>", "<|close|>think<|sep|>", "<|open|>response<|sep|>"),
-    Form("<|channel>thought", "<|channel>thought\n", "<channel|>"),
-    Form("<|START_THINKING|>", "<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>"),
-    Form("<|begin_of_thought|>", "<|begin_of_thought|>\n\n", "<|end_of_thought|>", "\n\n"),
-    Form("<|inner_prefix|>", "<|inner_prefix|>", "<|inner_suffix|>"),
-    Form("<|plamo:begin_think:plamo|>", "<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
-    Form("[THINK]", "[THINK]", "[/THINK]"),
-    Form("◁think▷", "◁think▷", "◁/think▷"),
+    ThoughtFormat("<|open|>think<|sep|>", "<|open|>think<|sep|>", "<|close|>think<|sep|>", "<|open|>response<|sep|>"),
+    ThoughtFormat("<|channel>thought", "<|channel>thought\n", "<channel|>"),
+    ThoughtFormat("<|START_THINKING|>", "<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>"),
+    ThoughtFormat("<|begin_of_thought|>", "<|begin_of_thought|>\n\n", "<|end_of_thought|>", "\n\n"),
+    ThoughtFormat("<|inner_prefix|>", "<|inner_prefix|>", "<|inner_suffix|>"),
+    ThoughtFormat("<|plamo:begin_think:plamo|>", "<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
+    ThoughtFormat("[THINK]", "[THINK]", "[/THINK]"),
+    ThoughtFormat("◁think▷", "◁think▷", "◁/think▷"),
     _tag("seed:think"),
     _tag("mm:think"),
     _tag("think"),
     _tag("thinking"),
     _tag("thought"),
-    Form("Here is my thought process:", "Here is my thought process:", "Here is my response:", " "),
-    Form("Here are my reasoning steps:", "Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]", "\n"),
+    ThoughtFormat("Here is my thought process:", "Here is my thought process:", "Here is my response:", " "),
+    ThoughtFormat("Here are my reasoning steps:", "Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]", "\n"),
 )
 _OPEN_TAG = re.compile(r"<([\w:|]*think[\w:|]*|thought|reasoning)>\Z")
 
@@ -104,7 +104,7 @@ _EFFORTS_LIKE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ThinkingRequest:
     """How to ask for one mode: the arguments of the chat template, and the text after the rendered prompt."""
 
     arguments: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -115,8 +115,8 @@ class Asked:
 class Thinking:
     """How to ask for each mode of a model, and the form of its thoughts: None where the model does not think."""
 
-    form: Form | None
-    asked: Mapping[str, Asked]
+    form: ThoughtFormat | None
+    asked: Mapping[str, ThinkingRequest]
 
 
 def read_thinking(template: str, render: Callable[..., str]) -> Thinking:
@@ -129,12 +129,12 @@ def read_thinking(template: str, render: Callable[..., str]) -> Thinking:
     off, on = rendered[UNTHINKING], rendered["low"]
     form = _form_at_end(on) or _form_at_end(off) or _form_of(template)
     if form is None:
-        return Thinking(None, {mode: Asked(given) for mode, given in arguments.items()})
+        return Thinking(None, {mode: ThinkingRequest(given) for mode, given in arguments.items()})
     tail = _no_thought(form, off, on)
     form = _as_rendered(form, off + tail, on)
-    asked = {UNTHINKING: Asked(arguments[UNTHINKING], tail)}
+    asked = {UNTHINKING: ThinkingRequest(arguments[UNTHINKING], tail)}
     for mode in MODES[1:]:
-        asked[mode] = Asked(arguments[mode], "" if opens_reasoning(rendered[mode]) else form.opening)
+        asked[mode] = ThinkingRequest(arguments[mode], "" if opens_reasoning(rendered[mode]) else form.opening)
     return Thinking(form, asked)
 
 
@@ -210,11 +210,11 @@ def _rendered(render: Callable[..., str], arguments: Mapping[str, Any]) -> str:
         return ""
 
 
-def _form_of(template: str) -> Form | None:
+def _form_of(template: str) -> ThoughtFormat | None:
     return next((form for form in _FORMS if form.mark in template), None)
 
 
-def _form_at_end(prompt: str) -> Form | None:
+def _form_at_end(prompt: str) -> ThoughtFormat | None:
     """Return the form of the thought that a rendered prompt opens."""
     ended = prompt.rstrip()
     if not opens_reasoning(ended):
@@ -226,7 +226,7 @@ def _form_at_end(prompt: str) -> Form | None:
     return None if tag is None else _tag(tag.group(1))
 
 
-def _no_thought(form: Form, off: str, on: str) -> str:
+def _no_thought(form: ThoughtFormat, off: str, on: str) -> str:
     """Return the text after the prompt that keeps the model from thinking."""
     if form.skip is not None:
         return form.skip
@@ -238,7 +238,7 @@ def _no_thought(form: Form, off: str, on: str) -> str:
     return "" if closed or off != on else form.empty
 
 
-def _as_rendered(form: Form, off: str, on: str) -> Form:
+def _as_rendered(form: ThoughtFormat, off: str, on: str) -> ThoughtFormat:
     """Return the form with the template's own line breaks, where the template shows an empty thought."""
     before, closing, bridge = off[-200:].rpartition(form.closing)
     if not closing or form.skip is not None:

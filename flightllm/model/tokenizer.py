@@ -11,7 +11,7 @@ from flightllm.common.package_data import demo_model
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.model.prompt_formats import messages, one_text
 from flightllm.model.reasoning import Split, marks_reasoning, split_reasoning
-from flightllm.model.thinking import MODES, UNTHINKING, Asked, Form, Thinking, read_thinking
+from flightllm.model.thinking import MODES, UNTHINKING, Thinking, ThinkingRequest, ThoughtFormat, read_thinking
 
 _PROBE: Final = "Is it so?"
 _WORD: Final = "flightllm-system"
@@ -34,12 +34,12 @@ class PromptEncoder:
         self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model)
         self._templated = chat and self.tokenizer.chat_template is not None
         self._default = reasoning or UNTHINKING
-        self._thinking = Thinking(None, {mode: Asked() for mode in MODES})
+        self._thinking = Thinking(None, {mode: ThinkingRequest() for mode in MODES})
         if self._templated:
             self._thinking = read_thinking(_text(self.tokenizer.chat_template), partial(self._render, _PROBE))
 
     @property
-    def form(self) -> Form | None:
+    def form(self) -> ThoughtFormat | None:
         """Return the form of the model's thoughts, or None for a model that does not think."""
         return self._thinking.form
 

@@ -12,7 +12,7 @@ import structlog
 from flightllm.access.rights import Rights
 from flightllm.common.principal import LOCAL
 from flightllm.errors import NotFoundError
-from flightllm.observe.query_record import COUNTERS, QueryRecord, Stop, cut
+from flightllm.observe.query_record import COUNTERS, CancelToken, QueryRecord, cut
 from flightllm.observe.spans import NO_SPANS, Spans
 from flightllm.observe.totals import Totals
 
@@ -78,7 +78,7 @@ class QueryLog:
     def plan(
         self,
         sql: str,
-        cancelled: Stop | None = None,
+        cancelled: CancelToken | None = None,
         *,
         user: str = LOCAL.name,
         session_id: str = "",
@@ -94,7 +94,7 @@ class QueryLog:
         query_id = secrets.token_hex(8)
         span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
         record = QueryRecord(
-            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, self._end, rights
+            query_id, cut(sql), cancelled or CancelToken(), user, session_id, kind, span, self._price, self._end, rights
         )
         with self._lock:
             self._settle()
@@ -104,7 +104,7 @@ class QueryLog:
     def start(
         self,
         sql: str,
-        cancelled: Stop | None = None,
+        cancelled: CancelToken | None = None,
         *,
         user: str = LOCAL.name,
         session_id: str = "",

@@ -43,7 +43,7 @@ COUNTERS = (
 _OWN = ("query_id", "user", "session_id", "kind", "sql", "status", "error", "queued_seconds", "bytes")
 
 
-class Stop(Event):
+class CancelToken(Event):
     """Set once a statement is asked to stop; `reason` is set if the stop counts as a failure."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class QueryRecord:
 
     query_id: str
     sql: str
-    cancelled: Stop = field(default_factory=Stop)
+    cancelled: CancelToken = field(default_factory=CancelToken)
     """Set once the query is asked to stop; the code that runs the query polls it."""
     user: str = LOCAL.name
     session_id: str = ""

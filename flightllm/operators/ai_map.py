@@ -17,9 +17,9 @@ from flightllm.errors import InternalError
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.model.cost import Work
 from flightllm.observe.query_record import CallRecord, QueryRecord, sums
-from flightllm.operators.arrange import Arguments, Arranged, How, arrange
+from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange
 from flightllm.operators.batches import growing_sizes
-from flightllm.operators.cache import Keys
+from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.conditions import Conditions
@@ -29,7 +29,7 @@ from flightllm.operators.limit_tracker import LimitTracker
 from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.ranking import Ranking, all_at_once
 from flightllm.operators.searches import Searcher, run_searches
-from flightllm.operators.spool import Room, Spooled, spool
+from flightllm.operators.spool import Spooled, SpoolLimits, spool
 from flightllm.plan.stages import BoundStep, Operator, register, stage_frame
 
 _MOST_FIRST_ROWS = 8_192
@@ -51,7 +51,7 @@ class Runtime:
     record: QueryRecord
     folder: Path
     """The spill folder of this query, which is removed when the query ends."""
-    room: Room
+    room: SpoolLimits
     """Memory for rows between two stages."""
     elsewhere: Elsewhere | None = None
     """Runs the stages that can take more memory than their share."""
@@ -340,14 +340,14 @@ class _Pass:
             raise InternalError(f"arguments of {self._calls[0].ai.text} are {kinds}, not text")
         return rows
 
-    def _arguments(self) -> Arguments:
+    def _arguments(self) -> ArgumentColumns:
         names: dict[int, str] = {}
         for call in self._calls:
             for name, column in zip(call.ai.fields, call.arguments, strict=False):
                 names.setdefault(column, name)
         readers = tuple(sum(c in call.arguments for call in self._calls) for c in self._columns)
         lists = frozenset(call.arguments[field] for call in self._calls for field in call.ai.lists)
-        return Arguments(self._columns, tuple(names.get(c, "") for c in self._columns), readers, lists)
+        return ArgumentColumns(self._columns, tuple(names.get(c, "") for c in self._columns), readers, lists)
 
     def _how(self, tracker: LimitTracker) -> How:
         settings, growing = self._runtime.settings, growing_sizes()
@@ -401,7 +401,7 @@ class _Pass:
             arranged.order,
             call.when,
             call.guard,
-            Keys(call.ai, self._binding.revision),
+            CacheKeys(call.ai, self._binding.revision),
             self._counters[place],
             fields_first,
             self._binding.prompt_format,

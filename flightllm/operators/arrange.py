@@ -29,7 +29,7 @@ Sql: TypeAlias = Callable[[str], Batches]
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class ArgumentColumns:
     """The argument columns of a pass."""
 
     columns: tuple[int, ...]
@@ -69,7 +69,9 @@ class How:
     """The size of the next batch."""
 
 
-def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: Sql) -> Arranged:
+def arrange(
+    spooled: Spooled, table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How, sql: Sql
+) -> Arranged:
     """Arrange the rows in memory. Rows on disk get one fixed order of the columns, by which DataFusion can sort."""
     if spooled.batches is None:
         return _by_sql(table, schema, arguments, how, sql)
@@ -109,7 +111,7 @@ def _prompt_batches(
     rows: pa.Table,
     tuples: NDArray[np.int64],
     ordering: Ordering,
-    arguments: Arguments,
+    arguments: ArgumentColumns,
     how: How,
     lists: Mapping[int, int],
 ) -> Iterator[PromptBatch]:
@@ -131,7 +133,7 @@ def _prompt_batches(
         first = last
 
 
-def _by_sql(table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: Sql) -> Arranged:
+def _by_sql(table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How, sql: Sql) -> Arranged:
     names = [schema.field(c).name for c in arguments.columns]
     fixed = fixed_order(sql, table, names)
     rows = sql(f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in fixed.columns)}")

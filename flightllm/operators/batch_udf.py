@@ -15,7 +15,7 @@ from flightllm.functions.normalize import normalised_tuple
 from flightllm.model.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
-from flightllm.operators.cache import Keys
+from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.model_binding import ModelBinding
@@ -77,7 +77,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
     """
     fields = tuple(range(len(call.fields)))
     places = tuple((field,) for field in fields)
-    keys = Keys(call, binding.revision)
+    keys = CacheKeys(call, binding.revision)
     counters = shared.counters(call)
     site = CallSite(call, places, fields, None, None, keys, counters, prompt_format=binding.prompt_format)
 

@@ -85,7 +85,7 @@ class Account:
         return self._refusal
 
     def take(self, reservation: Reservation, *, waits: bool) -> bool:
-        """Hold what a request can take, if that is within the limits; see `Budget.take`."""
+        """Hold what a request can take, if that is within the limits; see `RequestBudget.take`."""
         with self._lock:
             if self._refusal is not None:
                 return False
@@ -137,7 +137,7 @@ class Account:
         return any(limit is not None for limit in limits)
 
 
-class Budget:
+class RequestBudget:
     """An account as the requests to one model see it. Thread-safe.
 
     `prompt_tokens` returns an upper bound of a prompt's tokens, `option_tokens` that of one option of a `Choice`.

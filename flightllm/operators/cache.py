@@ -440,7 +440,7 @@ def _count(database: sqlite3.Connection) -> int:
     return int(database.execute("SELECT count(*) FROM answers").fetchone()[0])
 
 
-class Keys:
+class CacheKeys:
     """Cache keys of one call site: hashes of model revision, parameters, instruction, and named values in any order.
 
     Values that are equal after the call's `normalize` have the same key.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from flightllm.functions.call import AICall
 from flightllm.model.prompt_formats import PLAIN, PromptFormat
-from flightllm.operators.cache import Keys
+from flightllm.operators.cache import CacheKeys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.in_flight import Leases
 from flightllm.operators.limit_tracker import LimitTracker
@@ -31,7 +31,7 @@ class CallSite:
     """The boolean column that says which rows need the call."""
     guard: Condition | None
     """The condition that says so instead."""
-    keys: Keys
+    keys: CacheKeys
     counters: Counters
     fields_first: bool = False
     """The prompt begins with the fields, which several calls share, and not with the instruction."""

@@ -6,7 +6,7 @@ from flightllm.common.priority import Precedence
 from flightllm.model.cost import Costs
 from flightllm.model.engine import Engine
 from flightllm.model.prompt_formats import PLAIN, PromptFormat
-from flightllm.operators.budget import Budget
+from flightllm.operators.budget import RequestBudget
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.overlay import Answers
 
@@ -20,7 +20,7 @@ class ModelBinding:
     in_flight: InFlightRequests
     window: int
     """Prompts that each replica of the engine keeps in flight."""
-    budget: Budget | None = None
+    budget: RequestBudget | None = None
     reader: str = ""
     """The user that alone can reuse these answers, because of a right to a part of a table; empty: all users can."""
     tenant: str = ""

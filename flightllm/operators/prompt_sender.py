@@ -11,7 +11,7 @@ from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.pending_prompt import PendingPrompt
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.requests import Requests
+from flightllm.operators.requests import RequestMaker
 from flightllm.operators.rows import Reading, Said, read_answer
 from flightllm.operators.trace import Trace
 
@@ -36,7 +36,7 @@ class PromptSender:
         self._sites = sites
         self._steps = steps
         self._ranking = ranking
-        self._requests = Requests(binding, sites)
+        self._requests = RequestMaker(binding, sites)
         self._ready: deque[PendingPrompt] = deque()
         self._sent: dict[int, PendingPrompt] = {}
         """The prompts that the engine has, by request id."""

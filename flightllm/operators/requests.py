@@ -16,7 +16,7 @@ Prompt: TypeAlias = tuple[int, list[tuple[str, str]]]
 """A call by its number, and its named values in prompt order."""
 
 
-class Requests:
+class RequestMaker:
     """The requests of one pass, numbered in the order in which they are sent. One thread uses it."""
 
     def __init__(self, binding: ModelBinding, sites: Sequence[CallSite]) -> None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from flightllm.errors import CancelledError
 from flightllm.operators.limit_tracker import LimitTracker
 from flightllm.operators.rows import Counters
-from flightllm.plan.stages import BoundCall
+from flightllm.plan.stages import StageCall
 
 _ROWS: Final = 65_536
 """The window of rows within which each distinct query is searched once."""
@@ -19,7 +19,7 @@ _FOUND: Final = 262_144
 """The most rows that one search returns; a window of rows keeps at most sixteen times as many."""
 
 
-class Search(Protocol):
+class SearchCall(Protocol):
     """One call's search in an open index."""
 
     @property
@@ -36,14 +36,14 @@ class Search(Protocol):
 class Searcher(Protocol):
     """The service that answers calls of the backend `search`."""
 
-    def open(self, instruction: str) -> Search:
+    def open(self, instruction: str) -> SearchCall:
         """Open the index that a call searches, by the `instruction` of the call."""
 
 
 class QueryColumn:
     """A column of queries. Each distinct query is searched once, when the first row with this query is answered."""
 
-    def __init__(self, search: Search, queries: pa.Array, counters: Counters) -> None:
+    def __init__(self, search: SearchCall, queries: pa.Array, counters: Counters) -> None:
         encoded = queries.dictionary_encode()
         self._places, self._distinct = encoded.indices, encoded.dictionary
         self._search = search
@@ -64,7 +64,7 @@ class QueryColumn:
 
 
 def run_searches(
-    calls: Sequence[tuple[BoundCall, Search, Counters]],
+    calls: Sequence[tuple[StageCall, SearchCall, Counters]],
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
     tracker: LimitTracker,
@@ -91,7 +91,7 @@ def run_searches(
             start += count
 
 
-def _at_once(search: Search) -> int:
+def _at_once(search: SearchCall) -> int:
     return max(1, min(_QUERIES, _FOUND // search.most))
 
 
@@ -107,7 +107,7 @@ def _joined(batches: Iterable[pa.RecordBatch], count: int) -> Iterator[pa.Record
         yield pa.concat_batches(held)
 
 
-def _queries(call: BoundCall, rows: pa.RecordBatch) -> pa.Array:
+def _queries(call: StageCall, rows: pa.RecordBatch) -> pa.Array:
     """Return the queries of a call, NULL where a row does not need its answer."""
     queries = rows.column(call.arguments[0])
     return queries if call.when is None else pc.if_else(rows.column(call.when), queries, None)

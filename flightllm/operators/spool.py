@@ -22,7 +22,7 @@ class Spooled:
     path: Path | None = None
 
 
-class Room:
+class SpoolLimits:
     """The space for rows between a query's stages: a limit for each spool in memory, and one for all on disk.
 
     One thread uses it.
@@ -51,7 +51,7 @@ def spool(
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
     *,
-    room: Room,
+    room: SpoolLimits,
     folder: Path,
     cancelled: Callable[[], bool],
 ) -> Spooled:

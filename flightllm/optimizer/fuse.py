@@ -16,7 +16,7 @@ from flightllm.functions.call import SEARCH
 from flightllm.optimizer.chain import Chain, peel
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, Step, children, with_children
+from flightllm.plan.nodes import AiMap, Call, Filter, FusedStep, Node, Project, children, with_children
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ def _fused(parts: _Parts) -> Node:
 
     Calls on other fields go into an operator above, which can sort the rows again by its own fields.
     """
-    steps: list[Step] = []
+    steps: list[FusedStep] = []
     done: set[int] = set()
     for condition in parts.conditions:
         calls = tuple(sorted(parts.needs(condition) - done))
         done.update(calls)
-        steps.append(Step(calls, condition))
+        steps.append(FusedStep(calls, condition))
     rest = [i for i in range(len(parts.calls)) if i not in done]
     fields = _arguments(parts.calls[c] for c in (done or rest[:1]))
     alike: list[int] = []
@@ -93,11 +93,11 @@ def _fused(parts: _Parts) -> Node:
         if _arguments([call]) <= fields and parts.needs(call.when) <= {*done, *alike}:
             alike.append(i)
     if alike:
-        steps.append(Step(tuple(alike), None))
+        steps.append(FusedStep(tuple(alike), None))
     return _operators(parts, tuple(steps), [i for i in rest if i not in alike])
 
 
-def _operators(parts: _Parts, steps: tuple[Step, ...], others: list[int]) -> Node:
+def _operators(parts: _Parts, steps: tuple[FusedStep, ...], others: list[int]) -> Node:
     """Put the operator of `steps` over the base, the calls `others` above it, and the chain's columns on top."""
     width = parts.width
     inside = sorted(i for step in steps for i in step.calls)
@@ -111,7 +111,7 @@ def _operators(parts: _Parts, steps: tuple[Step, ...], others: list[int]) -> Nod
         return replace(given, when=None if given.when is None else moved(given.when))
 
     renumbered = tuple(
-        Step(tuple(inside.index(i) for i in s.calls), None if s.condition is None else moved(s.condition))
+        FusedStep(tuple(inside.index(i) for i in s.calls), None if s.condition is None else moved(s.condition))
         for s in steps
     )
     node = AiMap(parts.base, tuple(map(call, inside)), renumbered)

@@ -14,7 +14,7 @@ from flightllm.common.limits import over_limit
 from flightllm.errors import AICallError, InvalidInputError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.base import Entries, Kind, Literal
-from flightllm.functions.bind import Argument, Constant, Names, bind_call
+from flightllm.functions.bind import Argument, Constant, NameResolver, bind_call
 from flightllm.functions.bind import Expression as SqlExpression
 from flightllm.functions.call import AICall
 from flightllm.plan.substrait import messages
@@ -39,7 +39,7 @@ def read_client_plan(
     encoded: bytes,
     registry: FunctionRegistry,
     check_table: Callable[[Sequence[str]], None],
-    names: Names,
+    names: NameResolver,
     *,
     most_terms: int,
 ) -> ClientPlan:
@@ -155,7 +155,7 @@ class _Binder:
     registry: FunctionRegistry
     functions: Mapping[int, str]
     """The names of the plan's functions by anchor."""
-    names: Names
+    names: NameResolver
     calls: dict[str, AICall] = field(default_factory=dict)
     _anchors: dict[str, int] = field(default_factory=dict)
 

@@ -108,7 +108,7 @@ def average(figures: Sequence[Figures]) -> Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class RuleSaving:
     """A rule or setting that was applied, and the query's work without it (None: not tried)."""
 
     name: str
@@ -127,7 +127,7 @@ class Explained:
     predicted: Figures | None = None
     """None where the query has no calls, or where they could not be predicted."""
     actual: Figures | None = None
-    savings: Sequence[Saving] = ()
+    savings: Sequence[RuleSaving] = ()
     failures: Sequence[str] = ()
     """Reasons why something could not be predicted."""
     models: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -239,7 +239,7 @@ class Saved:
         )
 
 
-def _saving(saving: Saving, chosen: Works, costs: ModelCosts) -> dict[str, Any]:
+def _saving(saving: RuleSaving, chosen: Works, costs: ModelCosts) -> dict[str, Any]:
     """Return the saving; null where the query without the rule was not tried."""
     without = saving.without
     return {"name": saving.name, "saved": None if without is None else asdict(Saved.of(without, chosen, costs))}

@@ -156,7 +156,7 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class FusedStep:
     """A part of a fused operator: ask `calls` one after the other, then drop the rows where `condition` is not true.
 
     The condition sees the operator's input columns, then the columns of all its calls; so do the guards of the calls.
@@ -176,7 +176,7 @@ class AiMap:
 
     input: "Node"
     calls: tuple[Call, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FusedStep, ...] = ()
 
     @property
     def width(self) -> int:

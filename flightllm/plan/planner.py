@@ -20,14 +20,14 @@ from flightllm.plan.hoist import hoist
 from flightllm.plan.nodes import Node, own_messages, walk
 from flightllm.plan.pin_time import pin_time
 from flightllm.plan.pushdown import push_down
-from flightllm.plan.substrait import NotExpressibleError, Reader, messages
+from flightllm.plan.substrait import NotExpressibleError, SubstraitReader, messages
 
 _CORRELATED = "outer_ref("
 """The text in a plan that marks a column of an outer query."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedQuery:
     """A query as a tree of nodes, and the functions that its expressions call."""
 
     root: Node
@@ -47,7 +47,7 @@ def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None
 
 def plan_query(
     context: SessionContext, frame: DataFrame, calls: Mapping[str, AICall], unbounded: Unbounded | None = None
-) -> Planned:
+) -> PlannedQuery:
     """Convert the plan of a frame, made in a planning context in which the stubs of `calls` are registered.
 
     Where planning could evaluate an expression without a bound, the context no longer folds constants.
@@ -79,11 +79,11 @@ def plan_query(
     if unbounded is not None:
         pin_time(plan)
     functions = Functions.of(plan)
-    reader = Reader(functions, _null_aware(logical.display_indent()), calls)
+    reader = SubstraitReader(functions, _null_aware(logical.display_indent()), calls)
     read = push_down(reader.read(plan.relations[0].root.input), functions, calls)
     root = hoist(read, functions, calls)
     _check_lifted(root, functions, calls)
-    return Planned(root, functions)
+    return PlannedQuery(root, functions)
 
 
 def _check_lifted(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> None:

@@ -21,6 +21,7 @@ from flightllm.plan.nodes import (
     AiMap,
     Fetch,
     Filter,
+    FusedStep,
     GroupLimit,
     Groups,
     Join,
@@ -30,7 +31,6 @@ from flightllm.plan.nodes import (
     Scan,
     SetOp,
     Sort,
-    Step,
     children,
     has_ai,
     keep,
@@ -50,7 +50,7 @@ _NO_ROWS = "EmptyRelation: rows=0"
 
 
 @dataclass(frozen=True, slots=True)
-class BoundCall:
+class StageCall:
     """An AI call over a table: the columns of its arguments, and the column that says which rows need the call."""
 
     ai: AICall
@@ -120,7 +120,7 @@ class Operator:
     schema: pa.Schema
     input: Relational
     width: int
-    calls: tuple[BoundCall, ...]
+    calls: tuple[StageCall, ...]
     steps: tuple[BoundStep, ...] = ()
     """The order of the calls, if rows are dropped between them; empty if all calls are for all rows."""
 
@@ -345,7 +345,7 @@ class Cutter:
 
         outer = [_waits(c.when, width) for c in node.calls]
         calls = [
-            BoundCall(c.ai, tuple(map(place, c.arguments)), None if c.when is None or waits else place(c.when))
+            StageCall(c.ai, tuple(map(place, c.arguments)), None if c.when is None or waits else place(c.when))
             for c, waits in zip(node.calls, outer, strict=True)
         ]
         input_ = self.cut(Project(node.input, tuple(columns)), ordered=ordered)
@@ -518,7 +518,7 @@ def _tables(node: Node) -> frozenset[str]:
     return frozenset(filter(None, map(_table_of, walk(node))))
 
 
-def _rounds(node: AiMap, step: Step) -> tuple[tuple[int, ...], ...]:
+def _rounds(node: AiMap, step: FusedStep) -> tuple[tuple[int, ...], ...]:
     """Split a step's calls into rounds: each call comes after the calls that its guard reads."""
     rounds: list[list[int]] = []
     depth: dict[int, int] = {}

@@ -35,7 +35,7 @@ class NotExpressibleError(Exception):
     """The plan has a part that our nodes or Substrait cannot express; the query runs with batch UDFs instead."""
 
 
-class Reader:
+class SubstraitReader:
     """Converts the relations of one Substrait plan into nodes.
 
     `null_aware` says of each left anti join, in pre-order, whether it is a `NOT IN`. DataFusion's Substrait drops that

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from flightllm.model.cost import ModelCosts, Work, Works
-from flightllm.plan.figures import CallFigures, Explained, Saved, Saving
+from flightllm.plan.figures import CallFigures, Explained, RuleSaving, Saved
 
 _COLUMNS = (
     "",
@@ -89,7 +89,7 @@ def _total(explained: Explained, costs: ModelCosts) -> str:
     return "\n".join(_aligned(rows))
 
 
-def _savings(savings: Sequence[Saving], chosen: Works, costs: ModelCosts) -> str:
+def _savings(savings: Sequence[RuleSaving], chosen: Works, costs: ModelCosts) -> str:
     rows: list[Sequence[str]] = [("", "calls", "tokens in", "computed", "seconds", "price")]
     for saving in savings:
         less = saving.without

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.groups import GroupScore, Paths, build_groups
 from flightllm.prompt_order.measure import hit_tokens, measured
-from flightllm.prompt_order.sequence import Flat, sort_rows
+from flightllm.prompt_order.sequence import FlatDictionary, sort_rows
 from flightllm.prompt_order.uniform import by_score, score_columns
 
 _SCORES = (
@@ -37,7 +37,7 @@ def greedy(encoded: Encoded, cache: CacheShape, fixed: Draft | None = None) -> D
 
 
 def _drafts(encoded: Encoded) -> Iterator[Draft]:
-    flat = Flat.of(encoded)
+    flat = FlatDictionary.of(encoded)
     count = next((scores for cells, scores in _SCORES_BY_CELLS if encoded.codes.size <= cells), 1)
     for score in _SCORES[:count]:
         paths = build_groups(encoded, flat, score)
@@ -46,7 +46,7 @@ def _drafts(encoded: Encoded) -> Iterator[Draft]:
         yield Draft(rows, paths.fields[rows], "greedy")
 
 
-def _append_other_fields(encoded: Encoded, flat: Flat, paths: Paths) -> None:
+def _append_other_fields(encoded: Encoded, flat: FlatDictionary, paths: Paths) -> None:
     """Give rows the fields they lack: first the field whose values share the longest beginnings in the group.
 
     The other fields follow by the score of the fixed order.
@@ -65,7 +65,7 @@ def _append_other_fields(encoded: Encoded, flat: Flat, paths: Paths) -> None:
     paths.append_rest(ranks_by_group[paths.group])
 
 
-def _shared_by_group(encoded: Encoded, flat: Flat, paths: Paths, column: int) -> NDArray[np.float64]:
+def _shared_by_group(encoded: Encoded, flat: FlatDictionary, paths: Paths, column: int) -> NDArray[np.float64]:
     """Return by group: the tokens that different values of `column` share with the value before, in sorted order."""
     groups = int(paths.group.max(initial=-1)) + 1
     rows = np.flatnonzero(~paths.used[:, column] & (encoded.codes[:, column] >= 0))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import Encoded
-from flightllm.prompt_order.sequence import Flat
+from flightllm.prompt_order.sequence import FlatDictionary
 
 Rows = NDArray[np.int64]
 
@@ -105,7 +105,7 @@ class _Candidates:
     """By candidate: rows that no other candidate has taken."""
 
 
-def build_groups(encoded: Encoded, flat: Flat, score: GroupScore) -> Paths:
+def build_groups(encoded: Encoded, flat: FlatDictionary, score: GroupScore) -> Paths:
     """Build the groups level by level, all groups of a level at once; rows that share nothing more get no more fields.
 
     Inside a group, the fields that are equal in all rows come first. Then the best (column, value) takes its rows into

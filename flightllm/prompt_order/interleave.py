@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
-from flightllm.prompt_order.sequence import Flat, Sequence, shared_fields
+from flightllm.prompt_order.sequence import FlatDictionary, Sequence, shared_fields
 
 
 def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -> Draft:
@@ -15,7 +15,7 @@ def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -
     the cache until then. So leaders move less far where the prompts of `window` requests would take more than a quarter
     of the cache.
     """
-    flat = Flat.of(encoded)
+    flat = FlatDictionary.of(encoded)
     sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)
     ahead = min(window, _room(flat, sequence, cache))
     if ahead < 2:
@@ -26,7 +26,7 @@ def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -
     return Draft(draft.rows[places], draft.fields[places], draft.method)
 
 
-def _shared_tokens(flat: Flat, sequence: Sequence) -> NDArray[np.float64]:
+def _shared_tokens(flat: FlatDictionary, sequence: Sequence) -> NDArray[np.float64]:
     """Return the tokens of whole fields that each prompt shares with the previous prompt."""
     depth = shared_fields(sequence)
     shared: NDArray[np.float64] = np.zeros(len(sequence), dtype=np.float64)
@@ -35,7 +35,7 @@ def _shared_tokens(flat: Flat, sequence: Sequence) -> NDArray[np.float64]:
     return shared
 
 
-def _room(flat: Flat, sequence: Sequence, cache: CacheShape) -> int:
+def _room(flat: FlatDictionary, sequence: Sequence, cache: CacheShape) -> int:
     """Return how many prompts fit into a quarter of the cache."""
     if cache.blocks is None or not len(sequence):
         return len(sequence)

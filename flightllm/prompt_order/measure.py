@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded, Ordering
-from flightllm.prompt_order.sequence import Flat, Sequence, shared_fields, sort_rows
+from flightllm.prompt_order.sequence import FlatDictionary, Sequence, shared_fields, sort_rows
 
 
 def finish(encoded: Encoded, draft: Draft, cache: CacheShape) -> Ordering:
@@ -33,7 +33,7 @@ def predict(encoded: Encoded, draft: Draft, cache: CacheShape) -> tuple[float, f
     within a window of requests, namely those whose distinct tokens fill the cache. Denning's working-set relation gives
     the window: each further request adds the tokens that it misses ("The Working Set Model", 1968).
     """
-    flat = Flat.of(encoded)
+    flat = FlatDictionary.of(encoded)
     sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)
     total = float(flat.weights[sequence].sum())
     if not len(sequence):
@@ -50,7 +50,9 @@ def predict(encoded: Encoded, draft: Draft, cache: CacheShape) -> tuple[float, f
     return float(by_gap[: window + 1].sum() * prompts), total
 
 
-def _reuse(flat: Flat, sequence: Sequence, cache: CacheShape) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _reuse(
+    flat: FlatDictionary, sequence: Sequence, cache: CacheShape
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return, for each time a prefix is sent again, its last field's tokens and the number of requests in between.
 
     `sequence` is in sending order.
@@ -75,7 +77,7 @@ def _reuse(flat: Flat, sequence: Sequence, cache: CacheShape) -> tuple[NDArray[n
     return tokens, np.concatenate([*gaps, np.abs(np.diff(places, prepend=places[0]))])
 
 
-def _parts(flat: Flat, inorder: Sequence, depth: NDArray[np.int64], cache: CacheShape) -> NDArray[np.float64]:
+def _parts(flat: FlatDictionary, inorder: Sequence, depth: NDArray[np.int64], cache: CacheShape) -> NDArray[np.float64]:
     """Return the tokens that each prompt shares with the previous one in sorted order in the first unequal field."""
     here = np.flatnonzero(depth < inorder.shape[1])
     here = here[here > 0]

@@ -12,7 +12,7 @@ Sequence = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
+class FlatDictionary:
     """The dictionaries of all columns, one after another; number 0 is NULL, which takes no place in a prompt.
 
     An example: column 0 has the values 'a' and 'b', column 1 has the value 'x'.

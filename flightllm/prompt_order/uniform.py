@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import Draft, Encoded
-from flightllm.prompt_order.sequence import Flat, sort_rows
+from flightllm.prompt_order.sequence import FlatDictionary, sort_rows
 
 
 def as_given(encoded: Encoded) -> Draft:
@@ -20,7 +20,7 @@ def by_score(encoded: Encoded) -> Draft:
     """Order the fields by `score_columns`, and sort the rows by them."""
     rows = len(encoded.codes)
     fields = _repeat(score_columns(encoded), rows)
-    places = sort_rows(Flat.of(encoded).sequence(encoded.codes, fields))
+    places = sort_rows(FlatDictionary.of(encoded).sequence(encoded.codes, fields))
     return Draft(places, fields, "fixed")
 
 

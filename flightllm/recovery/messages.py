@@ -16,7 +16,7 @@ ForkingPickler.register(MappingProxyType, lambda mapping: (_proxy, (dict(mapping
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartServer:
     """To the server's process: open the database and listen."""
 
     listen: str

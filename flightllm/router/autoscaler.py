@@ -14,7 +14,7 @@ import structlog
 from flightllm.errors import EngineUnavailableError
 from flightllm.model.engine import Engine
 from flightllm.router.engine import RoutedEngine
-from flightllm.router.scaling import Load, Scaling, Seen, decide
+from flightllm.router.scaling import ReplicaLoad, Scaling, Seen, decide
 
 _LOOK_SECONDS: Final = 0.5
 _log = structlog.get_logger(__name__)
@@ -63,7 +63,7 @@ class Autoscaler:
 
     def _scale(self) -> None:
         loads = {
-            one.number: Load(one.load_seconds, one.in_flight + one.waiting, one.state == "up")
+            one.number: ReplicaLoad(one.load_seconds, one.in_flight + one.waiting, one.state == "up")
             for one in self._engine.status()
             if one.state != "leaving"
         }

@@ -17,7 +17,7 @@ POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class RoutedPrompt:
     """A prompt on its way to a replica; `tree.pack` packed the `tokens`."""
 
     key: int
@@ -39,14 +39,14 @@ class Prompt:
 class Router(Protocol):
     """A routing policy over the replicas of a fleet. One thread at a time."""
 
-    def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+    def route(self, prompts: Sequence[RoutedPrompt], now: float) -> list[int]:
         """Choose a replica for each prompt, in order, and assign the prompt to it in the fleet. `now` is in seconds.
 
         Raises:
             EngineUnavailableError: no replica is up.
         """
 
-    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
         """Take prompts from other replicas' queues, assign them to the replica `idle`, and return them.
 
         The queue of `idle` is empty.

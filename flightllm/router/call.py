@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from flightllm.errors import CancelledError, EngineUnavailableError, InternalError
 from flightllm.llm.pull import More, pull
 from flightllm.model.engine import Completion, Request
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.waves import wave_size
 
@@ -55,7 +55,7 @@ class RoutedCall:
         self._results: SimpleQueue[_Result] = SimpleQueue()
         self._queues: dict[int, LocalQueue] = {}
         self._replicas: dict[int, Replica] = {}
-        self._open: dict[int, tuple[Request, Prompt]] = {}
+        self._open: dict[int, tuple[Request, RoutedPrompt]] = {}
         """The prompts without an answer, by key."""
         self._sent: dict[int, set[int]] = {}
         """The keys of the prompts that a replica's engine has pulled and not answered, by replica."""
@@ -126,7 +126,7 @@ class RoutedCall:
         with self._work:
             return any(not queue for replica, queue in self._queues.items() if self._engine.fleet.is_up(replica))
 
-    def _route(self, prompts: list[Prompt]) -> None:
+    def _route(self, prompts: list[RoutedPrompt]) -> None:
         """Queue prompts at the replicas that the policy chooses; the caller holds the lock."""
         self._engine.refresh()
         self._engine.probe()
@@ -134,7 +134,7 @@ class RoutedCall:
         self._queue(prompts)
         self._work.notify_all()
 
-    def _queue(self, prompts: list[Prompt]) -> None:
+    def _queue(self, prompts: list[RoutedPrompt]) -> None:
         """Queue prompts at the replicas to which they were assigned; the caller holds the lock."""
         assigned, share = self._engine.fleet.queued(prompts)
         for one in assigned:

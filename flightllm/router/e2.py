@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.hot_prefixes import HotPrefixes
 from flightllm.router.online import OnlineRouter
@@ -68,7 +68,7 @@ PAPER: Final = E2Options(load="window", eviction="requests", guard=0.0, hot=0.0)
 class _Asked:
     """A prompt, and the state of the replicas when it arrives."""
 
-    prompt: Prompt
+    prompt: RoutedPrompt
     leaf: Node
     load: NDArray[np.float64]
     holders: list[int]
@@ -109,7 +109,7 @@ class E2(OnlineRouter):
         self._recent = RecentLoad(fleet.window_seconds) if self.options.load == "window" else None
         self._hot = HotPrefixes(fleet.window_seconds) if self.options.autoscale else None
 
-    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+    def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
         """Return the replica for a prompt."""
         load = self.fleet.load if self._recent is None else self._recent.load(self.fleet.load, now)
         key, matched = _matched(leaf)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from flightllm.router.base import Prompt, Router, create_router
+from flightllm.router.base import RoutedPrompt, Router, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.partition import partition_prompts
@@ -32,9 +32,9 @@ class E2Batch:
         self.fleet = fleet
         self._few = few
 
-    def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+    def route(self, prompts: Sequence[RoutedPrompt], now: float) -> list[int]:
         """Choose and assign a replica for each prompt; see `Router.route`."""
-        levels: defaultdict[int, list[Prompt]] = defaultdict(list)
+        levels: defaultdict[int, list[RoutedPrompt]] = defaultdict(list)
         for prompt in prompts:
             levels[prompt.priority].append(prompt)
         for _, level in sorted(levels.items()):
@@ -44,11 +44,11 @@ class E2Batch:
                 self._partition(level, now)
         return [self.fleet.open[prompt.key].replica for prompt in prompts]
 
-    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
         """Take prompts from the longest queue so that both replicas are balanced; see `Router.steal`."""
         return steal(self.fleet, idle, queues, now)
 
-    def _partition(self, prompts: Sequence[Prompt], now: float) -> None:
+    def _partition(self, prompts: Sequence[RoutedPrompt], now: float) -> None:
         """Partition prompts of one priority among the replicas; prompts of less urgent priorities come after them."""
         fleet = self.fleet
         batch = PrefixSortedBatch.of(fleet, prompts)

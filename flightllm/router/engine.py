@@ -15,7 +15,7 @@ import structlog
 from flightllm.errors import ConfigError, EngineError, EngineUnavailableError
 from flightllm.model.cost import Costs
 from flightllm.model.engine import Completion, Engine, PrefixCache, Request, cache_salt
-from flightllm.router.base import Prompt, Router, create_router
+from flightllm.router.base import RoutedPrompt, Router, create_router
 from flightllm.router.call import RoutedCall
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
@@ -169,12 +169,12 @@ class RoutedEngine:
             raise failures[0]
         return found, "; ".join(map(str, failures))
 
-    def prompts(self, requests: Sequence[Request]) -> list[Prompt]:
+    def prompts(self, requests: Sequence[Request]) -> list[RoutedPrompt]:
         """Return requests as prompts to route, with new keys."""
         salts = bool(self._ask(lambda engine: getattr(engine, "separates_tenants", False)))
         packed = self._ask(lambda engine: packed_tokens(engine, requests))
         return [
-            Prompt(next(self.keys), ids, one.parameters.max_tokens, _salt(one) if salts else b"", one.priority)
+            RoutedPrompt(next(self.keys), ids, one.parameters.max_tokens, _salt(one) if salts else b"", one.priority)
             for one, ids in zip(requests, packed, strict=True)
         ]
 

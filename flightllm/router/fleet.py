@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flightllm.errors import EngineUnavailableError
 from flightllm.model.cost import Rates
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.cache import ReplicaCache
 from flightllm.router.tree import Node, PrefixTree
 
@@ -25,7 +25,7 @@ WINDOW_SECONDS: Final = 180.0
 class Assigned:
     """A prompt that was assigned to a replica and has no answer."""
 
-    prompt: Prompt
+    prompt: RoutedPrompt
     leaf: Node
     replica: int
     prefill: float
@@ -103,7 +103,7 @@ class Fleet:
         self._up.append(replica)
         return replica
 
-    def lose(self, replica: int) -> list[Prompt]:
+    def lose(self, replica: int) -> list[RoutedPrompt]:
         """Mark a replica as down and forget its cached blocks; return its unanswered prompts."""
         self.retire(replica)
         lost = [one.prompt for one in self.open.values() if one.replica == replica]
@@ -125,21 +125,21 @@ class Fleet:
             self._up.sort()
             self.load[replica] = 0.0
 
-    def insert(self, prompt: Prompt) -> Node:
+    def insert(self, prompt: RoutedPrompt) -> Node:
         """Return the node of the tree at which a prompt's whole blocks end."""
         return self.tree.insert(prompt.tokens, prompt.salt)
 
-    def cached_tokens(self, prompt: Prompt, leaf: Node, replica: int) -> int:
+    def cached_tokens(self, prompt: RoutedPrompt, leaf: Node, replica: int) -> int:
         """Return how many tokens of a prompt a replica serves from its cache; it always computes the last token."""
         size = self.tree.block_tokens
         return max(0, min(self.tree.cached_blocks(leaf, replica), (prompt.count - 1) // size)) * size
 
-    def answer_tokens(self, prompt: Prompt) -> float:
+    def answer_tokens(self, prompt: RoutedPrompt) -> float:
         """Return the expected number of tokens of an answer: the mean of earlier answers with the same limit."""
         total, seen = self._answers.get(prompt.answer_tokens, (0.0, 0.0))
         return total / seen if seen else float(prompt.answer_tokens)
 
-    def assign(self, prompt: Prompt, leaf: Node, replica: int, now: float) -> None:
+    def assign(self, prompt: RoutedPrompt, leaf: Node, replica: int, now: float) -> None:
         """Assign a prompt to a replica, which will hold the prompt's blocks."""
         self._expire(now)
         if leaf.unused:
@@ -157,7 +157,7 @@ class Fleet:
         self._recent.append((now + self.window_seconds, leaf, replica))
         self.caches[replica].begin(leaf)
 
-    def known(self, prompts: Iterable[Prompt]) -> list[Assigned]:
+    def known(self, prompts: Iterable[RoutedPrompt]) -> list[Assigned]:
         """Return the assignments of those of `prompts` that are open."""
         return [self.open[prompt.key] for prompt in prompts if prompt.key in self.open]
 
@@ -180,7 +180,7 @@ class Fleet:
             self.decode[one.replica] += decode
         self.load = np.where(np.isinf(self.load), np.inf, self.prefill + self.decode)
 
-    def queued(self, prompts: Collection[Prompt]) -> tuple[list[Assigned], float]:
+    def queued(self, prompts: Collection[RoutedPrompt]) -> tuple[list[Assigned], float]:
         """Return the assignments of new prompts, in the order in which to queue them, and the prompts' cached share.
 
         The share is the part of all their tokens that was cached. A common share keeps prompts that arrive together in
@@ -202,7 +202,7 @@ class Fleet:
         if key in self.open:
             self._ended(key, computed=False)
 
-    def _seconds(self, prompt: Prompt, cached_tokens: int) -> tuple[float, float]:
+    def _seconds(self, prompt: RoutedPrompt, cached_tokens: int) -> tuple[float, float]:
         """Return the predicted seconds until a prompt's answer begins, and those of the answer."""
         prefill = self.rates.prefill(prompt.count - cached_tokens, cached_tokens)
         return prefill, self.rates.decode(self.answer_tokens(prompt))

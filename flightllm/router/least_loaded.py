@@ -1,6 +1,6 @@
 """`least_loaded`: choose the replica with the fewest unanswered prompts."""
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter
 from flightllm.router.tree import Node
@@ -9,7 +9,7 @@ from flightllm.router.tree import Node
 class LeastLoaded(OnlineRouter):
     """A policy that sends each prompt to the replica with the fewest unanswered prompts; of several, to the first."""
 
-    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+    def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
         """Return the replica with the fewest unanswered prompts."""
         del prompt, leaf, now
         up = self.fleet.up

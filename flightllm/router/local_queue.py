@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 
 GROUPS: Final = 10
 """Priority groups by cached share (Preble, P)."""
@@ -27,11 +27,11 @@ class LocalQueue:
         """Return the number of waiting prompts."""
         return sum(len(groups) for groups in self._levels.values())
 
-    def push(self, prompt: Prompt, cached_share: float) -> None:
+    def push(self, prompt: RoutedPrompt, cached_share: float) -> None:
         """Add a prompt; `cached_share` is the part of its tokens that is cached, from 0 to 1."""
         self._levels.setdefault(prompt.priority, _Groups()).push(prompt, cached_share)
 
-    def pop(self) -> Prompt | None:
+    def pop(self) -> RoutedPrompt | None:
         """Remove and return the next prompt; None where the queue is empty."""
         for priority in sorted(self._levels):
             found = self._levels[priority].pop()
@@ -39,11 +39,11 @@ class LocalQueue:
                 return found
         return None
 
-    def waiting(self) -> list[Prompt]:
+    def waiting(self) -> list[RoutedPrompt]:
         """Return the waiting prompts by priority number, then in the order of arrival."""
         return [prompt for priority in sorted(self._levels) for prompt in self._levels[priority].waiting()]
 
-    def take(self, prompts: Iterable[Prompt]) -> None:
+    def take(self, prompts: Iterable[RoutedPrompt]) -> None:
         """Remove the given prompts."""
         gone = {prompt.key for prompt in prompts}
         for groups in self._levels.values():
@@ -54,7 +54,7 @@ class _Groups:
     """The waiting prompts of one priority."""
 
     def __init__(self) -> None:
-        self._groups: list[deque[tuple[int, Prompt]]] = [deque() for _ in range(GROUPS)]
+        self._groups: list[deque[tuple[int, RoutedPrompt]]] = [deque() for _ in range(GROUPS)]
         self._credit = [0.0] * GROUPS
         self._came = 0
         self._size = 0
@@ -62,13 +62,13 @@ class _Groups:
     def __len__(self) -> int:
         return self._size
 
-    def push(self, prompt: Prompt, cached_share: float) -> None:
+    def push(self, prompt: RoutedPrompt, cached_share: float) -> None:
         group = min(GROUPS - 1, max(0, int(cached_share * GROUPS)))
         self._groups[group].append((self._came, prompt))
         self._came += 1
         self._size += 1
 
-    def pop(self) -> Prompt | None:
+    def pop(self) -> RoutedPrompt | None:
         """Draw by smooth weighted round robin.
 
         Each nonempty group gains its rank as credit. The group with the most credit is drawn from, and pays the credit
@@ -87,7 +87,7 @@ class _Groups:
         self._size -= 1
         return prompt
 
-    def waiting(self) -> list[Prompt]:
+    def waiting(self) -> list[RoutedPrompt]:
         return [prompt for _, prompt in sorted((one for group in self._groups for one in group), key=lambda o: o[0])]
 
     def take(self, gone: set[int]) -> None:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.tree import Node
@@ -16,10 +16,10 @@ class OnlineRouter(ABC):
         self.fleet = fleet
 
     @abstractmethod
-    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+    def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
         """Return a replica that is up for a prompt whose whole blocks end at `leaf` of the tree."""
 
-    def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+    def route(self, prompts: Sequence[RoutedPrompt], now: float) -> list[int]:
         """Choose and assign a replica for each prompt; see `Router.route`."""
         _ = self.fleet.up  # raises if no replica is up
         chosen = []
@@ -30,7 +30,7 @@ class OnlineRouter(ABC):
             chosen.append(replica)
         return chosen
 
-    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
         """Take no prompts: the choice of an online policy is final."""
         del idle, queues, now
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter
 from flightllm.router.tree import TOKEN_BYTES, Node
@@ -28,7 +28,7 @@ class PrefixHash(OnlineRouter):
             raise ValueError(f"prefix_tokens: expected at least 1, got {prefix_tokens}")
         self._bytes = prefix_tokens * TOKEN_BYTES
 
-    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+    def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
         """Return the replica for a prompt's first tokens."""
         del leaf, now
         prefix = blake2b(prompt.tokens[: self._bytes], digest_size=16, key=blake2b(prompt.salt).digest()).digest()

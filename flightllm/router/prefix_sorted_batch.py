@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.model.cost import Rates
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.tree import Node
 
@@ -32,7 +32,7 @@ class PrefixSortedBatch:
     | other:  9999 9999 9 | 0             | 0             | 0           | {0, 1}  | 7.5     | 0             |
     """
 
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[RoutedPrompt, ...]
     leaves: tuple[Node, ...]
     """The node of the prefix tree at which each prompt's whole blocks end."""
     shared_tokens: NDArray[np.int64]
@@ -49,7 +49,7 @@ class PrefixSortedBatch:
     """The seconds that each cached token saves."""
 
     @classmethod
-    def of(cls, fleet: Fleet, prompts: Sequence[Prompt]) -> Self:
+    def of(cls, fleet: Fleet, prompts: Sequence[RoutedPrompt]) -> Self:
         """Insert prompts into the fleet's prefix tree, and sort them by it."""
         block_tokens = fleet.tree.block_tokens
         leaves = [fleet.insert(prompt) for prompt in prompts]

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter
 from flightllm.router.tree import Node
@@ -15,7 +15,7 @@ class RoundRobin(OnlineRouter):
         super().__init__(fleet)
         self._turn = count()
 
-    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+    def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
         """Return the next replica that is up."""
         del prompt, leaf, now
         up = self.fleet.up

@@ -42,7 +42,7 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ReplicaLoad:
     """The unfinished work of one replica."""
 
     seconds: float
@@ -74,7 +74,7 @@ class Change:
     remove: int | None = None
 
 
-def decide(scaling: Scaling, loads: Mapping[int, Load], now: float, seen: Seen | None) -> tuple[Change, Seen]:
+def decide(scaling: Scaling, loads: Mapping[int, ReplicaLoad], now: float, seen: Seen | None) -> tuple[Change, Seen]:
     """Return the change, and the value of `seen` for the next call. `loads` has every replica that is not leaving.
 
     The number of replicas is stable under a constant load, and under load peaks at most `downscale_delay_s` apart.
@@ -103,14 +103,14 @@ def decide(scaling: Scaling, loads: Mapping[int, Load], now: float, seen: Seen |
     return Change(), Seen(now, now)
 
 
-def _look(loads: Mapping[int, Load], total: float, now: float, seen: Seen) -> Seen:
+def _look(loads: Mapping[int, ReplicaLoad], total: float, now: float, seen: Seen) -> Seen:
     busy = {number for number, load in loads.items() if load.prompts}
     seconds = seen.busy_seconds + len(busy) * (now - seen.at)
     peak = max(seen.peak_seconds, total)
     return replace(seen, at=now, busy_seconds=seconds, peak_seconds=peak, used=seen.used | busy)
 
 
-def _is_slack(scaling: Scaling, loads: Mapping[int, Load], seen: Seen) -> bool:
+def _is_slack(scaling: Scaling, loads: Mapping[int, ReplicaLoad], seen: Seen) -> bool:
     """Tell whether one replica less suffices: one had no prompt, or all were busy half of the others' time at most."""
     rest = len(loads) - 1
     # The peak counts, not this moment: between two bursts, replicas that the next burst needs have no work either.
@@ -120,7 +120,7 @@ def _is_slack(scaling: Scaling, loads: Mapping[int, Load], seen: Seen) -> bool:
     return not seen.used.issuperset(loads) or seen.busy_seconds <= _EASE * rest * elapsed
 
 
-def _least_needed(loads: Mapping[int, Load], seen: Seen) -> int:
+def _least_needed(loads: Mapping[int, ReplicaLoad], seen: Seen) -> int:
     """Return the replica to remove: one that is down, else one without prompts so far, else the least loaded.
 
     Of equal replicas, the last one is removed.

@@ -19,7 +19,7 @@ import pyarrow as pa
 from flightllm.common.limits import over_limit
 from flightllm.errors import FlightLLMError, InternalError, SqlError
 from flightllm.sandbox.memory import memory_ceiling
-from flightllm.sandbox.tasks import Kind, Setup, Task
+from flightllm.sandbox.tasks import MessageKind, Setup, Task
 from flightllm.sandbox.wire import decoded, encoded, pieces, receive, send
 
 _NICE = 10
@@ -49,7 +49,7 @@ def main(link_descriptor: int, life_descriptor: int, parent: int) -> None:
         stores = ObjectStores(setup.storage)
         worker = _Worker(link, setup)
         os.nice(_NICE)
-        send(link, Kind.READY)
+        send(link, MessageKind.READY)
         while True:
             _, data = receive(link)
             task: Task = pickle.loads(data)  # noqa: S301 - the server itself has pickled it
@@ -60,7 +60,7 @@ def main(link_descriptor: int, life_descriptor: int, parent: int) -> None:
             except BaseException as error:  # noqa: BLE001 - the server raises it for the waiting query
                 worker.failed(error)
             else:
-                send(link, Kind.DONE, json.dumps({"spilled": spilled}).encode())
+                send(link, MessageKind.DONE, json.dumps({"spilled": spilled}).encode())
     os._exit(0)
 
 
@@ -87,16 +87,16 @@ class _Worker:
                     "ask for shorter values: a value can have an eighth of the limit",
                 )
             with self._sending:
-                send(self._link, Kind.ROWS, body)
+                send(self._link, MessageKind.ROWS, body)
 
     def call(self, name: str, arguments: Sequence[pa.Array]) -> pa.Array:
         """Ask the server for a function's values, and return them."""
         batch = pa.RecordBatch.from_arrays(list(arguments), [str(index) for index in range(len(arguments))])
         with self._calling:
             with self._sending:
-                send(self._link, Kind.CALL, encoded(batch, name))
+                send(self._link, MessageKind.CALL, encoded(batch, name))
             kind, data = receive(self._link)
-        if kind is Kind.FAILED:
+        if kind is MessageKind.FAILED:
             told = json.loads(data)
             raise SqlError(told["message"])
         return decoded(data)[0].column(0)
@@ -108,7 +108,7 @@ class _Worker:
             sys.excepthook(type(error), error, error.__traceback__)
         told = {"error": type(known).__name__, "message": str(known), "limit": known.limit}
         with self._sending:
-            send(self._link, Kind.FAILED, json.dumps(told).encode())
+            send(self._link, MessageKind.FAILED, json.dumps(told).encode())
 
 
 def _tie_to(parent: int, life: int) -> None:

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pyarrow as pa
 import structlog
 
-from flightllm.common.admission import Place, Slots
-from flightllm.common.fair_queue import Asker
+from flightllm.common.admission import AdmissionControl, AdmissionSlot
+from flightllm.common.fair_queue import Requester
 from flightllm.common.limits import Sum, over_limit
 from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.errors import BusyError, CancelledError, FlightLLMError
@@ -51,7 +51,7 @@ class Isolation:
         """The number of tasks that wait for a process."""
         self._spares = list[Process]()
         self._busy = set[Process]()
-        self.places = Slots(
+        self.places = AdmissionControl(
             limits.isolated_statements,
             queue=limits.queued_queries,
             wait_seconds=limits.queue_seconds,
@@ -89,9 +89,9 @@ class Isolation:
         """Return the number of processes that run tasks now."""
         return len(self._busy)
 
-    def place(self, user: str, cancelled: Callable[[], bool]) -> Place:
-        """Wait for a place for one of a user's statements; users take turns. See `Slots.take`."""
-        return self.places.take(Asker(user, ""), cancelled)
+    def place(self, user: str, cancelled: Callable[[], bool]) -> AdmissionSlot:
+        """Wait for a place for one of a user's statements; users take turns. See `AdmissionControl.take`."""
+        return self.places.take(Requester(user, ""), cancelled)
 
     def stream(
         self, task: Task, functions: Functions, cancelled: Callable[[], bool]

@@ -21,7 +21,7 @@ from flightllm.common.names import STORED_SUFFIX
 from flightllm.datafusion.errors import panicked
 from flightllm.errors import CancelledError, FlightLLMError, InternalError
 from flightllm.sandbox.memory import memory_of
-from flightllm.sandbox.tasks import Kind, Setup, Task
+from flightllm.sandbox.tasks import MessageKind, Setup, Task
 from flightllm.sandbox.wire import HEADER_BYTES, PIECE_BYTES, decoded, encoded, header, send
 
 Functions = Mapping[str, Callable[..., pa.Array]]
@@ -85,7 +85,7 @@ class Process:
         self.idle_bytes = 0
         """The process's memory in bytes before its task."""
         with suppress(OSError):
-            self._send(Kind.TASK, pickle.dumps(setup), lambda: False)
+            self._send(MessageKind.TASK, pickle.dumps(setup), lambda: False)
 
     @property
     def pid(self) -> int:
@@ -126,19 +126,19 @@ class Process:
         """
         ended = False
         try:
-            self._send(Kind.TASK, pickle.dumps(task, protocol=pickle.HIGHEST_PROTOCOL), cancelled)
+            self._send(MessageKind.TASK, pickle.dumps(task, protocol=pickle.HIGHEST_PROTOCOL), cancelled)
             while True:
                 kind, body = self._receive(cancelled)
                 match kind:
-                    case Kind.ROWS:
+                    case MessageKind.ROWS:
                         yield decoded(body)[0]
-                    case Kind.CALL:
+                    case MessageKind.CALL:
                         self._answer(body, functions, cancelled)
-                    case Kind.DONE:
+                    case MessageKind.DONE:
                         ended = True
                         spilled(int(json.loads(body.to_pybytes())["spilled"]))
                         return
-                    case Kind.FAILED:
+                    case MessageKind.FAILED:
                         ended = True
                         raise self._failure(json.loads(body.to_pybytes()))
                     case _:
@@ -171,18 +171,18 @@ class Process:
         try:
             values = functions[name](*batch.columns)
         except Exception as error:  # noqa: BLE001 - the process gets the error, and its query fails
-            self._send(Kind.FAILED, json.dumps({"message": str(error)}).encode(), cancelled)
+            self._send(MessageKind.FAILED, json.dumps({"message": str(error)}).encode(), cancelled)
         else:
-            self._send(Kind.VALUES, encoded(pa.RecordBatch.from_arrays([values], ["values"])), cancelled)
+            self._send(MessageKind.VALUES, encoded(pa.RecordBatch.from_arrays([values], ["values"])), cancelled)
 
-    def _send(self, kind: Kind, body: bytes | pa.Buffer, cancelled: Callable[[], bool]) -> None:
+    def _send(self, kind: MessageKind, body: bytes | pa.Buffer, cancelled: Callable[[], bool]) -> None:
         view = memoryview(body)
         try:
             send(_Patient(self._link, cancelled), kind, view)  # type: ignore[arg-type]
         except (BrokenPipeError, ConnectionError) as error:
             raise self._death() from error
 
-    def _receive(self, cancelled: Callable[[], bool]) -> tuple[Kind, pa.Buffer]:
+    def _receive(self, cancelled: Callable[[], bool]) -> tuple[MessageKind, pa.Buffer]:
         kind, size = header(self._exactly(HEADER_BYTES, cancelled).to_pybytes())
         most = self._limits.memory_bytes // 8 + 2 * PIECE_BYTES
         if size > most:

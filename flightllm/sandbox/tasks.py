@@ -43,7 +43,7 @@ class Task:
     """`rows`, or `plan`: DataFusion's physical plan as text in one row."""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """The kind of a message; it decides what the body holds."""
 
     READY = 1

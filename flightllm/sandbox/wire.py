@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from flightllm.sandbox.tasks import Kind
+from flightllm.sandbox.tasks import MessageKind
 
 _HEADER = struct.Struct("<BQ")
 HEADER_BYTES = _HEADER.size
@@ -14,24 +14,24 @@ PIECE_BYTES = 4 << 20
 """Batches of more bytes are sent in several messages."""
 
 
-def send(link: socket.socket, kind: Kind, body: bytes | pa.Buffer = b"") -> None:
+def send(link: socket.socket, kind: MessageKind, body: bytes | pa.Buffer = b"") -> None:
     """Send a message; raises `OSError` where the other end is closed."""
     view = memoryview(body)
     link.sendall(_HEADER.pack(kind, view.nbytes))
     link.sendall(view)
 
 
-def header(data: bytes | bytearray) -> tuple[Kind, int]:
+def header(data: bytes | bytearray) -> tuple[MessageKind, int]:
     """Return a message's kind, and the length of its body in bytes.
 
     Raises:
         ValueError: the bytes are not the header of a message.
     """
     kind, size = _HEADER.unpack(data)
-    return Kind(kind), size
+    return MessageKind(kind), size
 
 
-def receive(link: socket.socket) -> tuple[Kind, bytearray]:
+def receive(link: socket.socket) -> tuple[MessageKind, bytearray]:
     """Wait for a message; return its kind and body.
 
     Raises:

@@ -13,7 +13,7 @@ import structlog
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 from flightllm.recovery.journal import Journal, create_journal
-from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, Start
+from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, StartServer
 from flightllm.recovery.process import Worker
 from flightllm.recovery.quarantine import ALL, Key, Refused
 from flightllm.recovery.silence import LOOKS, Silence
@@ -117,7 +117,7 @@ class _Supervisor:
             return 0
         if self._signal is not None:  # a signal came meanwhile
             self._worker.terminate()
-        self._worker.send(Start(self._listen, self._ready, tuple(self._refused.values())))
+        self._worker.send(StartServer(self._listen, self._ready, tuple(self._refused.values())))
 
         def heard(message: Message) -> None:
             match message:

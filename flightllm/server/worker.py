@@ -14,14 +14,14 @@ from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging
 from flightllm.recovery.journal import Journal
-from flightllm.recovery.messages import Alive, Failed, Lifted, Message, Start
+from flightllm.recovery.messages import Alive, Failed, Lifted, Message, StartServer
 from flightllm.recovery.quarantine import Quarantine
 
 _BEAT_SECONDS = 1.0
 
 
 def main(supervisor: int, journal: int) -> None:
-    """Import everything, wait for `Start`, and serve; the arguments are file descriptors."""
+    """Import everything, wait for `StartServer`, and serve; the arguments are file descriptors."""
     link = _Link(Connection(supervisor))
     config: Config = link.receive()
     configure_logging(config.log)
@@ -29,7 +29,7 @@ def main(supervisor: int, journal: int) -> None:
     from flightllm.recovery.watch import Watch
     from flightllm.server.serve import run
 
-    start: Start = link.receive()
+    start: StartServer = link.receive()
     threading.Thread(target=link.receive, name="supervisor", daemon=True).start()
     threading.Thread(target=_beat, args=(link,), name="heartbeat", daemon=True).start()
     try:

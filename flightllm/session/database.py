@@ -11,7 +11,7 @@ from flightllm.catalog import Catalog
 from flightllm.catalog.configured import register_tables
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.models import Objects
-from flightllm.catalog.scoped import Scopes
+from flightllm.catalog.scoped import PrincipalScopes
 from flightllm.common.atomic_files import make_private
 from flightllm.common.names import TableName
 from flightllm.common.principal import LOCAL, Principal
@@ -54,7 +54,7 @@ class Database:
         self._services = services
         self._revocation = Revocation(services, queries)
         self._memory = MemoryGuard(queries, services.config.limits.memory_bytes)
-        self._scopes = Scopes(services.catalog)
+        self._scopes = PrincipalScopes(services.catalog)
         self.queries = queries
         self.sessions = sessions or SessionLog()
         self.notes = tuple(notes)

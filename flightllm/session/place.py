@@ -10,7 +10,7 @@ from flightllm import __version__
 from flightllm.catalog import Catalog
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TEMPORARY_PREFIX, TableName
-from flightllm.dialect import Place, Rewritten, rewrite, sent_texts
+from flightllm.dialect import NameContext, Rewritten, rewrite, sent_texts
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import tokenize
@@ -65,8 +65,8 @@ class SessionPlace:
             self._open()
         return found
 
-    def _place(self) -> Place:
-        return Place(
+    def _place(self) -> NameContext:
+        return NameContext(
             is_table=self._store.entries.__contains__,
             columns_of=self._columns_of,
             schemas=lambda: [*self._catalog().schemas(), "information_schema"],

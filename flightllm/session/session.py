@@ -14,7 +14,7 @@ import structlog
 from flightllm.access.rights import Rights
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.kept_rows import KeptRows
-from flightllm.catalog.scoped import Scopes
+from flightllm.catalog.scoped import PrincipalScopes
 from flightllm.common.limits import TimeLimit
 from flightllm.common.names import TableName
 from flightllm.common.principal import Principal
@@ -37,14 +37,14 @@ from flightllm.execution.substrait_query import plan_substrait
 from flightllm.execution.summarize import SummarizeQuery, summary
 from flightllm.execution.utility import DescribedQuery, DescribeQuery, EmptyQuery, ExplainQuery, ShowQuery
 from flightllm.observe.query_log import QueryLog
-from flightllm.observe.query_record import QueryRecord, Stop
+from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.observe.session_log import SessionLog
 from flightllm.session.place import SessionPlace
 from flightllm.session.transactions import Transactions
 from flightllm.sql.classify import classify
 from flightllm.sql.error_positions import explain_error
 from flightllm.sql.guard import check_bound, check_sql, check_text
-from flightllm.sql.keys import NO_KEYS, Keys
+from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.parameters import bind, bind_text
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
@@ -81,7 +81,7 @@ class Session:
         services: Services,
         queries: QueryLog,
         sessions: SessionLog,
-        scopes: Scopes,
+        scopes: PrincipalScopes,
         principal: Principal,
         peer: str,
     ) -> None:
@@ -393,7 +393,7 @@ class Session:
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = MappingProxyType({}),
         *,
-        cancelled: Stop | None = None,
+        cancelled: CancelToken | None = None,
     ) -> int:
         """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
 
@@ -411,7 +411,7 @@ class Session:
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = MappingProxyType({}),
         *,
-        cancelled: Stop | None = None,
+        cancelled: CancelToken | None = None,
     ) -> Returned:
         """Run a change with RETURNING as `update` does; return the rows that it asks for too, which are in memory.
 
@@ -431,7 +431,7 @@ class Session:
         return Returned(_sum_of([one.rows for one in done]), together.rename_columns(names))
 
     def _updates(
-        self, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], cancelled: Stop | None
+        self, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], cancelled: CancelToken | None
     ) -> Iterator[Changed]:
         chosen = self._settings.with_values(settings)
         try:
@@ -451,7 +451,7 @@ class Session:
         sent: ParsedText,
         bound: ParsedText,
         settings: Settings,
-        cancelled: Stop | None,
+        cancelled: CancelToken | None,
         more: Iterable[str] | None = None,
     ) -> Changed:
         if bound.sql != sql:
@@ -489,7 +489,7 @@ class Session:
         self._transactions.changed()
         return changed
 
-    def _began(self, text: str, cancelled: Stop | None, kind: str) -> QueryRecord:
+    def _began(self, text: str, cancelled: CancelToken | None, kind: str) -> QueryRecord:
         """Open the record of a statement that changes something."""
         return self._queries.start(
             text, cancelled, user=self.principal.name, session_id=self.id, kind=kind, rights=self.rights
@@ -504,7 +504,7 @@ class Session:
         *,
         db_schema: str = "",
         temporary: bool = False,
-        cancelled: Stop | None = None,
+        cancelled: CancelToken | None = None,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
@@ -602,7 +602,7 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
     return ExplainQuery(query, statement) if statement.kind == "explain" else query
 
 
-def _keys(table: TableName, catalog: Catalog) -> Keys:
+def _keys(table: TableName, catalog: Catalog) -> TableKeys:
     """Return a table's keys; those of `information_schema` are DataFusion's own, and have none."""
     with suppress(NotFoundError):
         return catalog.table(table).keys

@@ -5,10 +5,10 @@ from typing import cast
 
 from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.grants import PRIVILEGES, Grant, ObjectKind, Policy, Privilege
+from flightllm.sql.grants import PRIVILEGES, AccessPolicy, Grant, ObjectKind, Privilege
 from flightllm.sql.names import identifier
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 _GRANT = "write GRANT SELECT ON [TABLE] name TO user [, …], or ON SCHEMA | MODEL | PROMPT name; REVOKE … FROM user"
 _FILTER = "write CREATE [OR REPLACE] ROW FILTER ON table TO user AS condition, DROP ROW FILTER ON table FROM user"
@@ -90,7 +90,7 @@ class _AccessStatementReader(Cursor):
                 raise SqlError(f"an expression was expected after AS: {usage}")
             expression = self._without_comments()
         self.end(usage)
-        policy = Policy(grantee, table.schema, table.name, column, expression)
+        policy = AccessPolicy(grantee, table.schema, table.name, column, expression)
         return Statement("create_policy" if creates else "drop_policy", self._text, policy=policy, or_replace=replaces)
 
     def _without_comments(self) -> str:
@@ -111,6 +111,6 @@ class _AccessStatementReader(Cursor):
 
     def _privilege(self) -> str:
         token = self.next()
-        if token is None or token.kind is not Kind.WORD:
+        if token is None or token.kind is not TokenKind.WORD:
             raise SqlError(f"a privilege was expected: {_GRANT}")
         return (identifier(token) or "").upper()

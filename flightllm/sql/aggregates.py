@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 Number = Literal["double", "whole"]
 
@@ -73,4 +73,4 @@ class Aggregates:
         return 0 <= at < len(self.tokens) and self.tokens[at].is_word(word)
 
     def _is_symbol(self, at: int, text: str) -> bool:
-        return 0 <= at < len(self.tokens) and self.tokens[at].kind is Kind.SYMBOL and self.tokens[at].text == text
+        return 0 <= at < len(self.tokens) and self.tokens[at].kind is TokenKind.SYMBOL and self.tokens[at].text == text

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from flightllm.functions.base import Entries, Literal
 from flightllm.functions.bind import Constant
 from flightllm.sql.names import identifier
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 _CONSTANTS: Mapping[str, Literal] = {"true": True, "false": False, "null": None}
 _SIGNS: Mapping[str, int] = {"-": -1, "+": 1}
@@ -83,13 +83,18 @@ def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, in
         raise _NoConstantError
     token = tokens[start]
     following = tokens[start + 1] if start + 1 < len(tokens) else None
-    if token.kind is Kind.STRING:
+    if token.kind is TokenKind.STRING:
         return token.text, start + 1
-    if token.kind is Kind.NUMBER:
+    if token.kind is TokenKind.NUMBER:
         return _number(token.text), start + 1
     if token.is_word(*_CONSTANTS):
         return _CONSTANTS[token.text.lower()], start + 1
-    if token.kind is Kind.SYMBOL and token.text in _SIGNS and following is not None and following.kind is Kind.NUMBER:
+    if (
+        token.kind is TokenKind.SYMBOL
+        and token.text in _SIGNS
+        and following is not None
+        and following.kind is TokenKind.NUMBER
+    ):
         return _SIGNS[token.text] * _number(following.text), start + 2
     if token.is_symbol("[") or (depth and token.is_symbol("(")):
         return _nested(tokens, start, depth)
@@ -108,7 +113,7 @@ def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Liter
     word, bracket = tokens[start].text.lower(), start + 1
     if word == "map" and tokens[bracket].is_symbol("{"):
         return _entries(tokens, bracket, depth)
-    if tokens[bracket].text not in _CONSTRUCTORS[word] or tokens[bracket].kind is not Kind.SYMBOL:
+    if tokens[bracket].text not in _CONSTRUCTORS[word] or tokens[bracket].kind is not TokenKind.SYMBOL:
         raise _NoConstantError
     items, end = _items(tokens, bracket, depth)
     match word:
@@ -167,9 +172,9 @@ def _entries(tokens: Sequence[Token], start: int, depth: int) -> tuple[Entries, 
 
 
 def _key(tokens: Sequence[Token], at: int) -> tuple[str, int]:
-    if _is(tokens, at, "-") and at + 1 < len(tokens) and tokens[at + 1].kind is Kind.NUMBER:
+    if _is(tokens, at, "-") and at + 1 < len(tokens) and tokens[at + 1].kind is TokenKind.NUMBER:
         return f"-{tokens[at + 1].text}", at + 2
-    if at < len(tokens) and tokens[at].kind in {Kind.STRING, Kind.NUMBER, Kind.WORD, Kind.QUOTED}:
+    if at < len(tokens) and tokens[at].kind in {TokenKind.STRING, TokenKind.NUMBER, TokenKind.WORD, TokenKind.QUOTED}:
         return tokens[at].text, at + 1
     raise _NoConstantError
 

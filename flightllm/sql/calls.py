@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flightllm.errors import AICallError
 from flightllm.functions.base import AIFunction, ScalarFunction
-from flightllm.functions.bind import Argument, BoundCall, Constant, Expression, Names, bind_call
+from flightllm.functions.bind import Argument, BoundCall, Constant, Expression, NameResolver, bind_call
 from flightllm.functions.call import ELEMENT_END, AICall, name_stub
 from flightllm.functions.numbers import with_number
 from flightllm.functions.registry import FunctionRegistry
@@ -21,7 +21,7 @@ from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.prompt_parts import JOINING, Part, read_prompt_parts
 from flightllm.sql.scopes import Scopes, Table
-from flightllm.sql.tokens import Kind, Token, position
+from flightllm.sql.tokens import Token, TokenKind, position
 
 NO_FIELDS = "''"
 """What the stub of a call without fields is given: DataFusion tells a function its number of rows by its arguments."""
@@ -67,7 +67,7 @@ def extract_calls(
     indexes: Callable[[str], Any] | None = None,
     lists: Mapping[str, frozenset[int]] = MappingProxyType({}),
     *,
-    names: Names,
+    names: NameResolver,
 ) -> Extracted:
     """Replace every AI call by `stub(argument, …)` and leave all other text byte for byte as it is.
 
@@ -94,7 +94,7 @@ class _Catalog:
     columns_of_query: Callable[[Extracted], Sequence[str]] | None
     indexes: Callable[[str], Any] | None
     lists: Mapping[str, frozenset[int]]
-    names: Names
+    names: NameResolver
     known: dict[str, Sequence[str]]
 
 
@@ -112,7 +112,7 @@ def _extract(text: ParsedText, catalog: _Catalog, depth: int) -> Extracted:
 def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegistry) -> bool:
     """Tell whether an AI function's name, or one that looks like it, stands before a parenthesis."""
     token = tokens[index]
-    if token.kind is not Kind.WORD or not tokens[index + 1].is_symbol("("):
+    if token.kind is not TokenKind.WORD or not tokens[index + 1].is_symbol("("):
         return False
     known = registry.get(token.text) is not None or registry.lifted(token.text) is not None
     return known or (token.text[:3].lower() == "ai_" and not registry.knows(token.text))
@@ -162,7 +162,7 @@ class _Extractor:
         before = self._tokens[index - 1] if index else None
         known = self._catalog.registry.get(self._tokens[index].text) is not None
         if before is not None:
-            if before.kind is Kind.SYMBOL:
+            if before.kind is TokenKind.SYMBOL:
                 begins = before.text not in {".", ")", "]"} or self._ends_distinct_on(index - 1)
             else:
                 begins = before.is_word(*EXPRESSION_FOLLOWS)
@@ -244,7 +244,7 @@ class _Extractor:
         pairs = 0
         while first > pairs and self._scopes.closing.get(first - pairs - 1) == last + pairs + 1:
             before = self._tokens[first - pairs - 2] if first > pairs + 1 else None
-            if before is not None and before.kind is not Kind.SYMBOL and not before.is_word(*EXPRESSION_FOLLOWS):
+            if before is not None and before.kind is not TokenKind.SYMBOL and not before.is_word(*EXPRESSION_FOLLOWS):
                 break  # a function's own parentheses
             pairs += 1
         return pairs

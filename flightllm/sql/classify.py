@@ -18,7 +18,7 @@ from flightllm.sql.place_statements import read_place_statement
 from flightllm.sql.row_change import RowChange
 from flightllm.sql.row_changes import read_insert_tail, read_merge, read_row_change
 from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
-from flightllm.sql.tokens import Kind, Token, closing_parenthesis
+from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
 
 SETTING_PREFIX = "flightllm"
 ANSWER_CACHE = TableName("system", "cache")
@@ -67,7 +67,7 @@ class _StatementReader:
 
     def statement(self) -> Statement:
         first = next((token for token in self._tokens if not token.is_symbol("(")), self._tokens[0])
-        word = first.text.lower() if first.kind is Kind.WORD else ""
+        word = first.text.lower() if first.kind is TokenKind.WORD else ""
         if self._tokens[0].is_symbol("("):
             return self._query() if word in _QUERY_WORDS else self._unknown(first)
         if word in REFUSED:
@@ -78,7 +78,7 @@ class _StatementReader:
     def _object(self, at: int) -> Statement | None:
         """Read a statement about an object of our own, which the word at a token names; None for another one."""
         token = self._tokens[at] if at < len(self._tokens) else None
-        read = _OBJECTS.get(token.text.lower()) if token is not None and token.kind is Kind.WORD else None
+        read = _OBJECTS.get(token.text.lower()) if token is not None and token.kind is TokenKind.WORD else None
         return None if read is None else read(self._tokens, self._rest(0))
 
     # --- queries
@@ -365,7 +365,7 @@ class _StatementReader:
         if self._at >= len(self._tokens):
             raise SqlError("a value was expected at the end")
         token = self._tokens[self._at]
-        if token.kind not in {Kind.WORD, Kind.STRING, Kind.NUMBER, Kind.QUOTED}:
+        if token.kind not in {TokenKind.WORD, TokenKind.STRING, TokenKind.NUMBER, TokenKind.QUOTED}:
             raise SqlError(f"a value was expected, found {token.text[:40]!r}")
         self._at += 1
         return token.text

@@ -7,7 +7,7 @@ from itertools import pairwise
 from flightllm.common.names import TableName
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.keys import NO_KEYS, RULES, ForeignKey, Key, Keys, Rule
+from flightllm.sql.keys import NO_KEYS, RULES, ForeignKey, Key, Rule, TableKeys
 from flightllm.sql.names import identifier
 from flightllm.sql.tokens import Token, tokenize
 
@@ -20,7 +20,7 @@ _REFUSED = (
 _NESTED = ("struct", "map", "array")
 
 
-def read_column_list(columns: str, table: TableName) -> tuple[str, Keys]:
+def read_column_list(columns: str, table: TableName) -> tuple[str, TableKeys]:
     """Return the column list without its keys, columns of the primary key as NOT NULL, and the keys.
 
     A foreign key may name no columns of the other table. Whether columns exist is not looked at.
@@ -30,7 +30,7 @@ def read_column_list(columns: str, table: TableName) -> tuple[str, Keys]:
         UnsupportedError: a part of it asks for what nothing here sees to.
     """
     tokens = tokenize(columns)
-    reader = _Reader(tokens, table)
+    reader = _ColumnListReader(tokens, table)
     found = [reader.element(first, last) for first, last in column_ranges(tokens)]
     keys = reader.keys
     primary = set(keys.primary.columns) if keys.primary else set()
@@ -42,9 +42,9 @@ def read_column_list(columns: str, table: TableName) -> tuple[str, Keys]:
     return (columns, NO_KEYS) if not keys else (f"({', '.join(kept)})", keys)
 
 
-def read_constraint(tokens: Sequence[Token], at: int, table: TableName) -> Keys:
+def read_constraint(tokens: Sequence[Token], at: int, table: TableName) -> TableKeys:
     """Return the one key that a constraint of ALTER TABLE … ADD declares; it goes to the end of the statement."""
-    reader = _Reader(tokens, table)
+    reader = _ColumnListReader(tokens, table)
     if reader.element(at, len(tokens)).ranges or not reader.keys:
         raise SqlError(f"ALTER TABLE … ADD takes a key: [CONSTRAINT name] {_USAGE}")
     return reader.keys
@@ -79,7 +79,7 @@ class _Element:
     """It says NOT NULL."""
 
 
-class _Reader:
+class _ColumnListReader:
     """Reads the parts of a column list one after the other, and gathers their keys."""
 
     def __init__(self, tokens: Sequence[Token], table: TableName) -> None:
@@ -124,7 +124,7 @@ class _Reader:
         elif self._is_unique(cursor, column):
             columns = self._columns(cursor, column)
             key = Key(name or self._named(*columns, "key"), columns)
-            self._add(Keys(self.keys.primary, (*self.keys.unique, key), self.keys.foreign), key.name)
+            self._add(TableKeys(self.keys.primary, (*self.keys.unique, key), self.keys.foreign), key.name)
         elif column is None and cursor.take("foreign", "key"):
             columns = self._columns(cursor, column)
             cursor.need(_USAGE, "references")
@@ -177,7 +177,7 @@ class _Reader:
         if self.keys.primary is not None:
             raise SqlError("a table has one PRIMARY KEY: write PRIMARY KEY (a, b) for one over several columns")
         key = Key(name or self._named("pkey"), columns)
-        self._add(Keys(key, self.keys.unique, self.keys.foreign), key.name)
+        self._add(TableKeys(key, self.keys.unique, self.keys.foreign), key.name)
 
     def _foreign(self, name: str, columns: tuple[str, ...], cursor: Cursor) -> None:
         table, others = cursor.table(), _name_list(cursor)
@@ -194,7 +194,7 @@ class _Reader:
             rules.get("update", "NO ACTION"),
             rules.get("delete", "NO ACTION"),
         )
-        self._add(Keys(self.keys.primary, self.keys.unique, (*self.keys.foreign, key)), key.name)
+        self._add(TableKeys(self.keys.primary, self.keys.unique, (*self.keys.foreign, key)), key.name)
 
     def _rule(self, cursor: Cursor, rules: dict[str, Rule]) -> bool:
         for event in ("update", "delete"):
@@ -225,7 +225,7 @@ class _Reader:
         if self._at(cursor, "enforced", "using", "include"):
             raise self._refused(cursor.tokens[cursor.at])
 
-    def _add(self, keys: Keys, name: str) -> None:
+    def _add(self, keys: TableKeys, name: str) -> None:
         if name in {*(key.name for key in self.keys.candidates), *(key.name for key in self.keys.foreign)}:
             raise SqlError(f"two constraints of the table are called {name!r}")
         self.keys = keys

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 WEIGHTS: Final = {
     "operators": 2,
@@ -177,9 +177,9 @@ class _Scanner:
     def scan(self, tokens: Sequence[Token]) -> Complexity:
         before: Token | None = None
         for token in tokens:
-            if token.kind is Kind.SYMBOL:
+            if token.kind is TokenKind.SYMBOL:
                 self._symbol(token.text, before)
-            elif token.kind is Kind.WORD:
+            elif token.kind is TokenKind.WORD:
                 self._word(token.text.lower(), before)
             before = token
         outermost, scopes = self._scopes.close_all(), self._scopes

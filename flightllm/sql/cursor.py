@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from flightllm.common.names import TableName
 from flightllm.errors import SqlError
 from flightllm.sql.names import identifier, read_name, read_parts
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 
 class Cursor:
@@ -72,7 +72,7 @@ class Cursor:
             if value is not None and value.is_symbol("="):
                 value = self.next()
             key = _option(name)
-            if key is None or value is None or value.kind not in {Kind.STRING, Kind.NUMBER, Kind.WORD}:
+            if key is None or value is None or value.kind not in {TokenKind.STRING, TokenKind.NUMBER, TokenKind.WORD}:
                 raise SqlError(f"an option is a name and a value: {example}")
             if key in found:
                 raise SqlError(f"the option {key} is given twice")
@@ -91,6 +91,6 @@ class Cursor:
 
 def _option(name: Token | None) -> str | None:
     """Return the name of an option, which other systems write in single quotes."""
-    if name is None or name.kind is not Kind.STRING:
+    if name is None or name.kind is not TokenKind.STRING:
         return None if name is None else identifier(name)
     return name.text.lower()

@@ -8,7 +8,7 @@ from typing import Final
 from flightllm.common.names import TableName, table_name
 from flightllm.errors import SqlError
 from flightllm.sql.names import identifier, with_name
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 _BEGINS_QUERY: Final = ("select", "with", "values")
 _ENDS_FROM: Final = (
@@ -139,7 +139,7 @@ class _TableFinder:
         index = 0
         while index < len(self._tokens):
             token = self._tokens[index]
-            if token.kind is Kind.SYMBOL:
+            if token.kind is TokenKind.SYMBOL:
                 self._symbol(token.text, index)
             elif not self._is_keyword(token, index) and self._table_next:
                 index = self._table(index)
@@ -208,7 +208,7 @@ class _TableFinder:
         """Yield the parts of a name: `a.b` has two. A text in single quotes is a part too, as in DataFusion."""
         while index < len(self._tokens):
             token = self._tokens[index]
-            part = token.text if token.kind is Kind.STRING else identifier(token)
+            part = token.text if token.kind is TokenKind.STRING else identifier(token)
             if part is None:
                 return
             yield part

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 FORMATS = ("text", "json")
 _WITHOUT_MEANING = ("verbose", "costs", "buffers", "timing", "summary")
@@ -43,7 +43,7 @@ def read_explain_options(tokens: Sequence[Token], at: int) -> tuple[ExplainOptio
 def _is_list(tokens: Sequence[Token], at: int) -> bool:
     """Tell a list of options from a query in parentheses."""
     opens = at + 1 < len(tokens) and tokens[at].is_symbol("(")
-    return opens and tokens[at + 1].kind is Kind.WORD and not tokens[at + 1].is_word(*_QUERY_WORDS)
+    return opens and tokens[at + 1].kind is TokenKind.WORD and not tokens[at + 1].is_word(*_QUERY_WORDS)
 
 
 def _read_list(tokens: Sequence[Token], at: int) -> tuple[ExplainOptions, int]:

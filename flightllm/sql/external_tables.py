@@ -6,7 +6,7 @@ from types import MappingProxyType
 from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 FORMATS = ("parquet", "csv", "json", "arrow")
 _USAGE = "write CREATE EXTERNAL TABLE name STORED AS PARQUET | CSV | JSON | ARROW LOCATION '/folder/' or 's3://…'"
@@ -40,7 +40,7 @@ def read_external_table(tokens: Sequence[Token], text: str) -> Statement | None:
         raise SqlError(f"the files of an external table are one of {', '.join(FORMATS)}: {_USAGE}")
     cursor.need(_USAGE, "location")
     location = cursor.next()
-    if location is None or location.kind is not Kind.STRING:
+    if location is None or location.kind is not TokenKind.STRING:
         raise SqlError(f"the location is a text in single quotes: {_USAGE}")
     found = cursor.options(_OPTIONS) if cursor.take("options") else {}
     given = {OPTION + name: value.text for name, value in found.items()}

@@ -34,7 +34,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AccessPolicy:
     """A row filter, or with `column` that column's mask, for a user, a group or a role."""
 
     grantee: str

@@ -24,7 +24,7 @@ from flightllm.errors import LimitExceededError, PermissionDeniedError, Unsuppor
 from flightllm.sql.complexity import AFTER_FROM, WEIGHTS, Complexity, measure
 from flightllm.sql.expanding import expanded
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.tokens import Kind, Token, position
+from flightllm.sql.tokens import Token, TokenKind, position
 
 _ADVICE: Final = {
     "operators": "write IN (…) instead of OR, or join a table of the values",
@@ -148,9 +148,9 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
 def _ends_table(token: Token) -> bool:
     """Tell whether a table of FROM can end here: with its name, its alias or the `)` of a subquery."""
     return (
-        token.kind is Kind.QUOTED
+        token.kind is TokenKind.QUOTED
         or token.is_symbol(")")
-        or (token.kind is Kind.WORD and not token.is_word(*_NO_TABLES))
+        or (token.kind is TokenKind.WORD and not token.is_word(*_NO_TABLES))
     )
 
 
@@ -158,7 +158,7 @@ def _tells_size(token: Token, sql: str) -> bool:
     """Tell whether a sample size begins here: `10`, `(10 ROWS)` or `BERNOULLI (5)`. Other parentheses hold columns."""
     if token.is_symbol("("):
         return sql[token.end :].lstrip()[:1].isdigit()
-    return token.kind is Kind.NUMBER or token.is_word("bernoulli", "system", "block", "row")
+    return token.kind is TokenKind.NUMBER or token.is_word("bernoulli", "system", "block", "row")
 
 
 def _check_table_functions(sql: str, tokens: Sequence[Token]) -> None:
@@ -185,7 +185,7 @@ def _check_arguments(sql: str, function: Token, tokens: Sequence[Token]) -> None
         depth += token.is_symbol("(") - token.is_symbol(")")
         if depth == 0:
             return
-        called = token.kind is Kind.WORD and after.is_symbol("(")
+        called = token.kind is TokenKind.WORD and after.is_symbol("(")
         if called and not token.is_word(*_FOR_TABLE_FUNCTIONS):
             raise UnsupportedError(
                 f"{token.text}() in the arguments of {function.text} at {position(sql, function.start)} is not"
@@ -199,7 +199,7 @@ def _check_sizes(sql: str, tokens: Sequence[Token], memory_bytes: int) -> None:
         if token.is_word(*_BYTES_PER_UNIT) and tokens[index + 1].is_symbol("("):
             arguments = tokens[index + 2 : index + 2 + _LONGEST_ARGUMENT]
             each = _BYTES_PER_UNIT[token.text.lower()]
-            if token.text.lower().endswith("repeat") and arguments and arguments[0].kind is Kind.STRING:
+            if token.text.lower().endswith("repeat") and arguments and arguments[0].kind is TokenKind.STRING:
                 each = max(each, len(arguments[0].text.encode()))
             size = each * _count(arguments)
             if size > memory_bytes // _LARGEST_VALUE:
@@ -228,7 +228,7 @@ def _count(arguments: Sequence[Token]) -> int:
 def _check_arrow_types(tokens: Sequence[Token]) -> None:
     """Check that no text literal nests Arrow types deeper than DataFusion's stack allows."""
     for token in tokens:
-        if token.kind is Kind.STRING and token.text.count("(") > _NESTED:
+        if token.kind is TokenKind.STRING and token.text.count("(") > _NESTED:
             raise LimitExceededError(f"a type at the most {_NESTED} levels deep can be given to arrow_cast")
 
 

@@ -10,7 +10,7 @@ from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.names import identifier, read_name
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 VECTOR_INDEXES = TableName("system", "vector_indexes")
 _WHAT = "a vector index"
@@ -24,7 +24,7 @@ def read_index_statement(tokens: Sequence[Token], text: str) -> Statement | None
     Raises:
         SqlError: a part is missing, or something follows that means nothing.
     """
-    words = [token.text.lower() if token.kind is Kind.WORD else "" for token in tokens[:5]]
+    words = [token.text.lower() if token.kind is TokenKind.WORD else "" for token in tokens[:5]]
     verb = words[0]
     if verb == "create":
         replaces = words[1:3] == ["or", "replace"]

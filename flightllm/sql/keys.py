@@ -32,7 +32,7 @@ class ForeignKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class TableKeys:
     """All keys of a table."""
 
     primary: Key | None = None
@@ -76,7 +76,7 @@ class Keys:
         }
 
     @classmethod
-    def of_json(cls, written: Mapping[str, Any]) -> "Keys":
+    def of_json(cls, written: Mapping[str, Any]) -> "TableKeys":
         """Read what `as_json` returned; raises ValueError, KeyError or TypeError where it is something else."""
         primary = written["primary"]
         return cls(
@@ -86,7 +86,7 @@ class Keys:
         )
 
 
-NO_KEYS = Keys()
+NO_KEYS = TableKeys()
 
 
 def _others(key: Key | ForeignKey) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError
-from flightllm.sql.tokens import Kind, Token, tokenize
+from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 
 def identifier(token: Token) -> str | None:
     """Return the name an identifier token means, or None where the token is no identifier."""
-    if token.kind is Kind.QUOTED:
+    if token.kind is TokenKind.QUOTED:
         return token.text
-    return token.text.lower() if token.kind is Kind.WORD else None
+    return token.text.lower() if token.kind is TokenKind.WORD else None
 
 
 def with_name(tokens: Sequence[Token], index: int) -> str | None:

@@ -8,7 +8,7 @@ or the model failed, and such rows are not the best ones. An alias or a position
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 ADDED = " NULLS LAST"
 _ENDS = ("limit", "offset", "fetch", "for", "union", "intersect", "except", "rows", "range", "groups")
@@ -66,7 +66,7 @@ def _parts(
     place = first
     while place < end:
         token = tokens[place]
-        if token.is_word(*words) or (token.kind is Kind.SYMBOL and token.text in {")", "]", ";"}):
+        if token.is_word(*words) or (token.kind is TokenKind.SYMBOL and token.text in {")", "]", ";"}):
             break
         if token.is_symbol(","):
             yield first, place

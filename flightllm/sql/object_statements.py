@@ -11,7 +11,7 @@ from flightllm.llm.secrets import holds_secret, names_secret
 from flightllm.sql.arguments import read_constant
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 MODELS = TableName("system", "models")
 PROMPTS = TableName("system", "prompts")
@@ -98,7 +98,10 @@ def _prompt(cursor: Cursor, text: str, *, replaces: bool) -> Statement:
     if not cursor.take("as"):
         raise SqlError(f"AS was expected after the name: {_PROMPT}")
     content = cursor.next()
-    if content is None or content.kind not in {Kind.STRING, Kind.PLACEHOLDER}:  # a parameter is bound before it runs
+    if content is None or content.kind not in {
+        TokenKind.STRING,
+        TokenKind.PLACEHOLDER,
+    }:  # a parameter is bound before it runs
         raise SqlError(f"a text in quotes was expected after AS: {_PROMPT}")
     cursor.end(_PROMPT)
     return Statement("create_prompt", text, key=name, value=content.text, or_replace=replaces, exists_ok=exists_ok)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from flightllm.errors import LimitExceededError, SqlError
 from flightllm.sql.literals import count_items, literal, no_literal
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 _T = TypeVar("_T")
 _MOST = 65_535
@@ -109,7 +109,7 @@ def _too_much(found: str, most: str) -> LimitExceededError:
 
 
 def _placeholders(text: str | ParsedText) -> list[Token]:
-    return [token for token in ParsedText.of(text).tokens if token.kind is Kind.PLACEHOLDER]
+    return [token for token in ParsedText.of(text).tokens if token.kind is TokenKind.PLACEHOLDER]
 
 
 def _indexes(placeholders: list[Token], names: tuple[str, ...]) -> list[int]:

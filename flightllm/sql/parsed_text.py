@@ -6,7 +6,7 @@ from functools import cached_property
 
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import Scopes, read_scopes
-from flightllm.sql.tokens import Kind, Token, position, tokenize
+from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 
 _ENDS_ITEMS = (
     *("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union"),
@@ -46,7 +46,7 @@ class ParsedText:
     @cached_property
     def words(self) -> frozenset[str]:
         """Return the unquoted words, in lower case."""
-        return frozenset(token.text.lower() for token in self.tokens if token.kind is Kind.WORD)
+        return frozenset(token.text.lower() for token in self.tokens if token.kind is TokenKind.WORD)
 
     @cached_property
     def marks(self) -> frozenset[str]:
@@ -56,8 +56,8 @@ class ParsedText:
     def _marks(self) -> Iterator[str]:
         before = ""
         for token in self.tokens:
-            mark = token.text if token.kind is Kind.SYMBOL else ""
-            if token.kind is Kind.LITERAL:
+            mark = token.text if token.kind is TokenKind.SYMBOL else ""
+            if token.kind is TokenKind.LITERAL:
                 yield self.sql[token.start : token.start + 2].lower()
             elif mark:
                 yield mark
@@ -68,7 +68,7 @@ class ParsedText:
     @cached_property
     def parameters(self) -> Mapping[int, int]:
         """Return the number of each parameter, from 1 on, by the index of its token."""
-        places = (index for index, token in enumerate(self.tokens) if token.kind is Kind.PLACEHOLDER)
+        places = (index for index, token in enumerate(self.tokens) if token.kind is TokenKind.PLACEHOLDER)
         return {index: number for number, index in enumerate(places, 1)}
 
     @cached_property

@@ -7,7 +7,7 @@ from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 _USAGE = "write USE schema, or SET search_path TO schema [, …]"
 
@@ -53,7 +53,7 @@ def _names(cursor: Cursor) -> list[str]:
 def _name(cursor: Cursor) -> str:
     """Read a schema: a name, one after that of the catalog, or either as a text."""
     token = cursor.tokens[cursor.at] if cursor.at < len(cursor.tokens) else None
-    if token is not None and token.kind is Kind.STRING:
+    if token is not None and token.kind is TokenKind.STRING:
         cursor.at += 1
         return token.text
     parts, cursor.at = read_parts(cursor.tokens, cursor.at)

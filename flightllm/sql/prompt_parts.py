@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flightllm.sql.arguments import read_column, read_constant, split_arguments
-from flightllm.sql.tokens import Kind, Token
+from flightllm.sql.tokens import Token, TokenKind
 
 _MOST_LEVELS = 32
 JOINING = ("concat", "concat_ws")
@@ -12,12 +12,19 @@ JOINING = ("concat", "concat_ws")
 _TEXT_TYPES = ("varchar", "text", "string")
 _QUERIES = ("select", "with", "values", "table")
 _PREFIXES = ("not", "distinct", "all", "any", "some", "interval", "select")
-_VALUES = (Kind.WORD, Kind.QUOTED, Kind.STRING, Kind.LITERAL, Kind.NUMBER, Kind.PLACEHOLDER)
+_VALUES = (
+    TokenKind.WORD,
+    TokenKind.QUOTED,
+    TokenKind.STRING,
+    TokenKind.LITERAL,
+    TokenKind.NUMBER,
+    TokenKind.PLACEHOLDER,
+)
 _MOST_INTEGER = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class PromptValue:
     """The tokens of a part that is no literal; `filled` tells that an empty text stands for its NULL."""
 
     first: int
@@ -25,7 +32,7 @@ class Value:
     filled: bool
 
 
-Part = str | Value
+Part = str | PromptValue
 
 
 def read_prompt_parts(
@@ -38,13 +45,13 @@ def read_prompt_parts(
     such texts only part the values of a row.
     """
     joins = any(token.is_symbol("||") or token.is_word(*JOINING) for token in tokens[first:last])
-    parts = _Reader(tokens, closing).joined(first, last, filled=False, levels=_MOST_LEVELS) if joins else None
+    parts = _PromptPartReader(tokens, closing).joined(first, last, filled=False, levels=_MOST_LEVELS) if joins else None
     told = any(character.isalpha() for part in parts or () if isinstance(part, str) for character in part)
     return tuple(parts) if parts and told else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _PromptPartReader:
     """Reads the expressions of one statement."""
 
     tokens: Sequence[Token]
@@ -67,7 +74,7 @@ class _Reader:
         if (operands := self._operands(first, last)) is None:
             return None
         parts = self._all_parts(operands, filled=False, levels=levels)
-        return None if filled and any(isinstance(part, Value) for part in parts) else parts
+        return None if filled and any(isinstance(part, PromptValue) for part in parts) else parts
 
     def _all_parts(self, ranges: Sequence[tuple[int, int]], *, filled: bool, levels: int) -> list[Part]:
         return [part for first, last in ranges for part in self._parts(first, last, filled=filled, levels=levels)]
@@ -83,7 +90,7 @@ class _Reader:
         inner = self._inside(first, last)
         if inner is not None and read_column(self.tokens[inner[0] : inner[1]]) is not None:
             first, last = inner
-        return [Value(first, last, filled)]
+        return [PromptValue(first, last, filled)]
 
     def _separated(self, first: int, last: int, levels: int) -> list[Part] | None:
         """Return the parts of `concat_ws('separator', a, b)`; those of a NULL keep their separator."""
@@ -180,9 +187,9 @@ class _Reader:
             if self._is_bracket(index, "(") or self._is_bracket(index, "["):
                 index = self.closing[index] + 1
             elif following and self.tokens[index].is_symbol("."):
-                index += 2 if self.tokens[index + 1].kind in {Kind.WORD, Kind.QUOTED} else last
+                index += 2 if self.tokens[index + 1].kind in {TokenKind.WORD, TokenKind.QUOTED} else last
             elif following and self.tokens[index].is_symbol("::"):
-                index += 2 if self.tokens[index + 1].kind is Kind.WORD else last
+                index += 2 if self.tokens[index + 1].kind is TokenKind.WORD else last
             elif following and self.tokens[index].is_word("over") and self._is_bracket(index + 1, "("):
                 index += 1
             else:
@@ -197,7 +204,7 @@ class _Reader:
         if self._is_bracket(first, "(") or self._is_bracket(first, "["):
             return self.closing[first] + 1
         if token.is_word("date", "time", "timestamp") and first + 1 < last:
-            return first + 1 + (self.tokens[first + 1].kind is Kind.STRING)
+            return first + 1 + (self.tokens[first + 1].kind is TokenKind.STRING)
         return first + 1 if token.kind in _VALUES and not token.is_word(*_PREFIXES) else last + 1
 
     def _is_bracket(self, index: int, opening: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from flightllm.errors import SqlError
 from flightllm.sql.names import identifier
-from flightllm.sql.tokens import Kind, Token, position
+from flightllm.sql.tokens import Token, TokenKind, position
 
 _TABLE_CLAUSES = ("with", "from", "join", "into", "table", "view", "update")
 _CLAUSES = (
@@ -77,7 +77,7 @@ def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:
         SqlError: a closing bracket has no opening one.
     """
     closing = _match(sql, tokens)
-    reader = _Reader(tokens, closing)
+    reader = _ScopeReader(tokens, closing)
     for index in range(len(tokens)):
         reader.step(index)
     return Scopes(closing, reader.of, reader.names_table, reader.common_tables)
@@ -87,7 +87,7 @@ def _match(sql: str, tokens: Sequence[Token]) -> dict[int, int]:
     closing: dict[int, int] = {}
     opened: list[int] = []
     for index, token in enumerate(tokens):
-        if token.kind is not Kind.SYMBOL:
+        if token.kind is not TokenKind.SYMBOL:
             continue
         if token.text in _PAIRS:
             opened.append(index)
@@ -108,7 +108,7 @@ class _Frame:
     with_start: int = 0
 
 
-class _Reader:
+class _ScopeReader:
     """The pass over the tokens."""
 
     def __init__(self, tokens: Sequence[Token], closing: Mapping[int, int]) -> None:
@@ -123,7 +123,7 @@ class _Reader:
     def step(self, index: int) -> None:
         """Read one token."""
         token, frame = self._tokens[index], self._frames[-1]
-        if token.kind is Kind.WORD and not self._follows(index, "."):
+        if token.kind is TokenKind.WORD and not self._follows(index, "."):
             self._word(index, token.text.lower(), frame)
         elif token.is_symbol(",") and frame.clause in {"on", "using"}:
             frame.clause = "from"  # FROM a JOIN b ON …, c

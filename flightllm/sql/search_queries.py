@@ -8,13 +8,13 @@ from flightllm.functions.call import MODEL
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import CommonTable, Scopes, Table
-from flightllm.sql.source_tokens import SourceTokens, Span
-from flightllm.sql.tokens import Kind
+from flightllm.sql.source_tokens import SourceTokens, TokenRange
+from flightllm.sql.tokens import TokenKind
 
 _VOLATILE: Final = ("random", "rand", "uuid", "gen_random_uuid", "now", "today")
 """Functions that return something else in each run."""
 _VOLATILE_WORDS: Final = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
-_NO_TOKENS: Final = Span(0, 0)
+_NO_TOKENS: Final = TokenRange(0, 0)
 
 
 class SearchQueries:
@@ -31,7 +31,7 @@ class SearchQueries:
         self._scopes = scopes
         self._repeatable = _RepeatableReads(source, registry)
 
-    def pairs_sql(self, call: int, query: Span, search: str, joined_alias: str) -> str:
+    def pairs_sql(self, call: int, query: TokenRange, search: str, joined_alias: str) -> str:
         """Return SQL with the columns `query` and `__near`, a row for each distinct query that is not NULL.
 
         `query` is the expression searched for, `search` a call that searches for the column `query`, and `joined_alias`
@@ -42,7 +42,7 @@ class SearchQueries:
         """
         table = self._table_of(call, query, joined_alias)
         needed = self._needed_common_tables(call, table)
-        subquery = Span(*table.subquery) if table.subquery else _NO_TOKENS
+        subquery = TokenRange(*table.subquery) if table.subquery else _NO_TOKENS
         for span in (query, subquery, *map(self._body, needed)):
             self._repeatable.check(call, span)
         expression, rows = self._source.text(query), self._from_item(call, table)
@@ -54,7 +54,7 @@ class SearchQueries:
         prefix = f"{self._with(starts[0], needed)} " if starts else ""
         return f"{prefix}SELECT query, {search} AS __near FROM ({queries}) AS queries"
 
-    def _table_of(self, call: int, query: Span, joined_alias: str) -> Table:
+    def _table_of(self, call: int, query: TokenRange, joined_alias: str) -> Table:
         """Return the table that the columns of a query belong to: the one it names, or the only one there is."""
         tables = [table for table in self._scopes.of[call].tables if table.alias != joined_alias]
         named = {
@@ -72,7 +72,7 @@ class SearchQueries:
     def _needed_common_tables(self, call: int, table: Table) -> list[CommonTable]:
         """Return the WITH queries that a table reads, directly or through others, in their order."""
         visible = [c for c in self._scopes.common_tables if c.end <= call < self._end_of_scope(c.start)]
-        spans = [Span(*table.subquery) if table.subquery else _NO_TOKENS]
+        spans = [TokenRange(*table.subquery) if table.subquery else _NO_TOKENS]
         needed: list[CommonTable] = []
         names = {table.name}
         while spans:
@@ -82,9 +82,9 @@ class SearchQueries:
             needed += found
         return sorted(needed, key=lambda common: common.end)
 
-    def _body(self, common: CommonTable) -> Span:
+    def _body(self, common: CommonTable) -> TokenRange:
         """Return the tokens of a WITH query from its opening parenthesis on."""
-        return Span(self._source.opening[common.end], common.end)
+        return TokenRange(self._source.opening[common.end], common.end)
 
     def _end_of_scope(self, at: int) -> int:
         """Return where the bracket around a token closes, or the end of the statement."""
@@ -105,7 +105,7 @@ class SearchQueries:
         name = as_word - 1
         if name in self._source.opening:  # it closes a list of columns, which follows the name
             name = self._source.before(name)
-        return self._source.text(Span(name, common.end + 1))
+        return self._source.text(TokenRange(name, common.end + 1))
 
     def _from_item(self, call: int, table: Table) -> str:
         """Return a table as an item of FROM, under its alias."""
@@ -120,9 +120,9 @@ class SearchQueries:
         return f"{'.'.join(map(quoted, table.name.split('.')))} AS {alias}"
 
 
-def _closed(brackets: tuple[int, int]) -> Span:
+def _closed(brackets: tuple[int, int]) -> TokenRange:
     """Return the tokens from an opening bracket to the closing one, both included."""
-    return Span(brackets[0], brackets[1] + 1)
+    return TokenRange(brackets[0], brackets[1] + 1)
 
 
 class _RepeatableReads:
@@ -133,7 +133,7 @@ class _RepeatableReads:
         self._tokens = source.tokens
         self._registry = registry
 
-    def check(self, call: int, span: Span) -> None:
+    def check(self, call: int, span: TokenRange) -> None:
         """Check tokens that the search at `call` reads.
 
         Raises:
@@ -174,7 +174,7 @@ class _RepeatableReads:
         token, after = self._tokens[at], self._tokens[at + 1]
         if self._tokens[at - 1].is_symbol(".") or not token.is_word("limit", "offset", "fetch"):
             return False
-        return after.kind is Kind.NUMBER or after.is_symbol("(") or after.is_word("first", "next", "case", "cast")
+        return after.kind is TokenKind.NUMBER or after.is_symbol("(") or after.is_word("first", "next", "case", "cast")
 
     def _is_ordered(self, limit: int) -> bool:
         """Tell whether ORDER BY stands before a token, within the same bracket."""

@@ -11,8 +11,8 @@ from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.on_conditions import JOIN_KINDS, OnConditions
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.search_queries import SearchQueries
-from flightllm.sql.source_tokens import SourceTokens, Span
-from flightllm.sql.tokens import Kind
+from flightllm.sql.source_tokens import SourceTokens, TokenRange
+from flightllm.sql.tokens import TokenKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class _JoinedTable:
 
     table: TableName
     alias: str
-    span: Span
+    span: TokenRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +97,16 @@ class _Search:
     """The expression that is searched for."""
     pairs: str
     """See `SemanticJoin.pairs`."""
-    span: Span
+    span: TokenRange
 
 
 @dataclass(slots=True)
 class _Arguments:
     """The arguments of a search, as the user wrote them."""
 
-    index: Span | None = None
-    query: Span | None = None
-    others: list[Span] = field(default_factory=list)
+    index: TokenRange | None = None
+    query: TokenRange | None = None
+    others: list[TokenRange] = field(default_factory=list)
 
 
 class _JoinReader:
@@ -136,7 +136,7 @@ class _JoinReader:
                 raise self._source.error(at, f"must come first in ON, outside parentheses: write ON {name}(…) AND (…)")
 
     def _is_search(self, at: int) -> bool:
-        function = self._registry.get(self._tokens[at].text) if self._tokens[at].kind is Kind.WORD else None
+        function = self._registry.get(self._tokens[at].text) if self._tokens[at].kind is TokenKind.WORD else None
         return function is not None and function.backend == SEARCH and self._tokens[at + 1].is_symbol("(")
 
     def read_table(self, call: int) -> _JoinedTable:
@@ -156,7 +156,7 @@ class _JoinReader:
         if not join or alias is None or after != on_word:
             raise self._source.error(call, "must join a table by its name: write JOIN table AS alias ON …")
         self._check_kind(call, join, parts[-1])
-        return _JoinedTable(table_name(parts), alias, Span(join + 1, after))
+        return _JoinedTable(table_name(parts), alias, TokenRange(join + 1, after))
 
     def _check_kind(self, call: int, join: int, table: str) -> None:
         """Check that a join keeps no rows of its right table that have no pair, as RIGHT JOIN does."""
@@ -188,33 +188,33 @@ class _JoinReader:
                 f"after ON must be a condition of its own: write ON {name}(…), or ON {name}(…) AND (…) with any OR in"
                 " the parentheses",
             )
-        arguments = self._read_arguments(Span(call + 2, closing))
+        arguments = self._read_arguments(TokenRange(call + 2, closing))
         index = read_constant(self._tokens[slice(*arguments.index)]) if arguments.index else None
         if index is None or not isinstance(index.value, str) or not arguments.query:
             raise self._source.error(call, f"needs the name of an index and a query: write {name}('index', column)")
-        if any(self._registry.knows(self._tokens[at].text) for at in self._source.calls(Span(call + 2, closing))):
+        if any(self._registry.knows(self._tokens[at].text) for at in self._source.calls(TokenRange(call + 2, closing))):
             raise self._source.error(call, "cannot search for AI calls after ON: write the AI calls in a subquery")
         index_literal = "'" + index.value.replace("'", "''") + "'"
         given = [index_literal, "query", *map(self._source.text, arguments.others)]
         pairs = self._queries.pairs_sql(call, arguments.query, f"{name}({', '.join(given)})", joined_alias)
-        return _Search(index.value, self._source.text(arguments.query), pairs, Span(call, closing + 1))
+        return _Search(index.value, self._source.text(arguments.query), pairs, TokenRange(call, closing + 1))
 
-    def _read_arguments(self, within: Span) -> _Arguments:
+    def _read_arguments(self, within: TokenRange) -> _Arguments:
         """Sort arguments into the index, the query (by position or by name), and the others."""
         found = _Arguments()
         for position, (first, last) in enumerate(split_arguments(self._tokens, *within, self._source.closing)):
             is_named = last - first > 2 and self._tokens[first + 1].is_symbol("=>")
             key = identifier(self._tokens[first]) if is_named else None
-            value = Span(first + 2 if key else first, last)
+            value = TokenRange(first + 2 if key else first, last)
             if key == "index" or (key is None and position == 0):
                 found.index = value
             elif key == "query" or (key is None and position == 1):
                 found.query = value
             else:
-                found.others.append(Span(first, last))
+                found.others.append(TokenRange(first, last))
         return found
 
-    def text(self, span: Span) -> str:
+    def text(self, span: TokenRange) -> str:
         """Return the text of tokens."""
         return self._source.text(span)
 
@@ -222,6 +222,6 @@ class _JoinReader:
         """Return where a token begins in the SQL."""
         return self._tokens[at].start
 
-    def end_offset(self, span: Span) -> int:
+    def end_offset(self, span: TokenRange) -> int:
         """Return where the last token of a span ends in the SQL."""
         return self._tokens[span.end - 1].end

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from flightllm.errors import AICallError
-from flightllm.sql.tokens import Kind, Token, position
+from flightllm.sql.tokens import Token, TokenKind, position
 
 
-class Span(NamedTuple):
+class TokenRange(NamedTuple):
     """Tokens from `start` up to but without `end`."""
 
     start: int
@@ -52,13 +52,13 @@ class SourceTokens:
             at = self.before(at)
         return at if at >= 0 else None
 
-    def calls(self, span: Span) -> Iterator[int]:
+    def calls(self, span: TokenRange) -> Iterator[int]:
         """Yield the names of called functions: the names before an opening parenthesis."""
         for at in range(*span):
-            if self.tokens[at + 1].is_symbol("(") and self.tokens[at].kind in {Kind.WORD, Kind.QUOTED}:
+            if self.tokens[at + 1].is_symbol("(") and self.tokens[at].kind in {TokenKind.WORD, TokenKind.QUOTED}:
                 yield at
 
-    def text(self, span: Span) -> str:
+    def text(self, span: TokenRange) -> str:
         """Return the text of tokens, with the white space and comments between them; at least one token."""
         return self.sql[self.tokens[span.start].start : self.tokens[span.end - 1].end]
 

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from flightllm.common.names import TableName
-from flightllm.sql.grants import Grant, Policy
-from flightllm.sql.keys import NO_KEYS, Keys
+from flightllm.sql.grants import AccessPolicy, Grant
+from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.row_change import RowChange
@@ -79,7 +79,7 @@ class Statement:
     model_options: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
     """Of CREATE MODEL, whose name is `key`; a prompt's text is `value`."""
     grants: tuple[Grant, ...] = ()
-    policy: Policy | None = None
+    policy: AccessPolicy | None = None
     """A row filter or column mask."""
     change: RowChange | None = None
     """Of UPDATE, DELETE and MERGE, and of INSERT with ON CONFLICT or RETURNING."""
@@ -89,7 +89,7 @@ class Statement:
     """CREATE TABLE's column list, without its keys."""
     names: OutputNames = NO_NAMES
     """Of the columns of its query that have no alias."""
-    keys: Keys = NO_KEYS
+    keys: TableKeys = NO_KEYS
     """That CREATE TABLE declares; a foreign one may leave out the columns that it refers to."""
 
     source: ParsedText | None = field(default=None, compare=False, repr=False)

@@ -10,7 +10,7 @@ from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.scopes import NO_ALIAS, Scopes
-from flightllm.sql.tokens import Kind, Token, position
+from flightllm.sql.tokens import Token, TokenKind, position
 
 _CONSTANT_WORDS = ("null", "true", "false", "array", "make_array")
 
@@ -38,7 +38,7 @@ def replace_table_functions(
     tokens, scopes = parsed.tokens, parsed.scopes
     parts, start = [], 0
     for index, token in enumerate(tokens):
-        function = registry.get(token.text) if token.kind is Kind.WORD else None
+        function = registry.get(token.text) if token.kind is TokenKind.WORD else None
         closing = scopes.closing.get(index + 1)
         if function is None or function.backend != SEARCH or closing is None or not scopes.names_table[index]:
             continue
@@ -66,11 +66,11 @@ def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> Tabl
 
 
 def _is_constant(token: Token) -> bool:
-    return token.kind in {Kind.STRING, Kind.NUMBER, Kind.SYMBOL} or token.is_word(*_CONSTANT_WORDS)
+    return token.kind in {TokenKind.STRING, TokenKind.NUMBER, TokenKind.SYMBOL} or token.is_word(*_CONSTANT_WORDS)
 
 
 def _has_alias(tokens: Sequence[Token], index: int) -> bool:
     if index >= len(tokens):
         return False
     token = tokens[index]
-    return token.kind is Kind.QUOTED or (token.kind is Kind.WORD and not token.is_word(*NO_ALIAS))
+    return token.kind is TokenKind.QUOTED or (token.kind is TokenKind.WORD and not token.is_word(*NO_ALIAS))

@@ -25,7 +25,7 @@ _MARK = "\ufdd0"
 """Stands for the `$` of a parameter while sqlglot reads, which takes `$1,$2` for a quote with the tag `1,`."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is; comments and white space are no tokens."""
 
     WORD = "word"
@@ -50,18 +50,18 @@ class Token:
     `text` is the source too, but for a quoted name or a string its value: without quotes, escapes undone.
     """
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     end: int
 
     def is_symbol(self, text: str) -> bool:
         """Tell whether this is the given punctuation or operator."""
-        return self.kind is Kind.SYMBOL and self.text == text
+        return self.kind is TokenKind.SYMBOL and self.text == text
 
     def is_word(self, *words: str) -> bool:
         """Tell whether this is one of the given words (lower case), unquoted."""
-        return self.kind is Kind.WORD and self.text.lower() in words
+        return self.kind is TokenKind.WORD and self.text.lower() in words
 
 
 @lru_cache(maxsize=2)  # each step of planning looks at the same text
@@ -128,9 +128,9 @@ class _GenericTokenizer(Tokenizer):
 
 
 def _token(sql: str, raw: RawToken) -> Token:
-    kind = _KINDS.get(raw.token_type, Kind.SYMBOL)
+    kind = _KINDS.get(raw.token_type, TokenKind.SYMBOL)
     end = raw.end + 1
-    valued = kind is Kind.STRING or kind is Kind.QUOTED
+    valued = kind is TokenKind.STRING or kind is TokenKind.QUOTED
     if not valued:
         return Token(kind, sql[raw.start : end], raw.start, end)
     text = raw.text if _MARK in sql else raw.text.replace(_MARK, "$")
@@ -143,8 +143,8 @@ def _with_placeholders(tokens: Iterable[Token]) -> Iterator[Token]:
     last: Token | None = None
     for token in tokens:
         if mark is not None:
-            if token.start == mark.end and token.kind in ({Kind.WORD} if mark.text == ":" else _AFTER_DOLLAR):
-                last = Token(Kind.PLACEHOLDER, f"{mark.text}{token.text}", mark.start, token.end)
+            if token.start == mark.end and token.kind in ({TokenKind.WORD} if mark.text == ":" else _AFTER_DOLLAR):
+                last = Token(TokenKind.PLACEHOLDER, f"{mark.text}{token.text}", mark.start, token.end)
                 yield last
                 mark = None
                 continue
@@ -160,7 +160,7 @@ def _with_placeholders(tokens: Iterable[Token]) -> Iterator[Token]:
         yield mark
 
 
-_AFTER_DOLLAR = {Kind.NUMBER, Kind.WORD}
+_AFTER_DOLLAR = {TokenKind.NUMBER, TokenKind.WORD}
 _BEFORE_VALUE = (
     *("select", "distinct", "all", "where", "having", "on", "and", "or", "not", "in", "like", "ilike", "similar", "to"),
     *(
@@ -185,23 +185,23 @@ _BEFORE_VALUE = (
 
 def _may_follow(last: Token | None) -> bool:
     """Tell whether a value may come after a token; elsewhere `:` parts the ends of a slice, or a key and its value."""
-    if last is None or last.kind is Kind.WORD:
+    if last is None or last.kind is TokenKind.WORD:
         return last is not None and last.is_word(*_BEFORE_VALUE)
-    return last.kind is Kind.SYMBOL and last.text not in {")", "]", "}", "[", "{"}
+    return last.kind is TokenKind.SYMBOL and last.text not in {")", "]", "}", "[", "{"}
 
 
 _KINDS = {
-    TokenType.VAR: Kind.WORD,
-    TokenType.IDENTIFIER: Kind.QUOTED,
-    TokenType.STRING: Kind.STRING,
-    TokenType.BYTE_STRING: Kind.STRING,
-    TokenType.HEREDOC_STRING: Kind.STRING,
-    TokenType.HEX_STRING: Kind.LITERAL,
-    TokenType.BIT_STRING: Kind.LITERAL,
-    TokenType.UNICODE_STRING: Kind.LITERAL,
-    TokenType.NATIONAL_STRING: Kind.LITERAL,
-    TokenType.NUMBER: Kind.NUMBER,
-    TokenType.PLACEHOLDER: Kind.PLACEHOLDER,
+    TokenType.VAR: TokenKind.WORD,
+    TokenType.IDENTIFIER: TokenKind.QUOTED,
+    TokenType.STRING: TokenKind.STRING,
+    TokenType.BYTE_STRING: TokenKind.STRING,
+    TokenType.HEREDOC_STRING: TokenKind.STRING,
+    TokenType.HEX_STRING: TokenKind.LITERAL,
+    TokenType.BIT_STRING: TokenKind.LITERAL,
+    TokenType.UNICODE_STRING: TokenKind.LITERAL,
+    TokenType.NATIONAL_STRING: TokenKind.LITERAL,
+    TokenType.NUMBER: TokenKind.NUMBER,
+    TokenType.PLACEHOLDER: TokenKind.PLACEHOLDER,
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from flightllm.common.names import quoted
 from flightllm.sql.row_changes import outside, split_list
-from flightllm.sql.tokens import Kind, Token, tokenize
+from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 SAME_NAME = "unique expression names"
 """What DataFusion's error says."""
@@ -85,11 +85,11 @@ def _closes(tokens: Sequence[Token], start: int, index: int) -> bool:
 
 def _has_alias(item: Sequence[Token]) -> bool:
     last = item[-1]
-    if len(item) < 2 or last.kind not in {Kind.WORD, Kind.QUOTED}:
+    if len(item) < 2 or last.kind not in {TokenKind.WORD, TokenKind.QUOTED}:
         return False
     before = item[-2]
     if before.is_word("as"):
         return True
     if last.is_word(*_NO_ALIAS) or before.is_word(*_OPERATORS):
         return False
-    return before.kind is not Kind.SYMBOL or before.text in {")", "]"}
+    return before.kind is not TokenKind.SYMBOL or before.text in {")", "]"}

@@ -16,7 +16,7 @@ from flightllm.llm.embed.base import Vectors
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.kinds import kind
 from flightllm.vector.kinds.base import Neighbors, prepared
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.words import Words
 
 INDEX, ROWS, WORDS = "vectors.faiss", "rows.arrow", "words"
@@ -24,7 +24,7 @@ _VECTORS = "vectors.raw"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class IndexedRows:
     """Some rows to index: the columns that a search returns, their vectors and, for text search, their texts."""
 
     rows: pa.RecordBatch
@@ -34,7 +34,9 @@ class Part:
     """The number of rows that are left out, because their value is NULL."""
 
 
-def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
+def build(
+    folder: IndexFolder, manifest: IndexManifest, schema: pa.Schema, parts: Iterable[IndexedRows]
+) -> IndexManifest:
     """Build an index of all parts, in place of the present one; return its manifest.
 
     `schema` is the rows' schema. `manifest` has everything except the counts, which this function adds. The memory
@@ -68,8 +70,8 @@ def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Ite
 
 
 def extend(
-    folder: IndexFolder, there: Manifest, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]
-) -> Manifest:
+    folder: IndexFolder, there: IndexManifest, manifest: IndexManifest, schema: pa.Schema, parts: Iterable[IndexedRows]
+) -> IndexManifest:
     """Write an index of the present rows and of all parts; return its manifest.
 
     Parts of the index that were trained when it was built are not trained again.
@@ -90,12 +92,12 @@ def extend(
 
 def _written(
     path: Path,
-    manifest: Manifest,
+    manifest: IndexManifest,
     schema: pa.Schema,
-    parts: Iterable[Part],
+    parts: Iterable[IndexedRows],
     take: Callable[[Vectors], object],
     before: Path | None = None,
-) -> Manifest:
+) -> IndexManifest:
     """Write rows and words after those of `before`, and pass the vectors to `take`; return the manifest with counts."""
     rows, dimensions, nulls = manifest.rows, manifest.dimensions, manifest.nulls
     with pa.ipc.new_file(path / ROWS, schema) as written:

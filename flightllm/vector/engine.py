@@ -23,7 +23,7 @@ Matching = Callable[[VectorIndex, str], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class IndexQuery:
     """The arguments of a search call; `generation` is the index generation for which it was planned."""
 
     index: str
@@ -57,7 +57,7 @@ class IndexSearcher:
         Raises:
             InvalidInputError: the index is damaged.
         """
-        search = Search(**json.loads(instruction))
+        search = IndexQuery(**json.loads(instruction))
         index = self._indexes.open(search.index, search.generation)
         return IndexSearch(index, search, self._embed, self._matching(index, search.filter) if search.filter else None)
 
@@ -67,7 +67,7 @@ class IndexSearch:
     """One call's search in an open index; `within` flags the rows that a search can return, or is None for all."""
 
     index: VectorIndex
-    search: Search
+    search: IndexQuery
     embed: Embed
     within: NDArray[np.bool_] | None
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import InvalidInputError
-from flightllm.vector.manifest import Manifest, digest
+from flightllm.vector.manifest import IndexManifest, digest
 
 _MANIFEST = "manifest.json"
 
@@ -28,7 +28,7 @@ class IndexFolder:
         self._written: set[str] = set()
         """The generations that this process is writing."""
 
-    def manifest(self) -> Manifest | None:
+    def manifest(self) -> IndexManifest | None:
         """Return the manifest, or None where there is no index.
 
         Raises:
@@ -40,13 +40,13 @@ class IndexFolder:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInputError("its manifest cannot be read") from error
-        return Manifest.of_json(text)
+        return IndexManifest.of_json(text)
 
-    def generation(self, manifest: Manifest) -> Path:
+    def generation(self, manifest: IndexManifest) -> Path:
         """Return the folder with an index's files."""
         return self.path / manifest.generation
 
-    def check(self, manifest: Manifest, *, sizes_only: bool = False) -> None:
+    def check(self, manifest: IndexManifest, *, sizes_only: bool = False) -> None:
         """Compare all files of an index, or only their sizes, with its manifest.
 
         Raises:
@@ -71,7 +71,7 @@ class IndexFolder:
             with suppress(OSError):  # files that cannot be removed do no harm
                 self.clean()
 
-    def commit(self, written: Path, manifest: Manifest) -> Manifest:
+    def commit(self, written: Path, manifest: IndexManifest) -> IndexManifest:
         """Make a folder of `writing` the index; return its completed manifest."""
         paths = sorted(path for path in written.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
         for path in (

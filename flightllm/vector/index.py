@@ -17,7 +17,7 @@ from flightllm.vector.build import INDEX, ROWS, WORDS, read_rows
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.kinds import kind
 from flightllm.vector.kinds.base import Ids, Neighbors
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.words import Words
 
 Mode = Literal["vector", "text", "hybrid"]
@@ -58,7 +58,9 @@ class Found:
 class VectorIndex:
     """One open generation of an index. Threads can search at the same time."""
 
-    def __init__(self, manifest: Manifest, rows: pa.Table, neighbors: Neighbors | None, words: Words | None) -> None:
+    def __init__(
+        self, manifest: IndexManifest, rows: pa.Table, neighbors: Neighbors | None, words: Words | None
+    ) -> None:
         self.manifest = manifest
         self.rows = rows
         self.neighbors = neighbors
@@ -67,7 +69,7 @@ class VectorIndex:
         self._ends = np.cumsum([len(batch) for batch in self._batches], dtype=np.int64)
 
     @classmethod
-    def open(cls, folder: IndexFolder, manifest: Manifest) -> VectorIndex:
+    def open(cls, folder: IndexFolder, manifest: IndexManifest) -> VectorIndex:
         """Open an index whose files passed `IndexFolder.check`.
 
         Raises:

@@ -16,7 +16,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class IndexManifest:
     """The description of an index.
 
     `rows` counts the index's rows, `trained` its rows when it was built, and `nulls` the table's rows that it leaves
@@ -45,7 +45,7 @@ class Manifest:
         return json.dumps({"version": VERSION, **asdict(self)}, indent=2)
 
     @classmethod
-    def of_json(cls, text: str) -> Manifest:
+    def of_json(cls, text: str) -> IndexManifest:
         """Read a document that `as_json` returned.
 
         Raises:

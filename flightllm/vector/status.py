@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from flightllm.common.names import TableName
 from flightllm.errors import NotFoundError
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 
 
-def status(manifest: Manifest, revision: Callable[[TableName], str], model: str) -> str:
+def status(manifest: IndexManifest, revision: Callable[[TableName], str], model: str) -> str:
     """Return `ready`, or the reason why an index is out of date.
 
     `revision` returns a table's present revision; `model` is the server's embedding model.

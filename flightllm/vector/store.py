@@ -18,10 +18,10 @@ from flightllm.common.atomic_files import sync
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
 from flightllm.storage.disk import disk_errors
 from flightllm.vector.folder import IndexFolder
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 
 if TYPE_CHECKING:
-    from flightllm.vector.build import Part
+    from flightllm.vector.build import IndexedRows
     from flightllm.vector.index import VectorIndex
 
 _log = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class VectorIndexes:
         found = self._folder.glob(f"{_PREFIX}*/manifest.json")
         return sorted(unquote(path.parent.name.removeprefix(_PREFIX)) for path in found)
 
-    def manifest(self, name: str) -> Manifest:
+    def manifest(self, name: str) -> IndexManifest:
         """Return the manifest of an index.
 
         Raises:
@@ -148,7 +148,7 @@ class VectorIndexes:
                 ) from error
             yield
 
-    def build(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
+    def build(self, manifest: IndexManifest, schema: pa.Schema, parts: Iterable[IndexedRows]) -> IndexManifest:
         """Build an index, in place of an earlier one of the same name; see `vector.build.build`.
 
         Raises:
@@ -162,7 +162,7 @@ class VectorIndexes:
         _log.info("vector index built", index=built.name, rows=built.rows, dimensions=built.dimensions)
         return built
 
-    def extend(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
+    def extend(self, manifest: IndexManifest, schema: pa.Schema, parts: Iterable[IndexedRows]) -> IndexManifest:
         """Add rows to an index; `manifest` describes the new state; see `vector.build.extend`.
 
         Raises:

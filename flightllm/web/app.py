@@ -20,7 +20,7 @@ from flightllm.web.errors import described, http_status
 from flightllm.web.gate import Gate
 from flightllm.web.headers import SafeHeaders
 from flightllm.web.hosts import AllowedHosts
-from flightllm.web.statements import MOST_ROWS, Run
+from flightllm.web.statements import MOST_ROWS, StatementRun
 from flightllm.web.streaming import lines
 from flightllm.web.views import Views
 
@@ -109,7 +109,7 @@ class _Page:
         """Run a statement and stream its events as lines of JSON."""
         values = await self._gate.values(request)
         call = await to_thread.run_sync(self._gate.enter, request)
-        run = Run(self._core, call, values.text("sql"), values.number("rows", _ROWS, MOST_ROWS))
+        run = StatementRun(self._core, call, values.text("sql"), values.number("rows", _ROWS, MOST_ROWS))
         return StreamingResponse(lines(run, call, self._running), media_type="application/x-ndjson")
 
     def shows(self, view: Callable[[WebCall, Mapping[str, Any]], dict[str, Any]]) -> Callable[[Request], Response]:

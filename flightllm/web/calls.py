@@ -3,8 +3,8 @@
 import threading
 
 from flightllm.common.principal import Principal
-from flightllm.flight.auth import Call
-from flightllm.flight.backend import Session
+from flightllm.flight.auth import CallerContext
+from flightllm.flight.backend import BackendSession
 from flightllm.flight.core import Core
 
 
@@ -18,7 +18,7 @@ class WebCall:
         self.principal = principal
         self.token = token
         self.peer = peer
-        self._call = Call(principal, token, {})
+        self._call = CallerContext(principal, token, {})
         self._gone = threading.Event()
 
     def is_cancelled(self) -> bool:
@@ -29,11 +29,11 @@ class WebCall:
         """Record that the browser left. Idempotent."""
         self._gone.set()
 
-    def get_middleware(self, _key: str) -> Call:
-        """Return the `Call` that a call over Flight reads from its headers."""
+    def get_middleware(self, _key: str) -> CallerContext:
+        """Return the `CallerContext` that a call over Flight reads from its headers."""
         return self._call
 
-    def session(self, core: Core) -> Session:
+    def session(self, core: Core) -> BackendSession:
         """Return the session of this login.
 
         Raises:

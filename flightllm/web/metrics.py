@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from flightllm.access.store import DEFAULT_MODEL
-from flightllm.flight.load import Load
+from flightllm.flight.load import ServerLoad
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.totals import SECONDS, Totals
 from flightllm.router.replica import ReplicaStatus
@@ -129,7 +129,7 @@ def _of_replicas(replicas: list[tuple[str, ReplicaStatus]]) -> Iterator[Metric]:
         yield family
 
 
-def _of_load(load: Load) -> Iterator[Metric]:
+def _of_load(load: ServerLoad) -> Iterator[Metric]:
     yield _gauge("flightllm_statements_running", "Statements that are running.", load.running)
     text = "Running statements that could not be stopped and that no client waits for."
     yield _gauge("flightllm_statements_left_behind", text, load.left_behind)

@@ -4,10 +4,10 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any, TypeAlias
 
-from flightllm.flight.backend import QueryRecord
+from flightllm.flight.backend import BackendQueryRecord
 from flightllm.flight.core import Core
 from flightllm.flight.results import pulled
-from flightllm.flight.statements import Statement
+from flightllm.flight.statements import FlightStatement
 from flightllm.flight.updates import run_returning, run_update
 from flightllm.web.calls import WebCall
 from flightllm.web.cells import columns_of, rows_of
@@ -22,7 +22,7 @@ Event: TypeAlias = dict[str, Any]
 """One of `columns`, `rows`, `end`, `affected` and `error`, by the key `event`."""
 
 
-class Run(Iterator[Event]):
+class StatementRun(Iterator[Event]):
     """The events of a statement. It runs in the thread that asks for the next event; a failure is an event too."""
 
     def __init__(self, core: Core, call: WebCall, sql: str, most_rows: int) -> None:
@@ -30,7 +30,7 @@ class Run(Iterator[Event]):
         self._call = call
         self._sql = sql
         self._most_rows = most_rows
-        self._query: QueryRecord | None = None
+        self._query: BackendQueryRecord | None = None
         self._events = self._told()
 
     def __next__(self) -> Event:
@@ -69,7 +69,7 @@ class Run(Iterator[Event]):
             yield {"event": "affected", "rows": affected if affected >= 0 else None}
             return
         recipient = core.recipient(call, session, {})  # can be refused, so it runs before there is a result to close
-        statement = Statement(session, self._sql, None, {})
+        statement = FlightStatement(session, self._sql, None, {})
         core.run(call, session, statement.plan, discard=lambda _: statement.drop())
         result = statement.take()
         self._query = result.query

@@ -7,12 +7,12 @@ from anyio import CapacityLimiter, to_thread
 
 from flightllm.common.text import json_text
 from flightllm.web.calls import WebCall
-from flightllm.web.statements import Event, Run
+from flightllm.web.statements import Event, StatementRun
 
 _PROGRESS_SECONDS = 1.0
 
 
-async def lines(run: Run, call: WebCall, limiter: CapacityLimiter) -> AsyncIterator[bytes]:
+async def lines(run: StatementRun, call: WebCall, limiter: CapacityLimiter) -> AsyncIterator[bytes]:
     """Yield a line for each event, and a progress line for each second without events; `limiter` gives threads."""
     waiting: asyncio.Task[Event | None] | None = None
     try:

@@ -13,7 +13,7 @@ from flightllm.common.names import STORED_SUFFIX
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from flightllm.sql.grants import Policy
+from flightllm.sql.grants import AccessPolicy
 from tests.databases import ask, canonical, explained, open_database, rows
 
 PATIENTS = {
@@ -220,7 +220,9 @@ def test_a_mask_of_a_column_that_is_gone(database: Database, alice: Session) -> 
     admin.update("CREATE OR REPLACE TABLE managed AS SELECT id, region, note AS remark, age FROM parquet")
     with pytest.raises(PermissionDeniedError, match="no longer fits"):
         ask(alice, "SELECT remark FROM managed")
-    database.access.store.set_policy(Policy("eu", "public", "gone", "", "region = 'eu'"))  # of a former configuration
+    database.access.store.set_policy(
+        AccessPolicy("eu", "public", "gone", "", "region = 'eu'")
+    )  # of a former configuration
     admin.update("CREATE VIEW gone AS SELECT * FROM stored")
     with pytest.raises(PermissionDeniedError, match="no longer fits"):
         ask(alice, "SELECT * FROM gone")

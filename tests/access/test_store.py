@@ -8,7 +8,7 @@ import pytest
 
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
-from flightllm.sql.grants import Grant, Policy
+from flightllm.sql.grants import AccessPolicy, Grant
 
 SECRET = "correct horse"
 
@@ -20,7 +20,7 @@ def test_what_is_kept_outlives_the_store_and_holds_no_secret(tmp_path: Path) -> 
     store.add_user(User("alice", "user", frozenset({"eu"}), "acme", allowance=Allowance(1, 2, 3.5)), SECRET)
     token = store.add_token("alice", "laptop")
     store.grant([Grant("eu", "SELECT", "TABLE", "public", "t")])
-    store.set_policy(Policy("eu", "public", "t", "", "a = 1"))
+    store.set_policy(AccessPolicy("eu", "public", "t", "", "a = 1"))
     store.add_spent("alice", "2026-01-01", 1, 10, 0.5)
     store.add_spent("alice", "2026-01-01", 1, 10, 0.5)
     store.close()
@@ -30,7 +30,7 @@ def test_what_is_kept_outlives_the_store_and_holds_no_secret(tmp_path: Path) -> 
     assert snapshot.users["alice"].allowance == Allowance(1, 2, 3.5)
     assert [kept.label for kept in snapshot.tokens.values()] == ["laptop"]
     assert Grant("eu", "SELECT", "TABLE", "public", "t") in snapshot.grants
-    assert snapshot.policies == (Policy("eu", "public", "t", "", "a = 1"),)
+    assert snapshot.policies == (AccessPolicy("eu", "public", "t", "", "a = 1"),)
     assert again.spent("alice", "2026-01-01") == (2, 20, 1.0)
     again.close()
     written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
@@ -58,7 +58,7 @@ def test_a_dropped_user_leaves_nothing(tmp_path: Path) -> None:
     store.add_user(User("alice", "user"))
     store.add_token("alice")
     store.grant([Grant("alice", "SELECT", "TABLE", "public", "t")])
-    store.set_policy(Policy("alice", "public", "t", "", "true"))
+    store.set_policy(AccessPolicy("alice", "public", "t", "", "true"))
     store.drop_user("alice")
     snapshot = store.snapshot()
     assert not snapshot.tokens

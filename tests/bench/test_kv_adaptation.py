@@ -15,7 +15,7 @@ from bench.network import Network
 from bench.traces import GIGABIT, Trace, random_trace
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import TEXT, Ladder
-from flightllm.kvcache.stream.fetch import Source
+from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
@@ -69,11 +69,11 @@ def test_live() -> None:
         prompt = kept(server.put, channels=256)
         with Network(f"127.0.0.1:{server.port}") as network, FlightStore(network.address) as store:
             ladder = Ladder(("raw", "int8"), "int8")
-            source = Source(Link(store), CODECS, Fixed(ladder, "int8"), Prefill(Rates(call=60.0)))
+            source = ChunkSource(Link(store), CODECS, Fixed(ladder, "int8"), Prefill(Rates(call=60.0)))
             seconds, figures = live(prompt.chunks, source, network, Trace((0.2, 0.4), 0.1), 1.0)
             assert figures.chunks == {"int8": 4}
             assert seconds >= figures.waited_seconds > 0
-            source = Source(Link(store), CODECS, Fixed(ladder, TEXT), Prefill(Rates(call=60.0)))
+            source = ChunkSource(Link(store), CODECS, Fixed(ladder, TEXT), Prefill(Rates(call=60.0)))
             seconds, figures = live(prompt.chunks, source, network, Trace((0.2, 0.4), 0.1), 1.0)
             assert seconds > 60.0
             assert figures.text_tokens == prompt.chunks[-1].stop

@@ -9,7 +9,7 @@ import pytest
 from bench.router_workloads import BLOCK_TOKENS, Tools, poisson
 from bench.simulation import Arrival, Cluster, Outcome, simulate, work_off
 from flightllm.model.engine import PrefixCache
-from flightllm.router.base import Prompt, create_router
+from flightllm.router.base import RoutedPrompt, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.online import OnlineRouter
@@ -72,7 +72,7 @@ def test_prompts_that_come_at_once() -> None:
     class Counting(RoundRobin):
         """Counts prompts by call."""
 
-        def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+        def route(self, prompts: Sequence[RoutedPrompt], now: float) -> list[int]:
             """Note the call."""
             calls.append((len(prompts), now))
             return super().route(prompts, now)
@@ -88,12 +88,12 @@ def test_stolen_prompts_are_answered_once() -> None:
     class Stealing(RoundRobin):
         """Gives everything to one replica, and the others what waits there, one by one."""
 
-        def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+        def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
             """Return the first."""
             del prompt, leaf, now
             return 0
 
-        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
             """Move the last one that waits."""
             taken = queues[0].waiting()[-1:] if idle else []
             queues[0].take(taken)
@@ -120,17 +120,17 @@ def test_a_backlog_is_worked_off(policy: str) -> None:
             super().__init__(fleet)
             self._router = create_router(policy, fleet)
 
-        def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+        def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
             raise NotImplementedError
 
-        def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+        def route(self, prompts: Sequence[RoutedPrompt], now: float) -> list[int]:
             nonlocal most
             chosen = self._router.route(prompts, now)
             most = max(most, len(self.fleet.open))
             waves.append(len(prompts))
             return chosen
 
-        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
             return self._router.steal(idle, queues, now)
 
     outcome = work_off(asked, Cluster(3, PrefixCache(BLOCK_TOKENS, 300), at_once=8), Watched, 100)
@@ -146,12 +146,12 @@ def test_all_idle_replicas_look_for_work() -> None:
     class Stealing(RoundRobin):
         """Gives everything to the first, and others one each."""
 
-        def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+        def choose(self, prompt: RoutedPrompt, leaf: Node, now: float) -> int:
             """Return the first."""
             del prompt, leaf, now
             return 0
 
-        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[RoutedPrompt]:
             """Move the last one that waits, once."""
             if queues[idle] or idle in thieves:
                 return []

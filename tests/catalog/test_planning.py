@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from flightllm.access.rights import Rights
-from flightllm.access.store import Snapshot
+from flightllm.access.store import AccessSnapshot
 from flightllm.catalog import Catalog
-from flightllm.catalog.scoped import Scopes
+from flightllm.catalog.scoped import PrincipalScopes
 from flightllm.common.names import TableName
 from flightllm.common.principal import Principal
 from flightllm.config import LimitsConfig
@@ -198,11 +198,11 @@ def test_an_older_state_plans_its_own_views(catalog: Catalog) -> None:
 def test_views_in_a_principals_hands(catalog: Catalog) -> None:
     """What somebody sees is planned at look-up too; a view over another that it may not read cannot be read."""
     make_views(catalog, lambda i: f"SELECT a FROM v{i - 1}", 3)
-    scopes = Scopes(catalog)
+    scopes = PrincipalScopes(catalog)
 
     def of(*names: str) -> Catalog:
         grants = frozenset(Grant("ann", "SELECT", "TABLE", "public", name) for name in names)
-        return scopes.of(Rights.of(Principal("ann", "readonly"), Snapshot(grants=grants)))
+        return scopes.of(Rights.of(Principal("ann", "readonly"), AccessSnapshot(grants=grants)))
 
     mine = of("t", "v0", "v1", "v2")
     assert read(mine, "SELECT * FROM v2") == [{"a": 1}]
@@ -248,7 +248,7 @@ def test_views_that_list_tables_list_views(catalog: Catalog) -> None:
     )
     everything = ["described", "names", "stacked", "t", "v0", "v1", "v2"]
     grants = frozenset(Grant("ann", "SELECT", "TABLE", "public", name) for name in everything)
-    mine = Scopes(catalog).of(Rights.of(Principal("ann", "readonly"), Snapshot(grants=grants)))
+    mine = PrincipalScopes(catalog).of(Rights.of(Principal("ann", "readonly"), AccessSnapshot(grants=grants)))
     for seen in (catalog, mine):
         for source in ("stacked", "names", "described", f"({names})"):
             assert [row["table_name"] for row in read(seen, f"SELECT * FROM {source} ORDER BY 1")] == everything

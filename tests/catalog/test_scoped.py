@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from flightllm.access.rights import Rights
-from flightllm.access.store import Snapshot
+from flightllm.access.store import AccessSnapshot
 from flightllm.catalog import Catalog
 from flightllm.catalog.closing import closed
-from flightllm.catalog.scoped import SHARED, ScopedCatalog, Scopes
+from flightllm.catalog.scoped import SHARED, PrincipalScopes, ScopedCatalog
 from flightllm.common.principal import Principal
 from flightllm.config import LimitsConfig
 from flightllm.errors import PermissionDeniedError
@@ -48,7 +48,7 @@ def test_a_new_method_is_refused() -> None:
 def test_what_is_withheld(tmp_path: Path) -> None:
     """A restricted principal's catalog neither closes the server's nor registers files."""
     catalog = Catalog(LimitsConfig(), None, tmp_path)
-    mine = Scopes(catalog).of(Rights.of(Principal("ann", "user"), Snapshot()))
+    mine = PrincipalScopes(catalog).of(Rights.of(Principal("ann", "user"), AccessSnapshot()))
     for call in (mine.close, lambda: mine.open_file("t", tmp_path)):
         with pytest.raises(PermissionDeniedError, match="only admins can do this"):
             call()

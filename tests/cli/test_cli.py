@@ -240,6 +240,5 @@ def test_doctor_finds_no_endpoint(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert (
         "at http://127.0.0.1:1/v1) cannot be reached: no server listens at this address: start the server, or correct"
-        " base_url"
-        in result.output
+        " base_url" in result.output
     )

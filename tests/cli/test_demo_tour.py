@@ -12,7 +12,16 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import pytest
 from rich.console import Console
 
-from flightllm.cli.demo_tour import COMPARED, STOPS, Figures, agreement_line, compare, comparison, cost_line, own_model
+from flightllm.cli.demo_tour import (
+    COMPARED,
+    STOPS,
+    RunFigures,
+    agreement_line,
+    compare,
+    comparison,
+    cost_line,
+    own_model,
+)
 from flightllm.demo.process import running_server
 from flightllm.llm.providers import PROVIDERS
 from tests.servers import await_true
@@ -71,7 +80,7 @@ def test_the_optimizer_off_and_on() -> None:
 def test_comparison_says_how_many_times_less() -> None:
     """The last line divides the first run's figures by the last one's; nothing is divided by zero."""
     console = Console(width=100, file=io.StringIO())
-    console.print(comparison([Figures("off", 100, 900, 300, 8.0), Figures("on", 20, 90, 30, 0.0)]))
+    console.print(comparison([RunFigures("off", 100, 900, 300, 8.0), RunFigures("on", 20, 90, 30, 0.0)]))
     assert isinstance(console.file, io.StringIO)
     last = console.file.getvalue().splitlines()[-1]
     assert [cell.strip() for cell in last.split("│")] == ["times less", "5.0", "10.0", "10.0", ""]

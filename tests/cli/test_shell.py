@@ -16,7 +16,7 @@ from prompt_toolkit.output import DummyOutput
 from flightllm.cli import main
 from flightllm.cli.opened import opened_server
 from flightllm.cli.price import confirmed, forecast
-from flightllm.cli.prompt import Names, is_whole
+from flightllm.cli.prompt import NameCompleter, is_whole
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import CancelledError
@@ -81,7 +81,7 @@ def test_what_enter_ends(text: str, whole: bool) -> None:
 
 def test_completion(client: Client) -> None:
     """Tables, columns, functions and keywords complete the word before the cursor; odd names come in quotes."""
-    names = Names(client)
+    names = NameCompleter(client)
     names.refresh()
 
     def completed(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from flightllm.access.store import User
 from flightllm.cli import main
-from flightllm.cli.stats import Snapshot, view
+from flightllm.cli.stats import StatsSnapshot, view
 from flightllm.client import Client
 from flightllm.common.principal import Role
 from flightllm.config import ServerConfig
@@ -56,10 +56,10 @@ def test_once(tmp_path: Path) -> None:
 def test_rate(tmp_path: Path) -> None:
     """Two looks tell how many calls a second were made between them."""
     with serving(tmp_path) as server, Client(server.uri) as client:
-        before = Snapshot.of(client)
+        before = StatsSnapshot.of(client)
         with cursor_of(server) as cursor:
             ask(cursor, f"{ASKING} WHERE n <= 30")
-        now = Snapshot.of(client)
+        now = StatsSnapshot.of(client)
         assert now.calls_per_second(before) == pytest.approx(30 / (now.at - before.at))
         assert now.calls_per_second(None) is None
         assert before.calls_per_second(now) is None

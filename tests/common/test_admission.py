@@ -7,18 +7,18 @@ from functools import partial
 
 import pytest
 
-from flightllm.common.admission import Slots
-from flightllm.common.fair_queue import Asker, Turns
+from flightllm.common.admission import AdmissionControl
+from flightllm.common.fair_queue import FairQueue, Requester
 from flightllm.errors import BusyError, CancelledError
 from tests.servers import await_true
 
 
-def _slots(size: int = 1, queue: int = 100, wait_seconds: float = 60.0) -> Slots:
-    return Slots(size, queue=queue, wait_seconds=wait_seconds, poll_seconds=0.01)
+def _slots(size: int = 1, queue: int = 100, wait_seconds: float = 60.0) -> AdmissionControl:
+    return AdmissionControl(size, queue=queue, wait_seconds=wait_seconds, poll_seconds=0.01)
 
 
 @contextmanager
-def _waiting(slots: Slots, asker: Asker, took: Callable[[], None]) -> Iterator[None]:
+def _waiting(slots: AdmissionControl, asker: Requester, took: Callable[[], None]) -> Iterator[None]:
     """Wait for a place in a thread, from before the block on; `took` is called once it has one, which it gives back."""
 
     def wait() -> None:
@@ -37,8 +37,8 @@ def _waiting(slots: Slots, asker: Asker, took: Callable[[], None]) -> Iterator[N
 def _order(*askers: tuple[str, str]) -> list[str]:
     """Return in which order those who ask in the given order get the one place; each is named by its session."""
     slots, order = _slots(), list[str]()
-    place = slots.take(Asker("first", "first"), lambda: False)
-    waiting = [_waiting(slots, Asker(*asker), partial(order.append, asker[1])) for asker in askers]
+    place = slots.take(Requester("first", "first"), lambda: False)
+    waiting = [_waiting(slots, Requester(*asker), partial(order.append, asker[1])) for asker in askers]
     for one in waiting:
         one.__enter__()
     place.release()
@@ -61,8 +61,8 @@ def test_users_take_turns() -> None:
 
 def test_turns_forget_those_who_leave() -> None:
     """Who waits no longer is passed over, and leaves nothing behind."""
-    turns: Turns[int] = Turns()
-    a, b = Asker("a", "1"), Asker("b", "1")
+    turns: FairQueue[int] = FairQueue()
+    a, b = Requester("a", "1"), Requester("b", "1")
     for number, asker in enumerate((a, a, b)):
         turns.add(asker, number)
     assert turns.remove(a, 0)
@@ -75,10 +75,10 @@ def test_turns_forget_those_who_leave() -> None:
 def test_the_queue_is_bounded() -> None:
     """Beyond so many that wait, the next is refused at once; the error names the limit."""
     slots = _slots(queue=1)
-    place = slots.take(Asker("a", "1"), lambda: False)
-    with _waiting(slots, Asker("a", "1"), lambda: None):
+    place = slots.take(Requester("a", "1"), lambda: False)
+    with _waiting(slots, Requester("a", "1"), lambda: None):
         with pytest.raises(BusyError, match=r"1 statements wait.*\[limits\] queued_queries = 1 is the most: try again"):
-            slots.take(Asker("b", "1"), lambda: False)
+            slots.take(Requester("b", "1"), lambda: False)
         place.release()
     assert slots.running == 0
 
@@ -86,11 +86,11 @@ def test_the_queue_is_bounded() -> None:
 def test_the_wait_is_bounded() -> None:
     """Who waited too long is refused and frees its turn, as does one whose client goes."""
     slots = _slots(wait_seconds=0.01)
-    place = slots.take(Asker("a", "1"), lambda: False)
+    place = slots.take(Requester("a", "1"), lambda: False)
     with pytest.raises(BusyError, match=r"waited 0\.01 seconds.*\[limits\] concurrent_queries = 1"):
-        slots.take(Asker("b", "1"), lambda: False)
+        slots.take(Requester("b", "1"), lambda: False)
     with pytest.raises(CancelledError):
-        slots.take(Asker("b", "1"), lambda: True)
+        slots.take(Requester("b", "1"), lambda: True)
     place.release()
     place.release()
     assert (slots.running, slots.queued, slots.waits()) == (0, 0, (1, 0.0))
@@ -99,9 +99,9 @@ def test_the_wait_is_bounded() -> None:
 def test_waits_are_counted() -> None:
     """How long places were waited for adds up, and each knows its own."""
     slots = _slots()
-    first = slots.take(Asker("a", "1"), lambda: False)
+    first = slots.take(Requester("a", "1"), lambda: False)
     waited: list[float] = []
-    with _waiting(slots, Asker("a", "1"), lambda: waited.append(slots.waits()[1])):
+    with _waiting(slots, Requester("a", "1"), lambda: waited.append(slots.waits()[1])):
         first.release()
     assert slots.waits()[0] == 2
     assert waited[0] > first.waited == 0.0
@@ -111,7 +111,7 @@ def test_all_are_cancelled() -> None:
     """A server that stops cancels whatever has a place."""
     slots, cancelled = _slots(2), list[int]()
     for number in range(2):
-        slots.take(Asker("a", "1"), lambda: False, partial(cancelled.append, number))
+        slots.take(Requester("a", "1"), lambda: False, partial(cancelled.append, number))
     slots.cancel_all()
     assert sorted(cancelled) == [0, 1]
 
@@ -120,9 +120,9 @@ def test_all_are_cancelled() -> None:
 def test_who_has_fewer_places_comes_first(greedy: str, modest: str) -> None:
     """A place that comes free goes to who has none, though others that have some waited longer."""
     slots, order = _slots(3), list[str]()
-    taken = [slots.take(Asker(greedy, "1"), lambda: False) for _ in range(3)]
-    with _waiting(slots, Asker(greedy, "1"), partial(order.append, "greedy")):
-        with _waiting(slots, Asker(modest, "2"), partial(order.append, "modest")):
+    taken = [slots.take(Requester(greedy, "1"), lambda: False) for _ in range(3)]
+    with _waiting(slots, Requester(greedy, "1"), partial(order.append, "greedy")):
+        with _waiting(slots, Requester(modest, "2"), partial(order.append, "modest")):
             taken.pop().release()
         for place in taken:
             place.release()
@@ -134,25 +134,25 @@ def test_who_has_fewer_places_comes_first(greedy: str, modest: str) -> None:
 def test_a_full_queue_refuses_who_has_most_in_it(greedy: str, modest: str) -> None:
     """Whoever fills the queue makes room for others, with what came last, until they have as many there."""
     slots, ends = _slots(queue=4), list[str]()
-    place = slots.take(Asker(greedy, "1"), lambda: False)
+    place = slots.take(Requester(greedy, "1"), lambda: False)
 
-    def wait(name: str, asker: Asker) -> None:
+    def wait(name: str, asker: Requester) -> None:
         try:
             slots.take(asker, lambda: False).release()
             ends.append(f"{name} got it")
         except BusyError as error:
             ends.append(f"{name} {error.limit}")
 
-    def start(name: str, asker: Asker, ended: int, queued: int) -> threading.Thread:
+    def start(name: str, asker: Requester, ended: int, queued: int) -> threading.Thread:
         thread = threading.Thread(target=wait, args=(name, asker))
         thread.start()
         await_true(lambda: len(ends) >= ended and slots.queued >= queued)
         return thread
 
-    threads = [start(f"greedy {n}", Asker(greedy, "1"), 0, n + 1) for n in range(4)]
-    threads += [start(f"modest {n}", Asker(modest, "2"), n + 1, 4) for n in range(2)]
+    threads = [start(f"greedy {n}", Requester(greedy, "1"), 0, n + 1) for n in range(4)]
+    threads += [start(f"modest {n}", Requester(modest, "2"), n + 1, 4) for n in range(2)]
     assert ends == ["greedy 3 queued_queries", "greedy 2 queued_queries"]
-    threads.append(start("modest 2", Asker(modest, "2"), 3, 4))
+    threads.append(start("modest 2", Requester(modest, "2"), 3, 4))
     assert ends[2] == "modest 2 queued_queries"
     place.release()
     for thread in threads:
@@ -165,11 +165,11 @@ def test_a_full_queue_refuses_who_has_most_in_it(greedy: str, modest: str) -> No
 def test_places_are_wanted(greedy: str, modest: str) -> None:
     """Of who has more, as many places are wanted as others wait for, until all have as many."""
     slots = _slots(4)
-    places = [slots.take(Asker(greedy, "1"), lambda: False) for _ in range(4)]
+    places = [slots.take(Requester(greedy, "1"), lambda: False) for _ in range(4)]
     assert not any(place.wanted() for place in places)
-    with _waiting(slots, Asker(greedy, "1"), lambda: None):
+    with _waiting(slots, Requester(greedy, "1"), lambda: None):
         assert not any(place.wanted() for place in places)
-        with _waiting(slots, Asker(modest, "2"), lambda: None):
+        with _waiting(slots, Requester(modest, "2"), lambda: None):
             assert [place.wanted() for place in places] == [True, False, False, False]
             assert places[0].wanted()
             places.pop(0).release()

@@ -202,7 +202,7 @@ def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch)
 
     from flightllm.common.package_data import demo_model
     from flightllm.kvcache.codec import open_codec
-    from flightllm.kvcache.keeper import Keeper
+    from flightllm.kvcache.keeper import PrefixSaver
     from flightllm.kvcache.options import KvOptions
     from flightllm.kvcache.profile.place import profile_path
     from flightllm.kvcache.stream.prefill import Prefill
@@ -217,7 +217,9 @@ def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch)
         options = KvOptions(
             served.uri, "env:STORE_TOKEN", codec="raw", codecs=tuple(NEAR), prefill_tokens_per_second=1.0
         )
-        with closing(Keeper(options, chunk["revision"], demo_model(), Prefill(Rates(computed=1.0)), "cpu")) as keeper:
+        with closing(
+            PrefixSaver(options, chunk["revision"], demo_model(), Prefill(Rates(computed=1.0)), "cpu")
+        ) as keeper:
             start = keeper.start(chunk["tokens"], len(chunk["tokens"]), cache_salt(""))
             [loaded] = keeper.load(start, 0)
             assert (loaded.chunk.key, loaded.codec) == (chunk["key"], "raw")

@@ -13,7 +13,7 @@ from flightllm.ddl.dispatch import bound_texts
 from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, SqlError, UnknownTableError
 from flightllm.execution.query import plan
 from flightllm.functions import FunctionRegistry
-from flightllm.observe.query_record import Stop
+from flightllm.observe.query_record import CancelToken
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, small_database
@@ -53,7 +53,7 @@ def session(database: Database) -> Session:
 )
 def test_cancelled_before_it_takes_effect(database: Database, session: Session, sql: str, by: str) -> None:
     """A statement that adds rows stops while it computes them, is recorded as cancelled, and adds none later."""
-    cancelled, errors = Stop(), []
+    cancelled, errors = CancelToken(), []
 
     def work() -> None:
         try:
@@ -83,7 +83,7 @@ def test_cancelled_before_it_takes_effect(database: Database, session: Session, 
 )
 def test_cancelled_before_it_begins(session: Session, sql: str) -> None:
     """A statement whose client has gone already changes nothing."""
-    gone = Stop()
+    gone = CancelToken()
     gone.set()
     with pytest.raises(CancelledError):
         session.update(sql, cancelled=gone)

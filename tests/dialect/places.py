@@ -1,6 +1,6 @@
 """Where texts stand that tests rewrite without a catalog."""
 
-from flightllm.dialect import Place
+from flightllm.dialect import NameContext
 
-EMPTY = Place(is_table=lambda _: False, columns_of=lambda _: (), schemas=lambda: ["public"])
+EMPTY = NameContext(is_table=lambda _: False, columns_of=lambda _: (), schemas=lambda: ["public"])
 """No tables."""

@@ -9,7 +9,7 @@ import pytest
 from flightllm.catalog import Catalog
 from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
-from flightllm.dialect import Place, rewrite
+from flightllm.dialect import NameContext, rewrite
 from flightllm.dialect.duplicates import shown_names, with_equal_calls_apart, without_marks
 from flightllm.dialect.rewriting import RULES
 from flightllm.dialect.source import Source
@@ -32,8 +32,8 @@ def catalog() -> Iterator[Catalog]:
     catalog.close()
 
 
-def _place(catalog: Catalog, path: Sequence[str] = ("public",)) -> Place:
-    return Place(
+def _place(catalog: Catalog, path: Sequence[str] = ("public",)) -> NameContext:
+    return NameContext(
         is_table=catalog.entries.__contains__,
         columns_of=lambda name: catalog.columns_of(name) if name in catalog.entries else [],
         schemas=catalog.schemas,

@@ -24,7 +24,7 @@ from flightllm.errors import (
 )
 from flightllm.llm.fake.engine import FakeEngine
 from flightllm.model.engine import Completion, Request
-from flightllm.observe.query_record import Stop
+from flightllm.observe.query_record import CancelToken
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, explained, rows, small_database
@@ -127,7 +127,7 @@ def test_failing_value_changes_nothing(session: Session) -> None:
 def test_cancelled_while_it_asks(database: Database, session: Session) -> None:
     """A change that is cancelled while it asks the model ends, and has changed nothing."""
     session.update("CREATE TABLE numbers AS SELECT value AS n, 'x' AS v FROM generate_series(1, 5000)")
-    stop, errors = Stop(), list[Exception]()
+    stop, errors = CancelToken(), list[Exception]()
 
     def work() -> None:
         try:

@@ -16,7 +16,9 @@ def test_functions_exist() -> None:
     named = [found for found in _FUNCTION.findall(_PAGE) if found != ("folder/module", "function")]
     assert len(named) > 30
     for module, name in named:
-        found: object = reduce(getattr, name.split("."), import_module(f"{flightllm.__name__}.{module.replace('/', '.')}"))
+        found: object = reduce(
+            getattr, name.split("."), import_module(f"{flightllm.__name__}.{module.replace('/', '.')}")
+        )
         assert callable(found), name
 
 

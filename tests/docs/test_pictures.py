@@ -13,7 +13,7 @@ from docs.pictures.kv_store import CHUNKS, SHARED
 from docs.pictures.routing import RUNS
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.eviction.base import Use
-from flightllm.kvcache.eviction.planned import Planned
+from flightllm.kvcache.eviction.planned import PlannedPolicy
 from flightllm.kvcache.prefixes import Cutting
 from flightllm.router.base import create_router
 from tests.docs.pages import DOCS, links
@@ -87,7 +87,7 @@ def test_kv_store_is_cut_as_the_code_cuts() -> None:
 
 def test_eviction_order_is_that_of_the_policy() -> None:
     """`planned` evicts blocks without a plan first, then what later prompts share, then what waiting prompts need."""
-    policy: Planned[str] = Planned(8)
+    policy: PlannedPolicy[str] = PlannedPolicy(8)
     policy.use(Use(["shared", "own"], "call", ahead=1, query=1), 0.0)
     policy.queue(Use(["needed"], "call", query=2), 0.0)
     for key in ("needed", "shared", "own"):

@@ -13,7 +13,7 @@ from flightllm.errors import BudgetExceededError
 from flightllm.execution.query import BatchQuery, StagedQuery, plan
 from flightllm.functions.call import MODEL
 from flightllm.llm.predict import tokenizing
-from flightllm.operators.budget import Account, Budget
+from flightllm.operators.budget import Account, RequestBudget
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.model_binding import ModelBinding
@@ -118,7 +118,7 @@ def test_never_exceeded(database: Database, optimizer: bool, tokens: int) -> Non
     engine = services.engine
     exact = tokenizing(engine)
     assert exact is not None
-    budget = Budget(
+    budget = RequestBudget(
         Account(Allowance(tokens=tokens)), None, lambda p: len(exact.token_ids([p])[0]), engine.count_tokens
     )
     record = database.queries.start("x")

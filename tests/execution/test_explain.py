@@ -14,7 +14,7 @@ from flightllm.execution.accounting import prompt_tokens
 from flightllm.execution.estimate import DryRun
 from flightllm.execution.query import StagedQuery, plan
 from flightllm.llm.learned import LearnedByUser
-from flightllm.llm.registry import Served
+from flightllm.llm.registry import OpenModel
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import SAMPLES, ask, explained, open_database, small_database
@@ -227,7 +227,7 @@ def test_bounded(session: Session) -> None:
     query = plan("SELECT ai_gen('x', t, max_tokens => 8) FROM many", services, Settings())
     assert isinstance(query, StagedQuery)
     config = replace(services.engines.own.config, max_in_flight=8)
-    models: dict[str | None, Served] = {None: replace(services.engines.own, config=config, learned=LearnedByUser())}
+    models: dict[str | None, OpenModel] = {None: replace(services.engines.own, config=config, learned=LearnedByUser())}
     dry = DryRun(query.calls, models, None, prompt_tokens(models), {}, "local")
     whole = dry.figures(lambda record, bindings: query.run_on(bindings, record), lambda: False)
     sample = replace(dry, most_prompts=500)

@@ -17,7 +17,7 @@ from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, 
 from flightllm.observe.spans import NO_SPANS
 from flightllm.recovery.quarantine import Quarantine
 from flightllm.session.session import Returned
-from flightllm.sql.keys import NO_KEYS, Keys
+from flightllm.sql.keys import NO_KEYS, TableKeys
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
 _SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
@@ -95,7 +95,7 @@ class Info:
     name: Name
     type: str
     schema: pa.Schema
-    keys: Keys = NO_KEYS
+    keys: TableKeys = NO_KEYS
 
 
 class TinyDatabase:

@@ -9,13 +9,13 @@ import pytest
 from flightllm.common.names import TableName
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.metadata import metadata_schema, metadata_table
-from flightllm.sql.keys import NO_KEYS, ForeignKey, Key, Keys
+from flightllm.sql.keys import NO_KEYS, ForeignKey, Key, TableKeys
 
 MOVIES = pa.schema([pa.field("title", pa.string(), nullable=False), ("year", pa.int32())])
 
 
 KEYS = {
-    "movies": Keys(
+    "movies": TableKeys(
         Key("movies_pkey", ("year", "title")),
         (Key("movies_title_key", ("title",)),),
         (

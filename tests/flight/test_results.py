@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flightllm.common.admission import Slots
-from flightllm.common.fair_queue import Asker
+from flightllm.common.admission import AdmissionControl
+from flightllm.common.fair_queue import Requester
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.results import Recipient, ResultStream, stream
@@ -21,11 +21,11 @@ STAYING = Recipient(lambda: False)
 LIMITS = FlightLimits(poll_seconds=0.01, queue_seconds=0.05)
 
 
-def _slots(size: int = 1) -> Slots:
-    return Slots(size, queue=8, wait_seconds=LIMITS.queue_seconds, poll_seconds=LIMITS.poll_seconds)
+def _slots(size: int = 1) -> AdmissionControl:
+    return AdmissionControl(size, queue=8, wait_seconds=LIMITS.queue_seconds, poll_seconds=LIMITS.poll_seconds)
 
 
-def _free(slots: Slots) -> None:
+def _free(slots: AdmissionControl) -> None:
     """Wait until every place is given back: the thread that made the rows does it, at its end."""
     await_true(lambda: not slots.running)
 
@@ -133,13 +133,13 @@ def test_a_sequence_is_one_result(support: Any) -> None:
 def test_unread_results_give_way(support: Any) -> None:
     """Of a user whose unread results hold all places, as many are given up as others wait for, and no more."""
     limits = FlightLimits(poll_seconds=0.01, crowded_seconds=0.02)
-    slots = Slots(2, queue=8, wait_seconds=60.0, poll_seconds=0.01)
+    slots = AdmissionControl(2, queue=8, wait_seconds=60.0, poll_seconds=0.01)
     greedy = [_result(support, _batches(10_000)) for _ in range(2)]
-    readers = [Recipient(lambda: False, Asker("carol", session)) for session in ("1", "2")]
+    readers = [Recipient(lambda: False, Requester("carol", session)) for session in ("1", "2")]
     unread = [stream(result, limits, slots, reader) for result, reader in zip(greedy, readers, strict=True)]
     for rows in unread:
         next(rows)
-    modest = Recipient(lambda: False, Asker("dave", "1"))
+    modest = Recipient(lambda: False, Requester("dave", "1"))
     for _ in range(3):
         assert len(list(stream(_result(support, _batches(3)), limits, slots, modest))) > 0
     assert sum(result.query.stopped for result in greedy) == 1

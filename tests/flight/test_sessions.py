@@ -8,7 +8,7 @@ import pytest
 from flightllm.common.principal import Principal
 from flightllm.errors import BusyError, NotFoundError
 from flightllm.flight import sessions
-from flightllm.flight.auth import Call
+from flightllm.flight.auth import CallerContext
 from flightllm.flight.connections import connected_ports
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.sessions import SessionStore
@@ -20,14 +20,14 @@ ANN, BOB, EVE = (Principal(name, "readonly") for name in ("ann", "bob", "eve"))
 
 def opened(store: SessionStore, user: Principal, number: int = 1) -> list[str]:
     """Open sessions of a user, of a connection each, and return their cookies."""
-    call = Call(user, "", {})
+    call = CallerContext(user, "", {})
     cookies = [store.find(call, user, f"connection {next(PEERS)}")[1] for _ in range(number)]
     return [cookie for cookie in cookies if cookie is not None]
 
 
 def is_open(store: SessionStore, user: Principal, cookie: str) -> bool:
     """Tell whether a session is open; where it is not, one is opened in its place."""
-    return store.find(Call(user, "", {"cookie": f"flightllm_session={cookie}"}), user, "another")[1] is None
+    return store.find(CallerContext(user, "", {"cookie": f"flightllm_session={cookie}"}), user, "another")[1] is None
 
 
 def test_who_has_most_makes_room() -> None:
@@ -67,7 +67,7 @@ def test_ends_with_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
         client = socket.create_connection(server.getsockname())
         served, _ = server.accept()
         peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
-        call = Call(ANN, "", {})
+        call = CallerContext(ANN, "", {})
         cookie = store.find(call, ANN, peer)[1]
         assert cookie is not None
         for user in (BOB, EVE):
@@ -86,12 +86,12 @@ def test_ends_with_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_comes_back_to_a_closed_session(token: str, changed: bool) -> None:
     """It is told once that its settings are gone, if it had any; others are not."""
     store = SessionStore(TinyDatabase(), FlightLimits(sessions=1, idle_seconds=0.0))
-    session, cookie = store.find(Call(EVE, token, {}), EVE, "first")
+    session, cookie = store.find(CallerContext(EVE, token, {}), EVE, "first")
     if changed:
         session.set_option("optimizer", "off")
     opened(store, ANN)
     assert not is_open(store, BOB, cookie or "")
-    back = Call(EVE, token, {} if token else {"cookie": f"flightllm_session={cookie}"})
+    back = CallerContext(EVE, token, {} if token else {"cookie": f"flightllm_session={cookie}"})
     if changed:
         with pytest.raises(NotFoundError, match="its settings are lost"):
             store.find(back, EVE, "second")

@@ -2,17 +2,19 @@
 
 import pytest
 
-from flightllm.common.admission import Place, Slots
-from flightllm.common.fair_queue import Asker
+from flightllm.common.admission import AdmissionControl, AdmissionSlot
+from flightllm.common.fair_queue import Requester
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.stalls import given_up
 
 
-class _Place(Place):
+class _Place(AdmissionSlot):
     """A place that somebody wants, or nobody."""
 
     def __init__(self, *, wanted: bool) -> None:
-        super().__init__(Slots(1, queue=1, wait_seconds=1.0, poll_seconds=1.0), Asker("a", "1"), lambda: None, 0.0)
+        super().__init__(
+            AdmissionControl(1, queue=1, wait_seconds=1.0, poll_seconds=1.0), Requester("a", "1"), lambda: None, 0.0
+        )
         self._wanted = wanted
 
     def wanted(self) -> bool:

@@ -9,10 +9,10 @@ import pytest
 from flightllm.common.principal import LOCAL
 from flightllm.errors import InvalidInputError
 from flightllm.flight.sequence import Sequence
-from flightllm.flight.statements import Cancelled, Statement
+from flightllm.flight.statements import Cancelled, FlightStatement
 
 
-class _Counted(Statement):
+class _Counted(FlightStatement):
     """A statement that tells how many queries it holds."""
 
     @property
@@ -104,6 +104,6 @@ class _Million:
 def test_rows_are_taken_when_their_turn_comes(database: Any) -> None:
     """A query for a million rows of parameters holds the next of them, not the million."""
     rows = _Million()
-    result = Statement(database.session(LOCAL), "SELECT ? AS a", rows, {}).plan()
+    result = FlightStatement(database.session(LOCAL), "SELECT ? AS a", rows, {}).plan()
     assert [next(result.batches)["a"].to_pylist() for _ in range(3)] == [[0], [1], [2]]
     assert rows.made == 4

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from pyarrow import flight
 
-from flightllm.common.admission import Slots
-from flightllm.common.fair_queue import Asker
+from flightllm.common.admission import AdmissionControl
+from flightllm.common.fair_queue import Requester
 from flightllm.common.limits import TimeLimit
 from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.flight.work import Patience, do
+from flightllm.flight.work import CallDeadline, do
 from tests.servers import await_true
 
 OVER = TimeLimit(0.0)
 
 
-def _slots() -> Slots:
-    return Slots(1, queue=1, wait_seconds=0.01, poll_seconds=0.01)
+def _slots() -> AdmissionControl:
+    return AdmissionControl(1, queue=1, wait_seconds=0.01, poll_seconds=0.01)
 
 
 def test_what_runs_on_keeps_its_place() -> None:
@@ -30,8 +30,8 @@ def test_what_runs_on_keeps_its_place() -> None:
         go_on.wait(30)
         return 7
 
-    place = slots.take(Asker("a", "1"), lambda: False)
-    patience = Patience(lambda: False, OVER.start())
+    place = slots.take(Requester("a", "1"), lambda: False)
+    patience = CallDeadline(lambda: False, OVER.start())
     with pytest.raises(StatementTimeoutError, match=r"\[limits\] statement_seconds = 0 is the most"):
         do(slow, place, patience, stop=reasons.append, discard=discarded.append)
     assert (slots.running, slots.left_behind, discarded, len(reasons)) == (1, 1, [], 1)
@@ -55,10 +55,10 @@ def test_what_ends_well_in_time_counts() -> None:
 
     for function, outcome in ((finishing, 7), (obeying, None)):
         stopped.clear()
-        place = _slots().take(Asker("a", "1"), lambda: False)
-        patience = Patience(lambda: False, OVER.start())
+        place = _slots().take(Requester("a", "1"), lambda: False)
+        patience = CallDeadline(lambda: False, OVER.start())
 
-        def run(function: Callable[[], int] = function, place: Any = place, patience: Patience = patience) -> int:
+        def run(function: Callable[[], int] = function, place: Any = place, patience: CallDeadline = patience) -> int:
             return do(function, place, patience, stop=lambda _: stopped.set(), grace_seconds=30)
 
         if outcome is None:
@@ -76,9 +76,9 @@ def test_errors_and_clients_that_go() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        do(broken, slots.take(Asker("a", "1"), lambda: False), Patience(lambda: False))
+        do(broken, slots.take(Requester("a", "1"), lambda: False), CallDeadline(lambda: False))
     with pytest.raises(CancelledError):
-        do(go_on.wait, slots.take(Asker("a", "1"), lambda: False), Patience(lambda: True))
+        do(go_on.wait, slots.take(Requester("a", "1"), lambda: False), CallDeadline(lambda: True))
     assert (slots.running, slots.left_behind) == (1, 1)
     go_on.set()
     await_true(lambda: not slots.running)
@@ -109,7 +109,7 @@ def test_no_thread_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    place = slots.take(Asker("a", "1"), lambda: False)
+    place = slots.take(Requester("a", "1"), lambda: False)
     with pytest.raises(BusyError, match="another thread"):
-        do(lambda: 1, place, Patience(lambda: False))
+        do(lambda: 1, place, CallDeadline(lambda: False))
     assert slots.running == 0

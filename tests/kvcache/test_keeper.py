@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="the extra 'local' is not installed")
 import torch
 
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.keeper import Keeper
+from flightllm.kvcache.keeper import PrefixSaver
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.model.cost import Rates
@@ -24,7 +24,7 @@ def test_no_room(tmp_path: Path) -> None:
     with serving_chunks(tmp_path) as server:
         pass
     options = KvOptions(server.uri, codec="raw", save="all", pause_seconds=60.0, flush_seconds=0.0)
-    with closing(Keeper(options, "model", tmp_path, Prefill(Rates()), "cpu")) as keeper:
+    with closing(PrefixSaver(options, "model", tmp_path, Prefill(Rates()), "cpu")) as keeper:
 
         def cache(chunk: Chunk) -> torch.Tensor:
             if copied:

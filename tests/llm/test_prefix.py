@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flightllm.llm.prefix import PrefixSimulator, Run, chained
+from flightllm.llm.prefix import PrefixSimulator, SimulatedRequest, chained
 from flightllm.model.engine import PrefixCache
 
 
@@ -13,7 +13,7 @@ def hits(simulator: PrefixSimulator, prompts: Sequence[Sequence[int]], size: int
     runs = []
     for number, tokens in enumerate(prompts):
         parts = (tuple(tokens[i : i + size]) for i in range(0, len(tokens) - size + 1, size))
-        runs.append(Run(number, chained(parts), len(tokens), answer))
+        runs.append(SimulatedRequest(number, chained(parts), len(tokens), answer))
         simulator.add(runs[-1])
     for _ in range(10_000):
         if not simulator.in_flight:
@@ -71,7 +71,7 @@ def test_running_requests_hold_their_blocks() -> None:
     """A request waits for blocks that running ones hold, however many may run at once."""
     simulator = PrefixSimulator(PrefixCache(4, 5), 8)
     for number in range(2):
-        simulator.add(Run(number, chained(iter([(number, 0), (number, 1)])), 8, 3))
+        simulator.add(SimulatedRequest(number, chained(iter([(number, 0), (number, 1)])), 8, 3))
     assert [[run.id for run in simulator.step()] for _ in range(6)] == [[], [], [0], [], [], [1]]
 
 
@@ -85,7 +85,7 @@ def test_larger_than_the_cache() -> None:
 def test_long_prompts_take_several_steps() -> None:
     """A prompt longer than a step is computed in parts."""
     simulator = PrefixSimulator(PrefixCache(4, None), 8, step_tokens=10)
-    simulator.add(Run(0, [], 25, 1))
+    simulator.add(SimulatedRequest(0, [], 25, 1))
     assert [len(simulator.step()) for _ in range(3)] == [0, 0, 1]
 
 
@@ -93,7 +93,7 @@ def test_tokens_of_a_step() -> None:
     """A step tells what it computed: of prompts only what was not cached, and a token for each answer under way."""
     simulator = PrefixSimulator(PrefixCache(4, None), 8, 12)
     for number in range(2):
-        simulator.add(Run(number, chained(iter([0, 1])), 10, 2))
+        simulator.add(SimulatedRequest(number, chained(iter([0, 1])), 10, 2))
     steps = []
     while simulator.in_flight:
         simulator.step()

@@ -9,7 +9,7 @@ from flightllm.catalog import QUERY_ONLY, Catalog
 from flightllm.config import LimitsConfig
 from flightllm.errors import NotFoundError
 from flightllm.observe.query_log import QueryLog
-from flightllm.observe.query_record import QueryRecord, Stop
+from flightllm.observe.query_record import CancelToken, QueryRecord
 
 
 def test_progress_and_outcome_are_visible_in_sql() -> None:
@@ -105,7 +105,7 @@ def test_long_texts_are_cut() -> None:
 
 def test_a_callers_event_cancels() -> None:
     """A query can be given the event that stops it, before anybody can see the query."""
-    event = Stop()
+    event = CancelToken()
     record = QueryLog().start("SELECT 1", event)
     record.cancel()
     assert event.is_set()

@@ -8,15 +8,15 @@ from flightllm.access.store import Allowance
 from flightllm.errors import BudgetExceededError
 from flightllm.model.cost import Prices, Work
 from flightllm.model.engine import Choice, Completion, Parameters, Request
-from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
+from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
 
 REQUEST = Request(0, "x" * 100, Parameters(10), "f", "i", ())
 PRICES = Prices(1.0, 0.1, 10.0)
 
 
-def budget(limits: Allowance, *, fail: bool = False) -> Budget:
+def budget(limits: Allowance, *, fail: bool = False) -> RequestBudget:
     """Return a budget whose prompts have as many tokens as characters."""
-    return Budget(Account(limits, fail=fail), PRICES, len, len)
+    return RequestBudget(Account(limits, fail=fail), PRICES, len, len)
 
 
 def test_calls() -> None:
@@ -82,7 +82,9 @@ def test_thoughts(level: str, more: int) -> None:
 
 def test_thoughts_of_an_engine() -> None:
     """An engine that tells how long its thoughts can be has these reserved, also where none is asked for."""
-    told = Budget(Account(Allowance(tokens=100_000)), PRICES, len, len, "low", lambda mode, limit: len(mode) * limit)
+    told = RequestBudget(
+        Account(Allowance(tokens=100_000)), PRICES, len, len, "low", lambda mode, limit: len(mode) * limit
+    )
     taken = told.take(replace(REQUEST, max_tokens=300))
     assert taken
     assert taken.tokens == 100 + 300 + 3 * 300
@@ -101,7 +103,7 @@ def test_failing() -> None:
 
 def test_no_limits() -> None:
     """Without limits nothing is refused."""
-    spent = Budget(Account(Allowance()), None, len, len)
+    spent = RequestBudget(Account(Allowance()), None, len, len)
     assert all(spent.take(REQUEST) for _ in range(100))
 
 

@@ -14,7 +14,7 @@ import pytest
 from flightllm.config import CacheConfig
 from flightllm.functions.call import AICall
 from flightllm.model.engine import Parameters
-from flightllm.operators.cache import AnswerCache, Keys, _set_aside
+from flightllm.operators.cache import AnswerCache, CacheKeys, _set_aside
 from tests.databases import ask, small_database
 from tests.disks import small_disk
 from tests.servers import await_true
@@ -364,7 +364,7 @@ def test_threads(cache: AnswerCache) -> None:
 
 def test_keys() -> None:
     """The order of fields does not count; everything that may change an answer does."""
-    keys = Keys(call(), "revision")
+    keys = CacheKeys(call(), "revision")
     assert keys.key([("a", "1"), ("b", "2")]) == keys.key([("b", "2"), ("a", "1")])
     different = [
         keys.key([("a", "1"), ("b", "2")]),
@@ -372,14 +372,14 @@ def test_keys() -> None:
         keys.key([("a", "1\0b"), ("b", "2")]),
         keys.key([("a", "1")]),
         keys.key([]),
-        Keys(call(instruction="y"), "revision").key([]),
-        Keys(call(function="ai_score"), "revision").key([]),
-        Keys(call(parameters=Parameters(max_tokens=5)), "revision").key([]),
-        Keys(call(model="m"), "revision").key([]),
-        Keys(call(), "other").key([]),
+        CacheKeys(call(instruction="y"), "revision").key([]),
+        CacheKeys(call(function="ai_score"), "revision").key([]),
+        CacheKeys(call(parameters=Parameters(max_tokens=5)), "revision").key([]),
+        CacheKeys(call(model="m"), "revision").key([]),
+        CacheKeys(call(), "other").key([]),
     ]
     assert len(set(different)) == len(different)
-    assert Keys(call(text="elsewhere", on_error="fail"), "revision").key([]) == keys.key([])
+    assert CacheKeys(call(text="elsewhere", on_error="fail"), "revision").key([]) == keys.key([])
 
 
 @pytest.mark.parametrize("enabled", [True, False])

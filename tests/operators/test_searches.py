@@ -12,7 +12,7 @@ from flightllm.model.engine import Parameters
 from flightllm.observe.query_record import CallRecord
 from flightllm.operators.limit_tracker import LimitTracker
 from flightllm.operators.searches import run_searches
-from flightllm.plan.stages import BoundCall
+from flightllm.plan.stages import StageCall
 
 FOUND = pa.list_(pa.struct([("row", pa.int64()), ("score", pa.float32())]))
 
@@ -57,7 +57,7 @@ def run(
     batches = [rows.slice(start, 3) for start in range(0, len(rows), 3)]
     schema = rows.schema.append(pa.field("a", call.output))
     record = CallRecord("vector_search", "")
-    bound = BoundCall(call, (0,), None if when is None else 1)
+    bound = StageCall(call, (0,), None if when is None else 1)
     answers: list[list[int] | None] = []
     for batch in run_searches([(bound, search, record)], batches, schema, tracker, lambda: False):
         assert batch.schema == schema

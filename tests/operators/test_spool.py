@@ -13,7 +13,7 @@ from datafusion import SessionContext
 
 from flightllm.config import LimitsConfig
 from flightllm.errors import CancelledError, LimitExceededError
-from flightllm.operators.spool import Room, spool
+from flightllm.operators.spool import SpoolLimits, spool
 from flightllm.session.database import Database
 from tests.databases import ask, canonical, small_database
 
@@ -33,7 +33,7 @@ def batches() -> Iterator[pa.RecordBatch]:
 
 def test_disk_is_bounded(tmp_path: Path) -> None:
     """What all stage inputs of a query keep on disk counts together; the error names the limit, and how much it was."""
-    context, room = SessionContext(), Room(1, 400_000)
+    context, room = SessionContext(), SpoolLimits(1, 400_000)
     fill = partial(spool, context, schema=SCHEMA, room=room, folder=tmp_path, cancelled=lambda: False)
     fill("first", batches=batches())
     with pytest.raises(LimitExceededError, match=r"on disk between its steps; \[limits\] spill_bytes = 400,000 is"):
@@ -45,7 +45,7 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
     """Rows are all there wherever they are kept, and a table can be filled again."""
     context = SessionContext()
     for _ in range(2):
-        room = Room(memory, 1 << 30)
+        room = SpoolLimits(memory, 1 << 30)
         rows = spool(context, "stage_input", SCHEMA, batches(), room=room, folder=tmp_path, cancelled=lambda: False)
         assert rows.rows == 10_000
         assert (rows.batches is None) == bool(files)
@@ -59,7 +59,7 @@ def test_empty(tmp_path: Path, memory: int) -> None:
     """No rows are a table without rows."""
     context = SessionContext()
     rows = spool(
-        context, "stage_input", SCHEMA, [], room=Room(memory, 1 << 30), folder=tmp_path, cancelled=lambda: False
+        context, "stage_input", SCHEMA, [], room=SpoolLimits(memory, 1 << 30), folder=tmp_path, cancelled=lambda: False
     )
     assert rows.rows == 0
     assert context.sql("SELECT * FROM stage_input").to_arrow_table().num_rows == 0
@@ -81,7 +81,7 @@ def test_cancelled(tmp_path: Path, memory: int) -> None:
     with pytest.raises(CancelledError):
         spool(
             *(SessionContext(), "stage_input", SCHEMA, endless()),
-            room=Room(memory, 1 << 30),
+            room=SpoolLimits(memory, 1 << 30),
             folder=tmp_path,
             cancelled=cancelled.is_set,
         )

@@ -7,13 +7,13 @@ from flightllm.optimizer import rewrite
 from flightllm.optimizer.drop_unused import drop_unused
 from flightllm.plan.expressions import field
 from flightllm.plan.nodes import AiMap, Filter, Join, Node, Project, SetOp, walk
-from flightllm.plan.planner import Planned
+from flightllm.plan.planner import PlannedQuery
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask_both, plan_of, sketch
 
 
-def only(plan: Planned, *columns: int) -> str:
+def only(plan: PlannedQuery, *columns: int) -> str:
     """Apply the rule where only some columns of a plan are read; return the sketch of what is left below."""
     root, _ = rewrite(Project(plan.root, tuple(map(field, columns))), plan.functions, (drop_unused,))
     return sketch(root)

@@ -8,7 +8,7 @@ from flightllm.optimizer.fuse import fuse
 from flightllm.optimizer.rules import LAST_RULES, RULES
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Node, Project
-from flightllm.plan.planner import Planned
+from flightllm.plan.planner import PlannedQuery
 from flightllm.session.database import Database
 from tests.databases import plan_of
 
@@ -16,19 +16,19 @@ SQL = "SELECT id, ai_score('x', note), ai_gen('y', note) FROM people WHERE ai_sc
 
 
 @pytest.fixture
-def plan(database: Database) -> Planned:
+def plan(database: Database) -> PlannedQuery:
     """Return a plan that several rules change."""
     return plan_of(database, SQL)
 
 
-def test_fixed_point(plan: Planned) -> None:
+def test_fixed_point(plan: PlannedQuery) -> None:
     """Rules apply until none changes anything; names are in the order of their first use; a second time is idle."""
     root, fired = rewrite(plan.root, plan.functions)
     assert set(fired) >= {"limit_before_ai", "reuse_calls"}
     assert rewrite(root, plan.functions) == (root, ())
 
 
-def test_input_untouched(plan: Planned) -> None:
+def test_input_untouched(plan: PlannedQuery) -> None:
     """Rules are pure: the plan they are given can be rewritten again to the same end."""
     first = rewrite(plan.root, plan.functions)
     assert rewrite(plan.root, plan.functions)[1] == first[1]
@@ -57,7 +57,7 @@ def test_a_lone_call_passes_one_rule(database: Database) -> None:
     assert [rule.__name__ for rule in (*RULES, *LAST_RULES, fuse) if applies(rule, counts)] == ["drop_unused"]
 
 
-def test_broken_rule(plan: Planned) -> None:
+def test_broken_rule(plan: PlannedQuery) -> None:
     """A rule that loses a column is named."""
 
     def lose(root: Node, functions: Functions) -> Node:
@@ -68,7 +68,7 @@ def test_broken_rule(plan: Planned) -> None:
         rewrite(plan.root, plan.functions, (lose,))
 
 
-def test_endless_rules(plan: Planned) -> None:
+def test_endless_rules(plan: PlannedQuery) -> None:
     """Rules that undo one another end in an error that names them."""
 
     def wrap(root: Node, functions: Functions) -> Node:

@@ -1,7 +1,7 @@
 """Figures of predictions: averages, pairs with actual ones, and the document of them."""
 
 from flightllm.model.cost import Costs, ModelCosts, Work
-from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, average, document
+from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving, average, document
 
 COSTS = ModelCosts({None: Costs()})
 
@@ -38,7 +38,7 @@ def test_pairs() -> None:
 
 def test_document_of_savings() -> None:
     """What was saved is what it takes without, less what it takes; what was not tried is null."""
-    savings = [Saving("rule", {None: Work(30, 3_000, 0, 60)}), Saving("late", None)]
+    savings = [RuleSaving("rule", {None: Work(30, 3_000, 0, 60)}), RuleSaving("late", None)]
     told = document(Explained("operators", "fake", [], Figures(1, (call("x", 10),)), None, savings), COSTS)
     saved, untried = told["savings"]
     assert (saved["saved"]["calls"], saved["saved"]["computed_tokens"], saved["saved"]["price"]) == (20, 2_500, None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from flightllm.model.cost import Costs, ModelCosts, Prices
-from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving
+from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving
 from flightllm.plan.table import tables
 
 ORDERS = [((f"field{i}",), 10 - i) for i in range(5)]
@@ -43,7 +43,7 @@ def test_how_prompts_are_made(ordering: str, layout: str, said: str) -> None:
 
 def test_nothing_tried() -> None:
     """A saving that was not tried says so; without notes there is no title for them."""
-    told = Explained("operators", "fake", [], Figures(5, (CALL,)), None, [Saving("rule", None)])
+    told = Explained("operators", "fake", [], Figures(5, (CALL,)), None, [RuleSaving("rule", None)])
     texts = dict(tables(told, ModelCosts({None: Costs()})))
     assert texts["saved"].splitlines()[-1].split() == ["rule", "not", "tried"]
     assert "notes" not in texts

@@ -13,7 +13,7 @@ from flightllm.prompt_order.groups import (
     _sort_into_runs,
     build_groups,
 )
-from flightllm.prompt_order.sequence import Flat
+from flightllm.prompt_order.sequence import FlatDictionary
 
 FILM, GENRE, REVIEW = range(3)
 
@@ -37,7 +37,7 @@ def one_group() -> _Level:
 def test_the_example_of_build_groups() -> None:
     """All rows begin with the genre; two rows go on with their film, in a group of their own."""
     encoded = three_rows()
-    paths = build_groups(encoded, Flat.of(encoded), GroupScore(2.0, determined=False))
+    paths = build_groups(encoded, FlatDictionary.of(encoded), GroupScore(2.0, determined=False))
     fields = [order[:depth].tolist() for order, depth in zip(paths.fields, paths.depth, strict=True)]
     assert fields == [[GENRE, FILM], [GENRE, FILM], [GENRE]]
     assert paths.group.tolist() == [1, 1, 0]

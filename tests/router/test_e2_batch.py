@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.router.base import Prompt, create_router
+from flightllm.router.base import RoutedPrompt, create_router
 from flightllm.router.e2_batch import FEW, E2Batch
 from flightllm.router.fleet import Fleet
 from flightllm.router.least_loaded import LeastLoaded
@@ -13,14 +13,14 @@ from flightllm.router.local_queue import LocalQueue
 from tests.routing import BLOCK, assign, fleet, prompt
 
 
-def films(count: int, reviews: int, priority: int = 0, first: int = 0) -> list[Prompt]:
+def films(count: int, reviews: int, priority: int = 0, first: int = 0) -> list[RoutedPrompt]:
     """Return prompts about films, with keys from `first` on."""
     texts = [[0] * BLOCK + [film + 1] * (8 * BLOCK) + [r] * BLOCK for film in range(count) for r in range(reviews)]
     plain = [prompt(first + key, text) for key, text in enumerate(texts)]
-    return [Prompt(one.key, one.tokens, one.answer_tokens, priority=priority) for one in plain]
+    return [RoutedPrompt(one.key, one.tokens, one.answer_tokens, priority=priority) for one in plain]
 
 
-def queues(made: Fleet, prompts: list[Prompt]) -> dict[int, LocalQueue]:
+def queues(made: Fleet, prompts: list[RoutedPrompt]) -> dict[int, LocalQueue]:
     """Queue prompts as the engine does."""
     found = {replica: LocalQueue() for replica in made.up}
     assigned, share = made.queued(prompts)

@@ -16,7 +16,7 @@ from flightllm.llm import create_engine
 from flightllm.llm.fake.engine import FakeEngine, FakeOptions
 from flightllm.model.cost import Rates
 from flightllm.model.engine import Completion, Engine, KvEventsAddress, Parameters, PrefixCache, Request
-from flightllm.router.base import POLICIES, Prompt, Router
+from flightllm.router.base import POLICIES, RoutedPrompt, Router
 from flightllm.router.engine import RoutedEngine
 from tests.kv_publisher import KvPublisher, stored
 from tests.servers import await_true
@@ -216,7 +216,7 @@ class _Counting:
         self.steal = router.steal
         self.sizes: list[int] = []
 
-    def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+    def route(self, prompts: Sequence[RoutedPrompt], now: float) -> list[int]:
         self.sizes.append(len(prompts))
         return self._router.route(prompts, now)
 

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from flightllm.model.engine import KvEventsAddress
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
 from flightllm.router.tree import pack
@@ -38,7 +38,7 @@ class Following:
     def held(self, *blocks: list[int], salt: bytes = b"") -> int:
         """Return how many blocks of a prompt count as held, from the first on."""
         with self.subscription._lock:
-            prompt = Prompt(0, pack([token for block in blocks for token in block]), 1, salt)
+            prompt = RoutedPrompt(0, pack([token for block in blocks for token in block]), 1, salt)
             return self.fleet.tree.cached_blocks(self.fleet.insert(prompt), 0)
 
     def until(self, expected: int, *blocks: list[int], salt: bytes = b"") -> None:

@@ -3,13 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.local_queue import GROUPS, LocalQueue
 
 
-def one(key: int, priority: int = 0) -> Prompt:
+def one(key: int, priority: int = 0) -> RoutedPrompt:
     """Return a prompt."""
-    return Prompt(key, b"", 1, priority=priority)
+    return RoutedPrompt(key, b"", 1, priority=priority)
 
 
 def drawn(queue: LocalQueue) -> list[int]:

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
 from flightllm.router.tree import pack
@@ -132,7 +132,7 @@ class Mirrored(RuleBasedStateMachine):
     def assign(self, replica: int, salt: bytes, chain: Chain) -> None:
         """Give a replica a prompt."""
         self.number += 1
-        prompt = Prompt(self.number, tokens(chain) + pack([9]), 1, salt)
+        prompt = RoutedPrompt(self.number, tokens(chain) + pack([9]), 1, salt)
         self.fleet.assign(prompt, self.fleet.insert(prompt), replica, self.now)
         self.open[self.number] = replica, salt, chain
         self.asked.append((salt, chain))
@@ -154,7 +154,7 @@ class Mirrored(RuleBasedStateMachine):
     def agrees(self) -> None:
         """Every prompt, seen or made up, has as many blocks cached as the engine told."""
         for salt, chain in self.looked_up():
-            prompt = Prompt(0, tokens(chain), 1, salt)
+            prompt = RoutedPrompt(0, tokens(chain), 1, salt)
             leaf = self.fleet.insert(prompt)
             for replica, told in self.told.items():
                 also = [one for on, with_, one in self.open.values() if (on, with_) == (replica, salt)]

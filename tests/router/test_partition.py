@@ -4,14 +4,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.partition import _Timeline, _water_level, partition_prompts
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
 from tests.routing import BLOCK, assign, fleet, prompt
 
 
-def films(count: int, reviews: int, blocks: int = 8) -> list[Prompt]:
+def films(count: int, reviews: int, blocks: int = 8) -> list[RoutedPrompt]:
     """Return `reviews` prompts about each film; all share the instruction, those of a film share its blocks too."""
     return [
         prompt(film * reviews + review, [0] * BLOCK + [film + 1] * (blocks * BLOCK) + [review] * BLOCK, 1)
@@ -20,7 +20,7 @@ def films(count: int, reviews: int, blocks: int = 8) -> list[Prompt]:
     ]
 
 
-def partition_among(made: Fleet, prompts: list[Prompt]) -> list[list[int]]:
+def partition_among(made: Fleet, prompts: list[RoutedPrompt]) -> list[list[int]]:
     """Partition prompts and assign them; return the keys of the prompts of each replica."""
     batch = PrefixSortedBatch.of(made, prompts)
     runs: list[list[int]] = [[] for _ in made.caches]

@@ -15,7 +15,7 @@ from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
 from flightllm.llm.vllm.engine import VllmEngine, create
 from flightllm.model.engine import Parameters, Request, cache_salt
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.kv_events import KvSubscription
 from flightllm.router.mirror import KvMirror
@@ -42,7 +42,7 @@ class Replica:
     fleet: Fleet
     subscription: KvSubscription
     numbers: Iterator[int] = field(default_factory=count)
-    last: Prompt | None = None
+    last: RoutedPrompt | None = None
     """The one that was asked last, alone."""
 
     def settle(self) -> None:
@@ -63,10 +63,10 @@ class Replica:
             self.fleet.tree.prune(leaf)
         return blocks >= self.last.count // self.fleet.tree.block_tokens
 
-    def prompt(self, request: Request) -> Prompt:
+    def prompt(self, request: Request) -> RoutedPrompt:
         """Return a request as the router sees it."""
         [ids] = self.engine.token_ids([request.prompt])
-        return Prompt(request.id, pack(ids), 3, cache_salt(request.tenant).encode())
+        return RoutedPrompt(request.id, pack(ids), 3, cache_salt(request.tenant).encode())
 
     def ask(self, text: str, tenant: str = "") -> tuple[int, int]:
         """Send a prompt; return how many tokens of it the tree says are cached, and how many were."""

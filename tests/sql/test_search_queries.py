@@ -5,7 +5,7 @@ import pytest
 from flightllm.functions import FunctionRegistry
 from flightllm.sql.scopes import read_scopes
 from flightllm.sql.search_queries import SearchQueries
-from flightllm.sql.source_tokens import SourceTokens, Span
+from flightllm.sql.source_tokens import SourceTokens, TokenRange
 from flightllm.sql.tokens import tokenize
 
 REGISTRY = FunctionRegistry.load()
@@ -32,6 +32,6 @@ def test_pairs_sql(before: str, source: str, rows: str, prefix: str) -> None:
     scopes = read_scopes(sql, tokens)
     call = next(at for at, token in enumerate(tokens) if token.is_word("search"))
     queries = SearchQueries(SourceTokens(sql, tokens, scopes.closing), scopes, REGISTRY)
-    found = queries.pairs_sql(call, Span(call + 2, call + 5), "search(query)", "f")
+    found = queries.pairs_sql(call, TokenRange(call + 2, call + 5), "search(query)", "f")
     distinct = f"SELECT DISTINCT w.wish AS query FROM {rows} WHERE (w.wish) IS NOT NULL"
     assert found == f"{prefix}SELECT query, search(query) AS __near FROM ({distinct}) AS queries"

@@ -1,7 +1,7 @@
 """Brackets count as one step between tokens, and texts are the source."""
 
 from flightllm.sql.scopes import read_scopes
-from flightllm.sql.source_tokens import SourceTokens, Span
+from flightllm.sql.source_tokens import SourceTokens, TokenRange
 from flightllm.sql.tokens import tokenize
 
 SQL = "f(a, g(b)) c"
@@ -28,6 +28,6 @@ def test_brackets_around_tokens() -> None:
 def test_calls_and_texts() -> None:
     """Names before parentheses are calls; the text of a span includes the white space between its tokens."""
     found = source()
-    assert list(found.calls(Span(0, 9))) == [0, 4]
-    assert found.text(Span(2, 8)) == "a, g(b)"
-    assert not Span(3, 3)
+    assert list(found.calls(TokenRange(0, 9))) == [0, 4]
+    assert found.text(TokenRange(2, 8)) == "a, g(b)"
+    assert not TokenRange(3, 3)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flightllm.errors import SqlError
-from flightllm.sql.tokens import Kind, position, tokenize
+from flightllm.sql.tokens import TokenKind, position, tokenize
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_strings_as_datafusion_reads_them(texts: list[str]) -> None:
     """Text literals have the values that DataFusion gives them."""
     literals = ["'" + text.replace("'", "''") + "'" for text in texts]
     sql = "SELECT " + ", ".join(f"{literal} AS c{index}" for index, literal in enumerate(literals))
-    strings = [token.text for token in tokenize(sql) if token.kind is Kind.STRING]
+    strings = [token.text for token in tokenize(sql) if token.kind is TokenKind.STRING]
     row = SessionContext().sql(sql).to_pylist()[0]
     assert strings == texts == list(row.values())
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import Catalog
-from flightllm.catalog.manifest import Manifest
+from flightllm.catalog.manifest import CatalogManifest
 from flightllm.config import LimitsConfig
 from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError
 from flightllm.sql.classify import classify
@@ -383,7 +383,7 @@ def files(catalog: Catalog) -> list[str]:
     names = [f.name for e in catalog.store.entries.values() if e.rows is not None for f in e.rows.files]
     folder = catalog._folder.file("x").parent
     previous = folder.with_name("manifest.json.previous")
-    former = Manifest.of_json(previous.read_text()).files if previous.exists() else set()
+    former = CatalogManifest.of_json(previous.read_text()).files if previous.exists() else set()
     assert {path.name for path in folder.iterdir()} == {*names, *former}
     return names
 

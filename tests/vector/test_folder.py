@@ -13,10 +13,10 @@ import pytest
 
 from flightllm.errors import InvalidInputError
 from flightllm.vector.folder import IndexFolder
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.options import IndexOptions
 
-MANIFEST = Manifest(
+MANIFEST = IndexManifest(
     name="plots",
     table=("public", "movies"),
     column="movie_info",
@@ -33,7 +33,7 @@ MANIFEST = Manifest(
 )
 
 
-def write(folder: IndexFolder, content: bytes, then: Callable[[Path], object] = Path.exists) -> Manifest:
+def write(folder: IndexFolder, content: bytes, then: Callable[[Path], object] = Path.exists) -> IndexManifest:
     """Write a generation of one file and one in a folder, and do something before it is complete."""
     with folder.writing() as path:
         (path / "index").write_bytes(content)
@@ -46,14 +46,14 @@ def write(folder: IndexFolder, content: bytes, then: Callable[[Path], object] = 
 def test_manifest_round_trip() -> None:
     """What is written is read again."""
     manifest = replace(MANIFEST, generation="g", files={"index": (3, "d")})
-    assert Manifest.of_json(manifest.as_json()) == manifest
+    assert IndexManifest.of_json(manifest.as_json()) == manifest
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99}', '{"version": 1, "name": "x"}'])
 def test_what_is_no_manifest(text: str) -> None:
     """Anything else is an error of ours."""
     with pytest.raises(InvalidInputError):
-        Manifest.of_json(text)
+        IndexManifest.of_json(text)
 
 
 def test_generations(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from flightllm.config import EmbeddingConfig
 from flightllm.errors import InvalidInputError
 from flightllm.llm.embed import create_embedder
-from flightllm.vector.build import Part, build
+from flightllm.vector.build import IndexedRows, build
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.index import VectorIndex, fuse
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.options import IndexOptions
 from tests.packages import needs
 
@@ -24,17 +24,17 @@ SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 TEXTS = [f"{kind} number {i} from {town}" for i in range(40) for kind in ("apple", "pear") for town in ("Rome", "Oslo")]
 
 
-def manifest(options: IndexOptions) -> Manifest:
+def manifest(options: IndexOptions) -> IndexManifest:
     """Return what is known of an index before it is built."""
-    return Manifest("fruit", ("public", "t"), "text", options, "fake", "1", 0, 0, 0, 0, "", "", "")
+    return IndexManifest("fruit", ("public", "t"), "text", options, "fake", "1", 0, 0, 0, 0, "", "", "")
 
 
-def parts(texts: list[str], *, worded: bool = True) -> Iterator[Part]:
+def parts(texts: list[str], *, worded: bool = True) -> Iterator[IndexedRows]:
     """Yield the texts in several parts."""
     for start in range(0, len(texts), 50):
         some = texts[start : start + 50]
         rows = pa.RecordBatch.from_arrays([pa.array(range(start, start + len(some))), pa.array(some)], schema=SCHEMA)
-        yield Part(rows, EMBEDDER.embed(some), pa.array(some) if worded else None)
+        yield IndexedRows(rows, EMBEDDER.embed(some), pa.array(some) if worded else None)
 
 
 def opened(path: Path, options: IndexOptions, texts: list[str], *, worded: bool = True) -> VectorIndex:
@@ -104,10 +104,12 @@ def test_vectors_only(tmp_path: Path) -> None:
 def test_vectors_that_do_not_fit(tmp_path: Path) -> None:
     """Different lengths or no numbers end the build, and leave nothing."""
     rows = pa.RecordBatch.from_arrays([pa.array([1]), pa.array(["x"])], schema=SCHEMA)
-    good = Part(rows, np.ones((1, 4), np.float32), None)
+    good = IndexedRows(rows, np.ones((1, 4), np.float32), None)
     for bad in (np.ones((1, 5), np.float32), np.full((1, 4), np.nan, np.float32)):
         with pytest.raises(InvalidInputError, match=r"numbers|NaN"):
-            build(IndexFolder(tmp_path), manifest(IndexOptions(metric="ip")), SCHEMA, [good, Part(rows, bad, None)])
+            build(
+                IndexFolder(tmp_path), manifest(IndexOptions(metric="ip")), SCHEMA, [good, IndexedRows(rows, bad, None)]
+            )
         assert not list(tmp_path.iterdir())
 
 

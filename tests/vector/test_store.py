@@ -7,7 +7,7 @@ import pytest
 
 from flightllm.errors import InvalidInputError, NotFoundError
 from flightllm.vector.folder import IndexFolder
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.options import IndexOptions
 from flightllm.vector.store import VectorIndexes
 from tests.packages import needs
@@ -66,9 +66,9 @@ def test_replaced_while_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     indexes, others = VectorIndexes(tmp_path), VectorIndexes(tmp_path)
     indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
     check = IndexFolder.check
-    replaced: list[Manifest] = []
+    replaced: list[IndexManifest] = []
 
-    def replace_first(folder: IndexFolder, checked: Manifest) -> None:
+    def replace_first(folder: IndexFolder, checked: IndexManifest) -> None:
         if not replaced:
             replaced.append(others.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS[::-1])))
         check(folder, checked)

@@ -11,7 +11,7 @@ import pytest
 from adbc_driver_manager import Error
 from prometheus_client.parser import text_string_to_metric_families
 
-from flightllm.common.fair_queue import Asker
+from flightllm.common.fair_queue import Requester
 from flightllm.config import HttpConfig, LimitsConfig
 from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
@@ -138,7 +138,7 @@ def test_what_cannot_be_stopped_is_counted(server: FlightSqlServer, database: Da
             found = _metrics(http_server)
             return [found[f"flightllm_{name}"] for name in ("statements_left_behind", "isolated_processes")]
 
-        place = server._core.slots.take(Asker("ann", ""), lambda: False)
+        place = server._core.slots.take(Requester("ann", ""), lambda: False)
         assert told() == [0, 0]
         place.left_behind()
         assert told() == [1, 0]

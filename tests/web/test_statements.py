@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flightllm.common.fair_queue import Asker
+from flightllm.common.fair_queue import Requester
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
@@ -155,7 +155,7 @@ def test_limits_hold(tmp_path: Path) -> None:
         with time_over(server, 1.0, lambda: bool(database.engine.sent)):  # type: ignore[attr-defined]
             assert "[limits] statement_seconds" in visitor.error(slow)
         await_true(lambda: not server.core.slots.running)
-        place = server.core.slots.take(Asker("ann", ""), lambda: False)
+        place = server.core.slots.take(Requester("ann", ""), lambda: False)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(server.core.slots, "_wait_seconds", 0.3)
             assert "[limits] concurrent_queries" in visitor.error("SELECT 1")

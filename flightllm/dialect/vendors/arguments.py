@@ -6,12 +6,12 @@ from types import MappingProxyType
 from typing import Any
 
 from flightllm.dialect.text import Edit
-from flightllm.dialect.vendors.calls import Call, Given
+from flightllm.dialect.vendors.calls import Given, VendorCall
 from flightllm.dialect.vendors.paths import NUMBERS
 from flightllm.functions.base import Entries, Literal
 from flightllm.sql.arguments import read_column, read_constant, split_arguments
 from flightllm.sql.literals import text_literal
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 PERSONAL = (
     *("name", "email", "phone number", "date of birth", "gender", "age", "address", "national id", "passport"),
@@ -63,7 +63,7 @@ _JSON_TYPES: Mapping[str, str] = {
 }
 
 
-def arguments(call: Call) -> Iterator[Edit]:
+def arguments(call: VendorCall) -> Iterator[Edit]:
     """Rewrite `AI_CLASSIFY(a, ['x', 'y'], {'output_mode': 'multi'})` as `AI_CLASSIFY(a, ['x', 'y'], multi => true)`.
 
     Raises:
@@ -87,7 +87,7 @@ def arguments(call: Call) -> Iterator[Edit]:
     yield from _added(call, name, unnamed)
 
 
-def _dropped(call: Call, place: int, *, first: bool) -> Edit:
+def _dropped(call: VendorCall, place: int, *, first: bool) -> Edit:
     """Remove an argument with the comma before it, or with the comma after it if no argument before it stays."""
     given, following = call.arguments[place], call.arguments[place + 1 : place + 2]
     if not first:
@@ -96,11 +96,11 @@ def _dropped(call: Call, place: int, *, first: bool) -> Edit:
     return Edit(call.source.tokens[given.start].start, end, "")
 
 
-def _end(call: Call, given: Given) -> int:
+def _end(call: VendorCall, given: Given) -> int:
     return call.source.tokens[given.last - 1].end
 
 
-def _argument(call: Call, name: str, given: Given, place: int) -> str | None:
+def _argument(call: VendorCall, name: str, given: Given, place: int) -> str | None:
     """Return the replacement of an argument: an empty text removes it, and None keeps it."""
     if given.name is None:
         return _unnamed(call, name, given, place)
@@ -118,7 +118,7 @@ def _argument(call: Call, name: str, given: Given, place: int) -> str | None:
             return _plumbing(call, given.name) if name.startswith("ai.") else None
 
 
-def _unnamed(call: Call, name: str, given: Given, place: int) -> str | None:
+def _unnamed(call: VendorCall, name: str, given: Given, place: int) -> str | None:
     """Return the replacement of the argument at a position: an empty text removes it, and None keeps it."""
     constant = _constant(call, given)
     if name in {"ai_translate", "cortex.translate"} and place == 1 and (target := call.positional(2)) is not None:
@@ -138,7 +138,7 @@ def _unnamed(call: Call, name: str, given: Given, place: int) -> str | None:
     return _object(call, constant) if place == _OPTIONS_PLACE else None
 
 
-def _plumbing(call: Call, name: str) -> str | None:
+def _plumbing(call: VendorCall, name: str) -> str | None:
     """Return an empty text for an argument that says only how BigQuery reaches a model; otherwise None.
 
     Raises:
@@ -153,24 +153,24 @@ def _plumbing(call: Call, name: str) -> str | None:
     return "" if name in {"connection_id", "request_type"} else None
 
 
-def _constant(call: Call, given: Given) -> Literal:
+def _constant(call: VendorCall, given: Given) -> Literal:
     found = read_constant(call.source.tokens[given.first : given.last])
     return None if found is None else found.value
 
 
-def _is_text_or_null(call: Call, given: Given) -> bool:
+def _is_text_or_null(call: VendorCall, given: Given) -> bool:
     found = read_constant(call.source.tokens[given.first : given.last])
     return found is not None and (found.value is None or isinstance(found.value, str))
 
 
-def _object(call: Call, value: Literal) -> str:
+def _object(call: VendorCall, value: Literal) -> str:
     """Return the options that an object of options contains."""
     if not isinstance(value, Entries):
         raise call.error("an object of options must be constant: write each as option => value, as in temperature => 0")
     return ", ".join(option for key, one in value.items if (option := _option(call, key.lower(), one)))
 
 
-def _option(call: Call, key: str, value: Literal) -> str:
+def _option(call: VendorCall, key: str, value: Literal) -> str:
     if key == "output_mode":
         return _mode(call, value)
     if key in _SWITCHES:
@@ -199,13 +199,13 @@ def _literal(value: Literal) -> str:
             return repr(value)
 
 
-def _mode(call: Call, value: Literal) -> str:
+def _mode(call: VendorCall, value: Literal) -> str:
     if value not in {"multi", "single"}:
         raise call.error("output_mode is 'single' or 'multi': write multi => true for all labels that fit")
     return f"multi => {str(value == 'multi').lower()}"
 
 
-def _on_error(call: Call, value: Literal) -> str:
+def _on_error(call: VendorCall, value: Literal) -> str:
     if value is not True:
         raise call.error(
             "failOnError => false returns the vendor's own struct there: write on_error => 'struct', which returns"
@@ -214,7 +214,7 @@ def _on_error(call: Call, value: Literal) -> str:
     return "on_error => 'fail'"
 
 
-def _schema(call: Call, value: Literal, name: str) -> str:
+def _schema(call: VendorCall, value: Literal, name: str) -> str:
     """Return `response_format` for columns such as `'city STRING, rooms INT64'`."""
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -257,7 +257,7 @@ def _json_schema(kind: Any) -> dict[str, Any] | None:
     return None if named is None else {"type": named}
 
 
-def _added(call: Call, name: str, unnamed: int) -> Iterator[Edit]:
+def _added(call: VendorCall, name: str, unnamed: int) -> Iterator[Edit]:
     """Add the arguments that a vendor's function has by default."""
     added = ""
     if name in NUMBERS:
@@ -271,7 +271,7 @@ def _added(call: Call, name: str, unnamed: int) -> Iterator[Edit]:
         yield Edit(closing.start, closing.end, f", {added})")
 
 
-def _prompt(call: Call, name: str) -> Iterator[Edit]:
+def _prompt(call: VendorCall, name: str) -> Iterator[Edit]:
     """Rewrite `('Is it kind? ', review)` as `('Is it kind? ' || review)`: a NULL part gives NULL, without a call."""
     place = PROMPTS.get(name)
     given = None if place is None else call.named("prompt", "input", "request") or call.positional(place)
@@ -292,10 +292,10 @@ def _prompt(call: Call, name: str) -> Iterator[Edit]:
     yield from _joined(call, opening, items)
 
 
-def _joined(call: Call, opening: int, items: Sequence[tuple[int, int]]) -> Iterator[Edit]:
+def _joined(call: VendorCall, opening: int, items: Sequence[tuple[int, int]]) -> Iterator[Edit]:
     """Join the items of a tuple by `||`."""
     tokens = call.source.tokens
-    if all(tokens[start].kind is not Kind.STRING or end > start + 1 for start, end in items[:2]):
+    if all(tokens[start].kind is not TokenKind.STRING or end > start + 1 for start, end in items[:2]):
         # makes `||` join texts if both items are numbers
         yield Edit(tokens[opening].end, tokens[opening].end, "'' || ")
     for start, end in items:
@@ -306,7 +306,7 @@ def _joined(call: Call, opening: int, items: Sequence[tuple[int, int]]) -> Itera
             yield Edit(tokens[end - 1].end, tokens[end - 1].end, ")")
 
 
-def _top(call: Call, first: int, last: int) -> Iterator[int]:
+def _top(call: VendorCall, first: int, last: int) -> Iterator[int]:
     """Yield the tokens of a range that are outside any brackets in it."""
     index = first
     while index < last:
@@ -314,6 +314,6 @@ def _top(call: Call, first: int, last: int) -> Iterator[int]:
         index = call.source.closing.get(index, index) + 1
 
 
-def _is_plain(call: Call, start: int, end: int) -> bool:
+def _is_plain(call: VendorCall, start: int, end: int) -> bool:
     tokens: Sequence[Any] = call.source.tokens[start:end]
     return len(tokens) == 1 or read_column(tokens) is not None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from flightllm.dialect.source import Source
 from flightllm.errors import SqlError
 from flightllm.sql.arguments import split_arguments
-from flightllm.sql.tokens import Kind, position
+from flightllm.sql.tokens import TokenKind, position
 
 _PREFIXES = (("snowflake", "cortex"), ("cortex",), ("ai",), ())
 _STATEMENTS = (
@@ -26,7 +26,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class VendorCall:
     """One call: its lower-case name with the prefix `ai.` or `cortex.`, and its tokens from name to parenthesis."""
 
     source: Source
@@ -64,7 +64,7 @@ class Call:
         return SqlError(f"{self.shown} at {position(self.source.sql, self.start)}: {message}")
 
 
-def find_calls(source: Source) -> Iterator[Call]:
+def find_calls(source: Source) -> Iterator[VendorCall]:
     """Yield the calls whose names begin with `ai_`, `AI.`, `CORTEX.` or `SNOWFLAKE.CORTEX.`, outer before inner."""
     if not _has_expressions(source):
         return
@@ -77,7 +77,9 @@ def find_calls(source: Source) -> Iterator[Call]:
                 name = source.tokens[opening - 1].text.lower()
                 if prefix or name.startswith("ai_"):
                     shown = f"{prefix[-1]}.{name}" if prefix else name
-                    yield Call(source, shown, first, opening, closing, tuple(_arguments(source, opening, closing)))
+                    yield VendorCall(
+                        source, shown, first, opening, closing, tuple(_arguments(source, opening, closing))
+                    )
                 break
 
 
@@ -91,7 +93,7 @@ def _has_expressions(source: Source) -> bool:
 def _is_named(source: Source, first: int, opening: int, prefix: tuple[str, ...]) -> bool:
     """Tell whether an expression's name with a prefix begins at a token, and ends before a parenthesis."""
     words = [source.tokens[index] for index in range(first, opening, 2)]
-    if any(word.kind is not Kind.WORD for word in words) or source.is_symbol(first - 1, "."):
+    if any(word.kind is not TokenKind.WORD for word in words) or source.is_symbol(first - 1, "."):
         return False
     if any(not source.is_symbol(index, ".") for index in range(first + 1, opening, 2)):
         return False
@@ -114,7 +116,9 @@ def _is_table_function(source: Source, first: int, opening: int) -> bool:
 
 def _arguments(source: Source, opening: int, closing: int) -> Iterator[Given]:
     for start, last in split_arguments(source.tokens, opening + 1, closing, source.closing):
-        named = last - start > 2 and source.is_symbol(start + 1, "=>") and source.tokens[start].kind is not Kind.SYMBOL
+        named = (
+            last - start > 2 and source.is_symbol(start + 1, "=>") and source.tokens[start].kind is not TokenKind.SYMBOL
+        )
         name = source.tokens[start].text.lower() if named else None
         if last > start:
             yield Given(start, start + 2 if named else start, last, name)

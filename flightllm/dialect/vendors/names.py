@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from flightllm.dialect.text import Edit
-from flightllm.dialect.vendors.calls import Call
+from flightllm.dialect.vendors.calls import VendorCall
 
 OURS: Mapping[str, str] = {
     "ai.if": "ai_if",
@@ -24,7 +24,7 @@ OURS: Mapping[str, str] = {
 }
 
 
-def named(call: Call) -> Iterator[Edit]:
+def named(call: VendorCall) -> Iterator[Edit]:
     """Rewrite `SNOWFLAKE.CORTEX.SUMMARIZE(` as `ai_summarize(`, and `SNOWFLAKE.CORTEX.AI_FILTER(` as `ai_filter(`."""
     prefix, _, name = call.name.rpartition(".")
     ours = OURS.get(name if prefix == "cortex" and name.startswith("ai_") else call.name)

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 
 from flightllm.common.names import quoted
 from flightllm.dialect.text import Edit
-from flightllm.dialect.vendors.calls import Call
+from flightllm.dialect.vendors.calls import VendorCall
 from flightllm.sql.arguments import read_constant
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
-from flightllm.sql.tokens import Kind
+from flightllm.sql.tokens import TokenKind
 
 _GENERATED = ("ai.generate", "ai.generate_text", "ai.generate_bool", "ai.generate_int", "ai.generate_double")
 NUMBERS = {"ai.generate_int": "integer", "ai.generate_double": "number"}
 """For each function, the JSON Schema type of its result."""
-_WORDS = (Kind.WORD, Kind.QUOTED)
+_WORDS = (TokenKind.WORD, TokenKind.QUOTED)
 
 
-def path(call: Call) -> Iterator[Edit]:
+def path(call: VendorCall) -> Iterator[Edit]:
     """Rewrite `AI_CLASSIFY(…):labels[0]` as `AI_CLASSIFY(…)`, `AI_EXTRACT(…):response.city` as `AI_EXTRACT(…)."city"`.
 
     Raises:
@@ -38,7 +38,7 @@ def path(call: Call) -> Iterator[Edit]:
         yield Edit(tokens[after - 1].end, tokens[end - 1].end, _written(call, name, steps))
 
 
-def _element(call: Call, name: str, steps: list[str | int]) -> int | None:
+def _element(call: VendorCall, name: str, steps: list[str | int]) -> int | None:
     """Return the index, from 0, of the label that a path selects; it is not written as a subscript.
 
     Dialects disagree about the first index of a subscript.
@@ -50,7 +50,7 @@ def _element(call: Call, name: str, steps: list[str | int]) -> int | None:
             return None
 
 
-def _after(call: Call) -> int:
+def _after(call: VendorCall) -> int:
     """Return the token after a call, and after parentheses that enclose only the call."""
     source, first, after = call.source, call.first, call.closing + 1
     while first and source.closing.get(first - 1) == after and not _calls(call, first - 2):
@@ -58,13 +58,13 @@ def _after(call: Call) -> int:
     return after
 
 
-def _calls(call: Call, index: int) -> bool:
+def _calls(call: VendorCall, index: int) -> bool:
     """Tell whether the parenthesis after a token can belong to a function call."""
     token = call.source.tokens[index] if index >= 0 else None
     return token is not None and token.kind in _WORDS and not token.is_word(*EXPRESSION_FOLLOWS)
 
 
-def _result(call: Call, name: str, after: int) -> Iterator[Edit]:
+def _result(call: VendorCall, name: str, after: int) -> Iterator[Edit]:
     """Rewrite the result of BigQuery's functions, which return a struct there."""
     source, end = call.source, after
     dotted = source.is_symbol(after, ".") and after + 1 < len(source.tokens)
@@ -81,7 +81,7 @@ def _result(call: Call, name: str, after: int) -> Iterator[Edit]:
         yield Edit(source.tokens[after - 1].end, source.tokens[end - 1].end, number)
 
 
-def _steps(call: Call, at: int) -> tuple[list[str | int], int]:
+def _steps(call: VendorCall, at: int) -> tuple[list[str | int], int]:
     """Read `:a.b[0]:c` from a token on; return its steps and the token after it."""
     source = call.source
     if not source.is_symbol(at, ":"):
@@ -89,7 +89,7 @@ def _steps(call: Call, at: int) -> tuple[list[str | int], int]:
     steps: list[str | int] = []
     while at + 1 < len(source.tokens):
         token, following = source.tokens[at], source.tokens[at + 1]
-        if token.kind is Kind.SYMBOL and token.text in {":", "."} and following.kind in _WORDS:
+        if token.kind is TokenKind.SYMBOL and token.text in {":", "."} and following.kind in _WORDS:
             steps.append(following.text)
             at += 2
         elif token.is_symbol("[") and source.closing.get(at) == at + 2 and steps:
@@ -104,7 +104,7 @@ def _steps(call: Call, at: int) -> tuple[list[str | int], int]:
     return steps, at
 
 
-def _written(call: Call, name: str, steps: list[str | int]) -> str:
+def _written(call: VendorCall, name: str, steps: list[str | int]) -> str:
     """Return the replacement of a path."""
     folded = [step.lower() if isinstance(step, str) else step for step in steps]
     match name, folded:
@@ -132,7 +132,7 @@ def _field(name: str) -> str:
     return name if name.isidentifier() and name.islower() else quoted(name)
 
 
-def is_multi(call: Call) -> bool:
+def is_multi(call: VendorCall) -> bool:
     """Tell whether a call of `ai_classify` returns all labels that fit."""
     tokens = call.source.tokens[call.opening : call.closing]
     for index, token in enumerate(tokens[:-2]):

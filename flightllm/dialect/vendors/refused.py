@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 
-from flightllm.dialect.vendors.calls import Call
+from flightllm.dialect.vendors.calls import VendorCall
 from flightllm.errors import UnsupportedError
-from flightllm.sql.tokens import Kind, position
+from flightllm.sql.tokens import TokenKind, position
 
 _SCALE = re.compile(
     r"(?<![\w.])(?P<low>-?\d+(?:\.\d+)?)\s*(?:to|and|through|-|–)\s*(?P<high>-?\d+(?:\.\d+)?)"
@@ -15,7 +15,7 @@ _SCALE = re.compile(
 _MOODS = "['positive', 'negative', 'neutral', 'mixed']"
 
 
-def refuse(call: Call) -> None:
+def refuse(call: VendorCall) -> None:
     """Raise an error for a call that would return other values than the vendor's.
 
     Raises:
@@ -27,14 +27,14 @@ def refuse(call: Call) -> None:
         raise UnsupportedError(f"{call.shown} at {position(call.source.sql, call.start)}: {message}")
 
 
-def _argument(call: Call, place: int, instead: str, *names: str) -> str:
+def _argument(call: VendorCall, place: int, instead: str, *names: str) -> str:
     """Return the text of an argument, by position or name, or `instead` without such an argument."""
     given = call.named(*names) if names else None
     given = given or call.positional(place)
     return instead if given is None else call.text(given)
 
 
-def _agg(call: Call) -> str:
+def _agg(call: VendorCall) -> str:
     text, asked = _argument(call, 0, "text"), _argument(call, 1, "'What do they say?'")
     return (
         f"aggregates over a model are not supported; join the texts of the group: write"
@@ -42,7 +42,7 @@ def _agg(call: Call) -> str:
     )
 
 
-def _summarize_agg(call: Call) -> str:
+def _summarize_agg(call: VendorCall) -> str:
     text = _argument(call, 0, "text")
     return (
         f"aggregates over a model are not supported; join the texts of the group: write"
@@ -50,12 +50,12 @@ def _summarize_agg(call: Call) -> str:
     )
 
 
-def _extract_answer(call: Call) -> str:
+def _extract_answer(call: VendorCall) -> str:
     text, asked = _argument(call, 0, "text"), _argument(call, 1, "'question'")
     return f"it returns a list with scores, which is not supported here: write ai_gen({asked}, {text})"
 
 
-def _number_of_sentiment(call: Call) -> str:
+def _number_of_sentiment(call: VendorCall) -> str:
     text = _argument(call, 0, "text")
     return (
         "it returns a number from -1 to 1, while ai_sentiment returns a word: write"
@@ -63,11 +63,13 @@ def _number_of_sentiment(call: Call) -> str:
     )
 
 
-def _sentiment_by_category(call: Call) -> str | None:
+def _sentiment_by_category(call: VendorCall) -> str | None:
     if len(call.arguments) < 2 or call.arguments[1].name is not None:
         return None
     text, labels = _argument(call, 0, "text"), call.arguments[1]
-    first = next((t.text for t in call.source.tokens[labels.first : labels.last] if t.kind is Kind.STRING), "price")
+    first = next(
+        (t.text for t in call.source.tokens[labels.first : labels.last] if t.kind is TokenKind.STRING), "price"
+    )
     asked = f"Judge only what is said of {first}.".replace("'", "''")
     return (
         "it takes no categories here; ask for each category: write"
@@ -75,26 +77,26 @@ def _sentiment_by_category(call: Call) -> str | None:
     )
 
 
-def _embed(call: Call) -> str | None:
+def _embed(call: VendorCall) -> str | None:
     if call.name == "ai_embed" and call.positional(1) is None:
         return None
     text = _argument(call, 1, _argument(call, 0, "text"), "content")
     return f"the server has one embedding model: write ai_embed({text})"
 
 
-def _count_tokens(call: Call) -> str | None:
+def _count_tokens(call: VendorCall) -> str | None:
     if call.name == "ai_count_tokens" and len(call.arguments) < 2:
         return None
     last = call.text(call.arguments[-1]) if call.arguments else "text"
     return f"it counts with the server's own model here: write ai_count_tokens({last})"
 
 
-def _similarity(call: Call) -> str:
+def _similarity(call: VendorCall) -> str:
     first, second = _argument(call, 0, "a", "content1"), _argument(call, 1, "b", "content2")
     return f"the server has one embedding model: write ai_similarity({first}, {second})"
 
 
-def _generate_table(call: Call) -> str:
+def _generate_table(call: VendorCall) -> str:
     query = next(
         (call.text(given) for given in call.arguments if call.source.is_symbol(given.first, "(")), "(SELECT …)"
     )
@@ -104,12 +106,12 @@ def _generate_table(call: Call) -> str:
     )
 
 
-def _score(call: Call) -> str | None:
+def _score(call: VendorCall) -> str | None:
     """Refuse a prompt that names a scale, because `ai_score` has its own scale, 0 to 10."""
     given = call.named("prompt") or call.positional(0)
     if given is None or call.named("low", "high"):
         return None
-    texts = [token.text for token in call.source.tokens[given.first : given.last] if token.kind is Kind.STRING]
+    texts = [token.text for token in call.source.tokens[given.first : given.last] if token.kind is TokenKind.STRING]
     scale = next((found for text in texts if (found := _SCALE.search(text))), None)
     if scale is None:
         return None
@@ -119,14 +121,14 @@ def _score(call: Call) -> str | None:
     )
 
 
-def _no(what: str) -> Callable[[Call], str]:
+def _no(what: str) -> Callable[[VendorCall], str]:
     return lambda _: what
 
 
 _FORECAST = _no("no function here forecasts: aggregate by date_trunc, and forecast in a client")
 _FILES = _no("no function here reads files: keep their text in a column")
 
-REFUSED: Mapping[str, Callable[[Call], str | None]] = {
+REFUSED: Mapping[str, Callable[[VendorCall], str | None]] = {
     "ai_agg": _agg,
     "ai.agg": _agg,
     "ai_summarize_agg": _summarize_agg,

@@ -22,7 +22,7 @@ def decode_streams(
     """
     streams, _, channels, _ = tables.shape
     tokens = len(order.tokens)
-    reader = _Reader(words, lanes_of(channels * tokens), device)
+    reader = _LaneDecoder(words, lanes_of(channels * tokens), device)
     out = torch.empty(streams, channels, tokens, dtype=torch.int16, device=device)
     places = torch.from_numpy(order.tokens).to(device)
     starts = torch.nn.functional.pad(tables.to(device, torch.int32).cumsum(-1, dtype=torch.int32), (1, 0))
@@ -36,7 +36,7 @@ def decode_streams(
     return out
 
 
-class _Reader:
+class _LaneDecoder:
     """The states of all lanes (streams × lanes), and each stream's read position."""
 
     def __init__(self, words: Sequence[NDArray[np.uint16]], lanes: int, device: torch.device | str) -> None:

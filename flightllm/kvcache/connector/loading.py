@@ -17,8 +17,8 @@ from flightllm.errors import BitstreamError
 from flightllm.kvcache.background import Background
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.connector.paged import PagedMemory
-from flightllm.kvcache.connector.tasks import Load
-from flightllm.kvcache.stream.fetch import Source, fetch
+from flightllm.kvcache.connector.tasks import LoadTask
+from flightllm.kvcache.stream.fetch import ChunkSource, fetch
 from flightllm.kvcache.stream.items import Recompute
 
 _log = structlog.get_logger(__name__)
@@ -29,7 +29,7 @@ _THREADS = 4
 
 @dataclass(slots=True)
 class _Job:
-    load: Load
+    load: LoadTask
     started: float
     reached: int
     """The tokens before this position are loaded."""
@@ -49,7 +49,7 @@ class Loading:
     """
 
     def __init__(
-        self, source: Source, memory: PagedMemory, block_tokens: int, seconds: float, slo: float | None = None
+        self, source: ChunkSource, memory: PagedMemory, block_tokens: int, seconds: float, slo: float | None = None
     ) -> None:
         self._source, self._memory, self._block_tokens = source, memory, block_tokens
         self._seconds, self._slo = seconds, slo
@@ -60,7 +60,7 @@ class Loading:
         self.chosen: set[str] = set()
         """Requests whose loads ended early because computing is faster, not by a fault."""
 
-    def start(self, load: Load) -> None:
+    def start(self, load: LoadTask) -> None:
         """Start a load."""
         job = _Job(load, time.monotonic(), load.start)
         self._jobs.append(job)

@@ -14,7 +14,7 @@ from flightllm.kvcache.saver import Copied, SaveCounts, Saver
 _log = structlog.get_logger(__name__)
 
 
-class Saving:
+class ChunkCopier:
     """Copies chunks for `saver`, while it accepts chunks.
 
     Only the worker's thread must call `take` and `close`.

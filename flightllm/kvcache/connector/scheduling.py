@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.connector.lookups import Lookups
-from flightllm.kvcache.connector.tasks import Load, Save
+from flightllm.kvcache.connector.tasks import LoadTask, Save
 from flightllm.kvcache.options import Saved
 from flightllm.kvcache.prefixes import Cutting, leading
 from flightllm.kvcache.recent import RecentKeys
@@ -18,7 +18,7 @@ _PLANNED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ScheduledPrompt:
     """The relevant parts of a request: its tokens, how many first tokens other prompts share, and its tenant's salt."""
 
     request: str
@@ -76,13 +76,13 @@ class Scheduling:
         self._inexact: set[int] = set()
         """Blocks that lossy loads filled, until another request gets them."""
         self._wanted: dict[str, _Wanted] = {}
-        self._loading: dict[str, Load] = {}
+        self._loading: dict[str, LoadTask] = {}
         self._saving: dict[str, _Saving] = {}
-        self._loads: list[Load] = []
+        self._loads: list[LoadTask] = []
         self._computed_instead: set[str] = set()
         self._planned = RecentKeys(_PLANNED_SECONDS, clock=clock)
 
-    def matched(self, prompt: Prompt, computed: int) -> int | None:
+    def matched(self, prompt: ScheduledPrompt, computed: int) -> int | None:
         """Return the number of tokens after the `computed` ones that can be loaded; None if unknown: ask again.
 
         The prompt's last token is always computed, because the answer's first token depends on it.
@@ -110,7 +110,7 @@ class Scheduling:
         wanted.load, wanted.start, wanted.stop = needed, computed, stop
         return stop - computed
 
-    def allocated(self, prompt: Prompt, blocks: Sequence[int], loaded: int) -> None:
+    def allocated(self, prompt: ScheduledPrompt, blocks: Sequence[int], loaded: int) -> None:
         """Record a request's blocks; `loaded` tokens will come from the store."""
         self._saving.pop(prompt.request, None)  # from before a preemption: tokens loaded now can be lossy
         wanted = self._wanted.get(prompt.request)
@@ -118,7 +118,7 @@ class Scheduling:
         self._inexact.difference_update(blocks[len(had) :])
         if loaded and wanted is not None and wanted.load:
             start, wanted.have = wanted.start, wanted.start + loaded
-            load = Load(prompt.request, wanted.load, start, wanted.have, tuple(blocks))
+            load = LoadTask(prompt.request, wanted.load, start, wanted.have, tuple(blocks))
             self._loading[prompt.request] = load
             self._loads.append(load)
             if self._lossy:
@@ -132,7 +132,7 @@ class Scheduling:
 
     def step(
         self, started: Mapping[str, Sequence[int]], added: Mapping[str, Sequence[int]], ends: Mapping[str, int]
-    ) -> tuple[list[Load], list[Save]]:
+    ) -> tuple[list[LoadTask], list[Save]]:
         """Return the loads and saves of a step.
 
         `started` has all blocks of the requests that begin or resume in the step. `added` has the new blocks of other
@@ -190,10 +190,10 @@ class Scheduling:
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self._block_tokens)
 
-    def _recurring(self, prompt: Prompt) -> int:
+    def _recurring(self, prompt: ScheduledPrompt) -> int:
         return len(prompt.tokens) if self._saved == "all" else min(prompt.recurring, len(prompt.tokens))
 
-    def _worth_saving(self, prompt: Prompt, wanted: _Wanted | None) -> Sequence[Chunk]:
+    def _worth_saving(self, prompt: ScheduledPrompt, wanted: _Wanted | None) -> Sequence[Chunk]:
         if self._saved == "none":
             return ()
         chunks = wanted.chunks if wanted is not None else self._cutting.chunks(prompt.tokens, prompt.salt)

@@ -6,7 +6,7 @@ from flightllm.kvcache.chunks import Chunk
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadTask:
     """Load the tokens `start` to `stop` of a request from `chunks` into its `blocks`."""
 
     request: str

@@ -29,9 +29,9 @@ from flightllm.errors import ConfigError, UnsupportedError
 from flightllm.kvcache.connector.loading import Loading
 from flightllm.kvcache.connector.lookups import Lookups
 from flightllm.kvcache.connector.paged import PagedMemory, PagedShape
-from flightllm.kvcache.connector.saving import Saving
-from flightllm.kvcache.connector.scheduling import Prompt, Scheduling
-from flightllm.kvcache.connector.tasks import Load, Save
+from flightllm.kvcache.connector.saving import ChunkCopier
+from flightllm.kvcache.connector.scheduling import ScheduledPrompt, Scheduling
+from flightllm.kvcache.connector.tasks import LoadTask, Save
 from flightllm.kvcache.opening import open_codecs, open_store, profile_digest
 from flightllm.kvcache.options import HINT, read_kv_options
 from flightllm.kvcache.prefixes import Cutting
@@ -39,7 +39,7 @@ from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.store.base import ChunkStore
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
-from flightllm.kvcache.stream.fetch import Source
+from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.log import configure_logging
@@ -59,7 +59,7 @@ _log = structlog.get_logger(__name__)
 class StepTasks(KVConnectorMetadata):
     """The worker's tasks in a step."""
 
-    loads: Sequence[Load]
+    loads: Sequence[LoadTask]
     saves: Sequence[Save]
 
 
@@ -96,7 +96,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         self._store = self.open_store()
         self._scheduling = self._start_scheduling() if role == KVConnectorRole.SCHEDULER else None
         self._loading: Loading | None = None
-        self._saving: Saving | None = None
+        self._saving: ChunkCopier | None = None
         self._missing: set[int] = set()
 
     def open_store(self) -> ChunkStore:
@@ -168,11 +168,11 @@ class FlightLLMConnector(KVConnectorBase_V1):
         options, codecs = self._options, self._codecs
         policy = Adaptive(Ladder(tuple(codecs), options.codec))
         link = Link(self._store, options.pause_seconds)
-        source = Source(link, codecs, policy, self._prefill(), str(memory.device))
+        source = ChunkSource(link, codecs, policy, self._prefill(), str(memory.device))
         slo = options.slo_seconds or None
         self._loading = Loading(source, memory, spec.block_size, options.load_seconds, slo)
         saver = Saver(self._store, tuple(codecs.values()), options.save_tokens, options.pause_seconds)
-        self._saving = Saving(saver, memory, spec.block_size)
+        self._saving = ChunkCopier(saver, memory, spec.block_size)
 
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
         """Start this step's loads."""
@@ -247,10 +247,10 @@ class FlightLLMConnector(KVConnectorBase_V1):
         rates = Rates(computed=1.0 / rate if rate else _NEVER_SOONER)
         return Prefill.of(rates, layers, width, 12 * layers * width**2)
 
-    def _prompt(self, request: Any) -> Prompt:
+    def _prompt(self, request: Any) -> ScheduledPrompt:
         hint = (request.sampling_params.extra_args or {}).get(HINT, 0)
         recurring = max(0, hint) if isinstance(hint, int) else 0  # clients can send anything
-        return Prompt(request.request_id, request.prompt_token_ids, recurring, request.cache_salt or "")
+        return ScheduledPrompt(request.request_id, request.prompt_token_ids, recurring, request.cache_salt or "")
 
 
 def _is_plain(request: Any) -> bool:

@@ -6,23 +6,23 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from flightllm.errors import ConfigError
-from flightllm.kvcache.eviction.base import Policy
+from flightllm.kvcache.eviction.base import EvictionPolicy
 from flightllm.kvcache.eviction.fifo import Fifo
 from flightllm.kvcache.eviction.gdsf import Gdsf
 from flightllm.kvcache.eviction.lru import Lru
-from flightllm.kvcache.eviction.planned import Planned
+from flightllm.kvcache.eviction.planned import PlannedPolicy
 from flightllm.kvcache.eviction.two_queues import TwoQueues
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 OFF: Final = "none"
 """The name for no policy: the engine keeps its own order."""
-POLICIES: Final[dict[str, Callable[[int], Policy[Any]]]] = {
+POLICIES: Final[dict[str, Callable[[int], EvictionPolicy[Any]]]] = {
     "lru": lambda _: Lru(),
     "fifo": Fifo,
     "2q": TwoQueues,
     "gdsf": Gdsf,
     "workload_aware": WorkloadAware,
-    "planned": Planned,
+    "planned": PlannedPolicy,
 }
 
 
@@ -36,7 +36,7 @@ def check_policy(name: str) -> None:
         raise ValueError(f"kv_eviction: expected one of {', '.join([*POLICIES, OFF])}, got {name!r}")
 
 
-def create_policy(name: str, blocks: int) -> Policy[Hashable]:
+def create_policy(name: str, blocks: int) -> EvictionPolicy[Hashable]:
     """Return a new policy by its name, for a cache of `blocks` blocks.
 
     Raises:

@@ -28,7 +28,7 @@ class Use(Generic[Key]):
     """Waiting prompts start in the order of this number, the lowest first; equal ones in the order of arrival."""
 
 
-class Policy(Protocol[Key]):
+class EvictionPolicy(Protocol[Key]):
     """A policy that chooses which unused block to evict first. For one thread.
 
     The caller sets the evictable blocks, only by `free` and `hold`. `queue`, `cancel` and `use` report prompts, with

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, dropwhile, islice
 from typing import Generic, Protocol, TypeVar
 
-from flightllm.kvcache.eviction.base import Policy, Use
+from flightllm.kvcache.eviction.base import EvictionPolicy, Use
 from flightllm.kvcache.eviction.guarded import Guarded
 
 
@@ -36,7 +36,7 @@ class FreeBlocks(Generic[AnyBlock]):
     """
 
     def __init__(
-        self, blocks: Iterable[AnyBlock], policy: Policy[Hashable], clock: Callable[[], float] = time.monotonic
+        self, blocks: Iterable[AnyBlock], policy: EvictionPolicy[Hashable], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._policy = Guarded(policy)
         self._clock = clock

@@ -2,10 +2,10 @@
 
 from collections import OrderedDict
 
-from flightllm.kvcache.eviction.base import Key, Policy, Use
+from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
 
-class Lru(Policy[Key]):
+class Lru(EvictionPolicy[Key]):
     """Blocks in the order in which they were freed."""
 
     def __init__(self) -> None:
@@ -15,17 +15,17 @@ class Lru(Policy[Key]):
         """Learn nothing."""
 
     def free(self, key: Key, now: float) -> None:
-        """Append a block after all others; see `Policy.free`."""
+        """Append a block after all others; see `EvictionPolicy.free`."""
         del now
         self._free[key] = None
         self._free.move_to_end(key)
 
     def hold(self, key: Key) -> None:
-        """Remove a block; see `Policy.hold`."""
+        """Remove a block; see `EvictionPolicy.hold`."""
         self._free.pop(key, None)
 
     def evict(self, now: float) -> Key:
-        """Return the first block; see `Policy.evict`."""
+        """Return the first block; see `EvictionPolicy.evict`."""
         del now
         return self._free.popitem(last=False)[0]
 

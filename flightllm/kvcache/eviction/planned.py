@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from flightllm.kvcache.eviction.base import Key, Policy, Use
+from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 from flightllm.kvcache.eviction.lru import Lru
 from flightllm.kvcache.eviction.ranked import Ranked
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
@@ -62,7 +62,7 @@ class _Needed(Ranked[Key]):
         """Do nothing."""
 
     def free(self, key: Key, now: float) -> None:
-        """Rank a block by its next need; see `Policy.free`."""
+        """Rank a block by its next need; see `EvictionPolicy.free`."""
         del now
         need = self.needs[key]
         priority, turn = need.turns[0]
@@ -77,7 +77,7 @@ class _Awaited(Lru[Key]):
         self.query = query
 
 
-class Planned(Policy[Key]):
+class PlannedPolicy(EvictionPolicy[Key]):
     """The `planned` policy; `queue` reports waiting prompts, and `Use.ahead` the later prompts of a query."""
 
     def __init__(self, blocks: int) -> None:
@@ -86,7 +86,7 @@ class Planned(Policy[Key]):
         self._awaited: OrderedDict[Hashable, _Awaited[Key]] = OrderedDict()
         """Blocks by query, for queries that have awaited blocks."""
         self._needed: _Needed[Key] = _Needed()
-        self._band: dict[Key, Policy[Key]] = {}
+        self._band: dict[Key, EvictionPolicy[Key]] = {}
         """The band of each evictable block."""
         self._waiting: dict[int, tuple[tuple[int, int], Use[Key]]] = {}
         """Priorities and turns of waiting prompts by `id`, which stays unique because the prompts are kept here."""
@@ -98,7 +98,7 @@ class Planned(Policy[Key]):
         """The number of waiting prompts by query, for queries with prompts that waited."""
 
     def queue(self, use: Use[Key], now: float) -> None:
-        """Keep the blocks of a waiting prompt; see `Policy.queue`."""
+        """Keep the blocks of a waiting prompt; see `EvictionPolicy.queue`."""
         if id(use) in self._waiting:
             return
         if use.query in self._heard:
@@ -115,7 +115,7 @@ class Planned(Policy[Key]):
                 self.free(key, now)
 
     def cancel(self, use: Use[Key], now: float) -> None:
-        """Stop keeping the blocks of a prompt that no longer waits; see `Policy.cancel`."""
+        """Stop keeping the blocks of a prompt that no longer waits; see `EvictionPolicy.cancel`."""
         if id(use) not in self._waiting:
             return
         turn, _ = self._waiting.pop(id(use))
@@ -132,7 +132,7 @@ class Planned(Policy[Key]):
                 self.free(key, now)
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Learn from a prompt, and record its query's plan; see `Policy.use`."""
+        """Learn from a prompt, and record its query's plan; see `EvictionPolicy.use`."""
         if use.ahead is not None:
             self._hear(use.query, now)
             for place, key in enumerate(use.keys):
@@ -148,10 +148,10 @@ class Planned(Policy[Key]):
             self.end(use.query)
 
     def free(self, key: Key, now: float) -> None:
-        """Put a block into its band; see `Policy.free`."""
+        """Put a block into its band; see `EvictionPolicy.free`."""
         self.hold(key)
         plan = self._plans.get(key)
-        band: Policy[Key] = self._others
+        band: EvictionPolicy[Key] = self._others
         if key in self._needed.needs:
             band = self._needed
         elif plan is not None and plan.awaited and plan.query in self._heard:
@@ -160,14 +160,14 @@ class Planned(Policy[Key]):
         band.free(key, now)
 
     def hold(self, key: Key) -> None:
-        """Remove a block; see `Policy.hold`."""
+        """Remove a block; see `EvictionPolicy.hold`."""
         band = self._band.pop(key, None)
         if band is not None:
             band.hold(key)
             self._look_whether_empty(band)
 
     def evict(self, now: float) -> Key:
-        """Return the next block to evict; see `Policy.evict`."""
+        """Return the next block to evict; see `EvictionPolicy.evict`."""
         self._give_up(now)
         awaited = next(iter(self._awaited.values()), self._needed)
         band = self._others if len(self._others) else awaited
@@ -188,7 +188,7 @@ class Planned(Policy[Key]):
             self._band[key] = self._others
             self._others.free(key, since)
 
-    def _look_whether_empty(self, band: Policy[Key]) -> None:
+    def _look_whether_empty(self, band: EvictionPolicy[Key]) -> None:
         if isinstance(band, _Awaited) and not len(band):
             del self._awaited[band.query]
 

@@ -6,13 +6,13 @@ import heapq
 from itertools import count
 from typing import Any
 
-from flightllm.kvcache.eviction.base import Key, Policy
+from flightllm.kvcache.eviction.base import EvictionPolicy, Key
 
 _SLACK = 64
 """Outdated heap entries are removed once they outnumber the valid ones and are more than this."""
 
 
-class Ranked(Policy[Key]):
+class Ranked(EvictionPolicy[Key]):
     """A heap of blocks; a block that is held or ranked again leaves an outdated entry in the heap for a while."""
 
     def __init__(self) -> None:
@@ -42,11 +42,11 @@ class Ranked(Policy[Key]):
         raise KeyError("no block is evictable")
 
     def hold(self, key: Key) -> None:
-        """Remove a block; see `Policy.hold`."""
+        """Remove a block; see `EvictionPolicy.hold`."""
         self._valid.pop(key, None)
 
     def evict(self, now: float) -> Key:
-        """Return the block of the lowest rank; see `Policy.evict`."""
+        """Return the block of the lowest rank; see `EvictionPolicy.evict`."""
         del now
         return self.lowest()[1]
 

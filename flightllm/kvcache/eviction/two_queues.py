@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from flightllm.kvcache.eviction.base import Key, Policy, Use
+from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
 _NEW: Final = 0.25
 """The fraction of the cache that is reserved for new blocks."""
@@ -13,7 +13,7 @@ _REMEMBERED: Final = 0.5
 """The number of blocks evicted from probation that are remembered, as a fraction of the cache."""
 
 
-class TwoQueues(Policy[Key]):
+class TwoQueues(EvictionPolicy[Key]):
     """The 2Q policy.
 
     Uses of a new block count as one burst, so the block stays new. A block that returns after its eviction is kept.
@@ -32,7 +32,7 @@ class TwoQueues(Policy[Key]):
         """
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Promote blocks that were recently evicted from probation; see `Policy.use`."""
+        """Promote blocks that were recently evicted from probation; see `EvictionPolicy.use`."""
         del now
         for key in use.keys:
             if key in self._gone:
@@ -42,19 +42,19 @@ class TwoQueues(Policy[Key]):
             self._worthy.popitem(last=False)
 
     def free(self, key: Key, now: float) -> None:
-        """Add a block to one of the queues; see `Policy.free`."""
+        """Add a block to one of the queues; see `EvictionPolicy.free`."""
         del now
         self.hold(key)
         queue = self._kept if key in self._worthy else self._new
         queue[key] = None
 
     def hold(self, key: Key) -> None:
-        """Remove a block; see `Policy.hold`."""
+        """Remove a block; see `EvictionPolicy.hold`."""
         self._new.pop(key, None)
         self._kept.pop(key, None)
 
     def evict(self, now: float) -> Key:
-        """Return the oldest block on probation if there are too many, else the LRU block; see `Policy.evict`."""
+        """Return the oldest block on probation if there are too many, else the LRU block."""
         del now
         if self._new and (len(self._new) > self._most_new or not self._kept):
             key, _ = self._new.popitem(last=False)

@@ -73,7 +73,7 @@ def order(scheduler: Any, name: str) -> None:
     try:
         reason = _unfit(scheduler)
         if not reason:
-            Requests(scheduler, name)
+            WaitingRequests(scheduler, name)
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001 - as above
@@ -139,7 +139,7 @@ def _foresees(connector: object, options: Mapping[str, Any]) -> bool:
     return any(_foresees(one.get("kv_connector"), one.get("kv_connector_extra_config") or {}) for one in within)
 
 
-class Requests:
+class WaitingRequests:
     """Reports a scheduler's waiting requests, and the blocks that ending requests used, to its free block queue.
 
     A request counts as waiting until it ends, because it can be computed again after a preemption. Only blocks that it

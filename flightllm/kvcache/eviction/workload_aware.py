@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, Generic, NamedTuple, TypeAlias
 
-from flightllm.kvcache.eviction.base import Key, Policy, Use
+from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
 _HORIZON_SECONDS: Final = 5.0
 """The policy compares how likely blocks are used within this time, as in the paper."""
@@ -274,7 +274,7 @@ class _LastUse(Generic[Key]):
     """In the last prompt."""
 
 
-class WorkloadAware(Policy[Key]):
+class WorkloadAware(EvictionPolicy[Key]):
     """Learns while it runs, until `learning` is turned off."""
 
     def __init__(self, blocks: int) -> None:
@@ -288,7 +288,7 @@ class WorkloadAware(Policy[Key]):
         """The blocks that can be evicted, and the class that each was in when it came free."""
 
     def use(self, use: Use[Key], now: float, done: Sequence[bool] = ()) -> None:
-        """Classify the blocks of a prompt, and learn which blocks were used again; see `Policy.use`.
+        """Classify the blocks of a prompt, and learn which blocks were used again; see `EvictionPolicy.use`.
 
         `done` says of each block whether its query is done with it.
 
@@ -336,7 +336,7 @@ class WorkloadAware(Policy[Key]):
             last_uses.popitem(last=False)
 
     def free(self, key: Key, now: float) -> None:
-        """Put a block behind the other free blocks of its class; see `Policy.free`."""
+        """Put a block behind the other free blocks of its class; see `EvictionPolicy.free`."""
         last = self._last_uses.get(key)
         if last is not None:
             block_class, position = last.block_class, last.position
@@ -350,13 +350,13 @@ class WorkloadAware(Policy[Key]):
             self._queue.add(block_class, now)
 
     def hold(self, key: Key) -> None:
-        """Keep a block from eviction; see `Policy.hold`."""
+        """Keep a block from eviction; see `EvictionPolicy.hold`."""
         block_class = self._free.pop(key, None)
         if block_class is not None:
             del block_class.free[key]
 
     def evict(self, now: float) -> Key:
-        """Return the free block that is the least likely to be used soon, and free it no longer; see `Policy.evict`.
+        """Remove and return the free block that is least likely to be used soon; see `EvictionPolicy.evict`.
 
         Of equally likely blocks the one that is the least likely to be ever used goes first, then the one farthest on
         in its prompt.

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flightllm.cli.common import Failure
+from flightllm.cli.common import CommandError
 from flightllm.errors import ConfigError, FlightLLMError, MissingExtraError
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.profile.place import profile_path
@@ -51,7 +51,7 @@ def main(
     try:
         _profile(model, texts, (context, count), device, output, as_json=as_json)
     except FlightLLMError as error:
-        raise Failure(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def _profile(

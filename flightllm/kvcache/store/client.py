@@ -22,7 +22,7 @@ from flightllm.errors import (
 )
 from flightllm.kvcache.store.messages import DATA, batch_of, packed, parts_of, unpacked
 from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names
-from flightllm.kvcache.store.status import Held, StoreStatus
+from flightllm.kvcache.store.status import CodecUsage, StoreStatus
 
 _STATUS = re.compile(r"Flight returned [\w ]+ error, with message: ")
 """The prefix that Arrow puts before a message."""
@@ -126,7 +126,7 @@ class FlightStore:
         """Return the store's contents and request counts since it was opened."""
         told = dict(self._ask("status"))
         try:
-            codecs = {codec: Held(**held) for codec, held in told.pop("codecs").items()}
+            codecs = {codec: CodecUsage(**held) for codec, held in told.pop("codecs").items()}
             return StoreStatus(codecs=MappingProxyType(codecs), **told)
         except (KeyError, TypeError, AttributeError) as error:
             raise self._no_store() from error

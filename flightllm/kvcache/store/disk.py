@@ -15,10 +15,10 @@ import structlog
 from flightllm.common.atomic_files import make_private
 from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, StoreUnavailableError
 from flightllm.kvcache.store.eviction import Policy, least_recently_used
-from flightllm.kvcache.store.index import Entry, Index
+from flightllm.kvcache.store.index import Index, StoredBitstream
 from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names
 from flightllm.kvcache.store.parts import CHECK_BYTES, checksum, write
-from flightllm.kvcache.store.status import Held, StoreStatus
+from flightllm.kvcache.store.status import CodecUsage, StoreStatus
 from flightllm.storage.lock import FolderLock
 
 _log = structlog.get_logger(__name__)
@@ -122,7 +122,7 @@ class DiskStore:
                 self._index.chunks(),
                 self._index.bytes,
                 self.max_bytes,
-                MappingProxyType({codec: Held(*held) for codec, held in self._index.by_codec().items()}),
+                MappingProxyType({codec: CodecUsage(*held) for codec, held in self._index.by_codec().items()}),
                 self._hits,
                 self._misses,
                 self._evicted,
@@ -157,7 +157,7 @@ class DiskStore:
         path = self._files / name
         try:
             with _usable():
-                entry = Entry(key, codec, name, size, write(path, size, parts))
+                entry = StoredBitstream(key, codec, name, size, write(path, size, parts))
                 with self._mutex:
                     gone = self._keep(entry)
         except BaseException:
@@ -181,7 +181,7 @@ class DiskStore:
 
     # --- internals
 
-    def _open(self, key: str, codec: str) -> tuple[Entry, int]:
+    def _open(self, key: str, codec: str) -> tuple[StoredBitstream, int]:
         """Return a bitstream's entry and its open file."""
         with self._mutex, _usable():
             entry = self._index.find(key, codec)
@@ -199,7 +199,7 @@ class DiskStore:
             os.close(descriptor)
         raise self._drop_damaged(entry)
 
-    def _drop_damaged(self, entry: Entry) -> NotFoundError:
+    def _drop_damaged(self, entry: StoredBitstream) -> NotFoundError:
         """Delete a bitstream whose file is damaged, and return the error for it."""
         _log.warning("KV chunk damaged, dropped", key=entry.key, codec=entry.codec)
         with self._mutex, _usable():
@@ -210,7 +210,7 @@ class DiskStore:
         self._unlink([entry])
         return NotFoundError(f"the KV chunk {entry.key} as {entry.codec} was damaged on disk and has been dropped")
 
-    def _keep(self, entry: Entry) -> list[Entry]:
+    def _keep(self, entry: StoredBitstream) -> list[StoredBitstream]:
         """Commit a bitstream, and return the entries that it replaced or evicted. The caller must hold the mutex."""
         replaced = self._index.find(entry.key, entry.codec)
         gone = [] if replaced is None else [replaced]
@@ -219,9 +219,9 @@ class DiskStore:
         self._evicted += len(evicted)
         return [*gone, *evicted]
 
-    def _victims(self, size: int, spared: Sequence[Entry] = ()) -> list[Entry]:
+    def _victims(self, size: int, spared: Sequence[StoredBitstream] = ()) -> list[StoredBitstream]:
         """Return the entries to evict before `size` more bytes can be held."""
-        over, victims = self._index.bytes + size - self.max_bytes, list[Entry]()
+        over, victims = self._index.bytes + size - self.max_bytes, list[StoredBitstream]()
         if over <= 0:
             return []
         for entry in self._policy(self._index):
@@ -239,14 +239,14 @@ class DiskStore:
             self._index.change(evicted)
             self._unlink(evicted)
 
-    def _forget(self, chosen: Callable[[], list[Entry]]) -> int:
+    def _forget(self, chosen: Callable[[], list[StoredBitstream]]) -> int:
         with self._mutex, _usable():
             gone = chosen()
             self._index.change(gone)
         self._unlink(gone)
         return len(gone)
 
-    def _unlink(self, gone: Iterable[Entry]) -> None:
+    def _unlink(self, gone: Iterable[StoredBitstream]) -> None:
         """Remove files that no row names; a file that cannot be removed now is removed at the next opening."""
         for entry in gone:
             try:

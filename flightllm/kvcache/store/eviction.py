@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from flightllm.kvcache.store.index import Entry, Index
+from flightllm.kvcache.store.index import Index, StoredBitstream
 
-Policy: TypeAlias = Callable[[Index], Iterator[Entry]]
+Policy: TypeAlias = Callable[[Index], Iterator[StoredBitstream]]
 """Yields a store's entries in the order of eviction; the store pulls no more than it must evict."""
 
 
-def least_recently_used(index: Index) -> Iterator[Entry]:
+def least_recently_used(index: Index) -> Iterator[StoredBitstream]:
     """Yield the entries by their last put or get, the oldest first."""
     return index.by_last_use()

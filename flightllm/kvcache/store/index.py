@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredBitstream:
     """One bitstream: its chunk's key, codec, file and size in bytes, and the concatenated checksums of its parts."""
 
     key: str
@@ -58,19 +58,19 @@ class Index:
         """Close the file. Idempotent."""
         self._database.close()
 
-    def find(self, key: str, codec: str) -> Entry | None:
+    def find(self, key: str, codec: str) -> StoredBitstream | None:
         """Return a bitstream's entry, or None if it is not held."""
         query = f"SELECT {_COLUMNS} FROM chunks WHERE key = ? AND codec = ?"
         row = self._database.execute(query, (key, codec)).fetchone()
-        return None if row is None else Entry(*row)
+        return None if row is None else StoredBitstream(*row)
 
-    def touch(self, entry: Entry) -> None:
+    def touch(self, entry: StoredBitstream) -> None:
         """Record a use of a bitstream now; on a full disk the order stays unchanged."""
         self._clock += 1
         with suppress(sqlite3.Error):
             self._database.execute("UPDATE chunks SET used = ? WHERE file = ?", (self._clock, entry.file))
 
-    def change(self, gone: Sequence[Entry], new: Entry | None = None) -> None:
+    def change(self, gone: Sequence[StoredBitstream], new: StoredBitstream | None = None) -> None:
         """Remove some bitstreams and add one, in one transaction."""
         self._clock += 1
         database, held = self._database, self.bytes
@@ -96,16 +96,16 @@ class Index:
             found.setdefault(key, {})[codec] = size
         return [dict(found.get(key, {})) for key in keys]
 
-    def of_keys(self, keys: Sequence[str]) -> list[Entry]:
+    def of_keys(self, keys: Sequence[str]) -> list[StoredBitstream]:
         """Return all entries of some chunks."""
         query = f"SELECT {_COLUMNS} FROM chunks WHERE key IN (SELECT value FROM json_each(?))"
-        return [Entry(*row) for row in self._database.execute(query, (json.dumps(list(keys)),))]
+        return [StoredBitstream(*row) for row in self._database.execute(query, (json.dumps(list(keys)),))]
 
-    def by_last_use(self) -> Iterator[Entry]:
+    def by_last_use(self) -> Iterator[StoredBitstream]:
         """Yield all entries, the least recently used first."""
         with closing(self._database.execute(f"SELECT {_COLUMNS} FROM chunks ORDER BY used")) as rows:
             for row in rows:
-                yield Entry(*row)
+                yield StoredBitstream(*row)
 
     def chunks(self) -> int:
         """Return the number of chunks with at least one bitstream."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CodecUsage:
     """The number of a codec's bitstreams, and their bytes."""
 
     bitstreams: int
@@ -20,7 +20,7 @@ class StoreStatus:
     """Chunks with at least one bitstream; a chunk can have several."""
     bytes: int
     max_bytes: int
-    codecs: Mapping[str, Held]
+    codecs: Mapping[str, CodecUsage]
     hits: int
     """Reads of held bitstreams."""
     misses: int

@@ -49,7 +49,7 @@ class HeldChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class ChunkCosts:
     """The seconds that an engine needs to get a chunk."""
 
     prefill: Callable[[int, int], float]
@@ -64,7 +64,7 @@ class Situation:
 
     left: Sequence[HeldChunk]
     """The chunks that are still missing, in order; at least one."""
-    costs: Costs
+    costs: ChunkCosts
     throughput: float | None = None
     """The last measurement of the whole link; None if unknown."""
     transfers: int = 1
@@ -122,7 +122,7 @@ class Situation:
         return size / rate if rate else inf
 
 
-class Policy(Protocol):
+class FetchPolicy(Protocol):
     """A policy that chooses the codec of each chunk. Stateless, so thread-safe."""
 
     def choose(self, now: Situation) -> str:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from flightllm.errors import NotFoundError
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Situation
+from flightllm.kvcache.stream.base import TEXT, ChunkCosts, HeldChunk, Situation
 from flightllm.kvcache.stream.items import Reason
 from flightllm.kvcache.stream.transfer import Transfer
 
 if TYPE_CHECKING:
-    from flightllm.kvcache.stream.fetch import Source
+    from flightllm.kvcache.stream.fetch import ChunkSource
 
 _LOOK_SECONDS: Final = 0.02
 """How often the policy is asked whether to go on with a transfer."""
@@ -61,7 +61,7 @@ class ChunkTransfers:
     """
 
     def __init__(
-        self, source: Source, request: FetchRequest, decoded_at: Callable[[], float], closed: Callable[[], bool]
+        self, source: ChunkSource, request: FetchRequest, decoded_at: Callable[[], float], closed: Callable[[], bool]
     ) -> None:
         """Create it. `decoded_at` returns when the chunk that arrived last is decoded; `closed` ends every transfer."""
         self._source = source
@@ -69,7 +69,7 @@ class ChunkTransfers:
         self._request = request
         self._decoded_at = decoded_at
         self._closed = closed
-        self.costs = Costs(source.prefill, self._decode_seconds)
+        self.costs = ChunkCosts(source.prefill, self._decode_seconds)
         self.given_up = 0
         """Transfers that ended because something else was sooner."""
         self.wasted_bytes = 0

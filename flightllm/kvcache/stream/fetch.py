@@ -14,7 +14,7 @@ import structlog
 from flightllm.errors import BitstreamError, FlightLLMError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.codec.base import Codec
-from flightllm.kvcache.stream.base import Policy
+from flightllm.kvcache.stream.base import FetchPolicy
 from flightllm.kvcache.stream.chunk_transfer import Arrived, FetchRequest
 from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
@@ -28,26 +28,32 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ChunkSource:
     """Where an engine's KV chunks come from, and how they are chosen. All requests of an engine share one source."""
 
     link: Link
     codecs: Mapping[str, Codec]
     """The codecs that can be decoded here, by name. Chunks in other codecs are not fetched."""
-    policy: Policy
+    policy: FetchPolicy
     prefill: Prefill
     device: str = "cpu"
     """The device that layers are decoded to."""
 
 
-class Fetch:
+class ChunkFetch:
     """An iterator over the chunks in order, and over one `Recompute` for the rest if not all of them came.
 
     A failure of the store raises nothing. Close a fetch that is not iterated to its end. Not thread-safe.
     """
 
     def __init__(
-        self, chunks: Sequence[Chunk], source: Source, have: int, slo: float | None, elapsed: float, limit: float | None
+        self,
+        chunks: Sequence[Chunk],
+        source: ChunkSource,
+        have: int,
+        slo: float | None,
+        elapsed: float,
+        limit: float | None,
     ) -> None:
         self._source = source
         self._request = FetchRequest(chunks, have, time.monotonic() - elapsed, slo, limit)
@@ -154,13 +160,13 @@ class Fetch:
 
 def fetch(
     chunks: Sequence[Chunk],
-    source: Source,
+    source: ChunkSource,
     have: int = 0,
     *,
     slo_seconds: float | None = None,
     elapsed: float = 0.0,
     limit_seconds: float | None = None,
-) -> Fetch:
+) -> ChunkFetch:
     """Stream the chunks of a prompt, of which the engine has the first `have` tokens.
 
     `chunks` are all chunks that can be useful, in order. The fetch brings those that the store holds one after the
@@ -169,4 +175,4 @@ def fetch(
     With `slo_seconds`, all chunks should be there within that time, of which `elapsed` seconds have passed. Chunks that
     have not come after `limit_seconds`, counted likewise, must be computed: the fetch waits no longer for the store.
     """
-    return Fetch(chunks, source, have, slo_seconds, elapsed, limit_seconds)
+    return ChunkFetch(chunks, source, have, slo_seconds, elapsed, limit_seconds)

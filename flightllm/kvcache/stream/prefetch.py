@@ -15,7 +15,7 @@ from flightllm.kvcache.stream.items import Reason, Recompute
 from flightllm.kvcache.stream.route import find_route, gap
 
 if TYPE_CHECKING:
-    from flightllm.kvcache.stream.fetch import Source
+    from flightllm.kvcache.stream.fetch import ChunkSource
 
 _LOOKUP_SECONDS: Final = 0.1
 """A healthy store answers a lookup within this time, even over a new connection."""
@@ -38,7 +38,7 @@ class Prefetcher:
     | | `take` returns `Recompute` for the third chunk |
     """
 
-    def __init__(self, request: FetchRequest, source: Source) -> None:
+    def __init__(self, request: FetchRequest, source: ChunkSource) -> None:
         self._request = request
         self._source = source
         self._link = source.link

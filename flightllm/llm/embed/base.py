@@ -43,7 +43,7 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Prefixes:
+class RolePrefixes:
     """The prefixes for texts of each role, as options of engines that do not know the prefixes of their models."""
 
     query_prefix: str = ""

@@ -21,7 +21,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class FakeOptions:
+class FakeEmbeddingOptions:
     """The options of the fake embedder; `dimensions` is the length of the vectors."""
 
     dimensions: int = 64
@@ -34,7 +34,7 @@ class FakeOptions:
 class FakeEmbedder:
     """An embedder that sums a random vector per word, and normalizes the sum to length 1."""
 
-    def __init__(self, model: str, options: FakeOptions) -> None:
+    def __init__(self, model: str, options: FakeEmbeddingOptions) -> None:
         self._model = model
         self.dimensions = options.dimensions
 
@@ -67,7 +67,7 @@ class FakeEmbedder:
 
 def create(config: EmbeddingConfig) -> FakeEmbedder:
     """Create the embedder that the configuration describes."""
-    return FakeEmbedder(config.model, read_options(FakeOptions, "fake", config.options, section="embedding"))
+    return FakeEmbedder(config.model, read_options(FakeEmbeddingOptions, "fake", config.options, section="embedding"))
 
 
 def _words(text: str) -> list[str]:

@@ -25,7 +25,7 @@ except ImportError as error:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalOptions:
+class LocalEmbeddingOptions:
     """The model's device (`auto`: the GPU, if there is a GPU), and the number of texts in a batch."""
 
     device: str = "auto"
@@ -39,7 +39,7 @@ class LocalOptions:
 class LocalEmbedder:
     """An embedder with one sentence-transformers model, which batches the texts of a call by length."""
 
-    def __init__(self, model: str, options: LocalOptions) -> None:
+    def __init__(self, model: str, options: LocalEmbeddingOptions) -> None:
         folder = embedding_folder(model)
         device = None if options.device == "auto" else options.device
         try:
@@ -73,4 +73,6 @@ class LocalEmbedder:
 
 def create(config: EmbeddingConfig) -> LocalEmbedder:
     """Load the model that the configuration names."""
-    return LocalEmbedder(config.model, read_options(LocalOptions, "local", config.options, section="embedding"))
+    return LocalEmbedder(
+        config.model, read_options(LocalEmbeddingOptions, "local", config.options, section="embedding")
+    )

@@ -11,7 +11,7 @@ import structlog
 
 from flightllm.common.text import excerpt
 from flightllm.errors import AnswerError, EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.embed.base import Prefixes, Role, Vectors
+from flightllm.llm.embed.base import Role, RolePrefixes, Vectors
 from flightllm.llm.openai.answers import MalformedError, read_vectors
 from flightllm.llm.openai.options import RESPONSE_BYTES, OpenAIOptions
 from flightllm.llm.options import read_options
@@ -25,7 +25,7 @@ try:
     import openai
 
     from flightllm.llm.http_bodies import ENCODING, BodyError, bound, redirected
-    from flightllm.llm.openai.faults import Kind, hidden, line_to_change, unreachable
+    from flightllm.llm.openai.faults import FaultKind, hidden, line_to_change, unreachable
 except ImportError as error:
     raise MissingExtraError("the embedding engine 'openai'", "openai") from error
 
@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingOptions(Prefixes):
+class EmbeddingOptions(RolePrefixes):
     """The endpoint and its options; `dimensions` 0 keeps the model's own length of vectors.
 
     Endpoints reject texts that are too long for the model. `max_chars` cuts texts (0: no cut). `extra_body` adds keys
@@ -174,7 +174,7 @@ class OpenAIEmbedder:
             return self._failed(f"returned an answer that cannot be read: {excerpt(str(cause))}")
         gone = EngineUnavailableError(
             f"the embedding engine {self.name} cannot be reached: {hidden(unreachable(error), self._client.api_key)}"
-            f"{line_to_change(Kind.GONE, section='embedding')}"
+            f"{line_to_change(FaultKind.GONE, section='embedding')}"
         )
         no_connection = httpx2.TimeoutException | httpx2.ConnectError | httpx2.ProxyError
         if isinstance(cause, no_connection) and not redirected(cause, self._options.base_url):

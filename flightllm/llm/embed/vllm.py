@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flightllm.errors import ConfigError, EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.embed.base import Prefixes, Role, Vectors
+from flightllm.llm.embed.base import Role, RolePrefixes, Vectors
 from flightllm.llm.embed.models import embedding_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.vllm.engine import on_cpu, prepare_environment
@@ -23,7 +23,7 @@ _STOP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class VllmEmbeddingOptions(Prefixes):
+class VllmEmbeddingOptions(RolePrefixes):
     """The most common engine arguments; `engine_args` holds any other engine arguments.
 
     `max_model_len` 0 is the model's own length. `gpu_memory_utilization` is low, because embedding models are small and

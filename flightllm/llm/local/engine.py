@@ -43,7 +43,7 @@ try:
     from flightllm.llm.local.grammar import GrammarRow, Grammars
     from flightllm.llm.local.kv import KeptStarts
     from flightllm.llm.local.model import PrefixModel, Rows
-    from flightllm.llm.local.prefixes import Prefixes
+    from flightllm.llm.local.prefixes import PrefixStore
 except ImportError as exc:
     raise MissingExtraError("the engine 'local'", "local") from exc
 
@@ -114,9 +114,9 @@ class LocalEngine:
             self._kept = KeptStarts(keeping, self._revision, folder, self._model, self._encoder)
             self._revision += "".join(f" {codec}" for codec in keeping.lossy)
         self._revision += self._encoder.revision
-        self._prefixes: Prefixes | None = None
+        self._prefixes: PrefixStore | None = None
         if options.prefix_cache_bytes and options.kv_eviction != OFF:
-            self._prefixes = Prefixes(self._model, options.prefix_cache_bytes, options.kv_eviction)
+            self._prefixes = PrefixStore(self._model, options.prefix_cache_bytes, options.kv_eviction)
         self._lock = FairLock()
         self._closed = False
 

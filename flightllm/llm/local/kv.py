@@ -12,7 +12,7 @@ import torch
 
 from flightllm.errors import FlightLLMError, UnsupportedError
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.keeper import Keeper, Start
+from flightllm.kvcache.keeper import PrefixSaver, PromptStart
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.llm.kv_hints import Hints
@@ -49,7 +49,7 @@ class KeptStarts:
         rate = options.prefill_tokens_per_second
         prefill = Prefill.of(Rates(computed=1 / rate) if rate else Rates(), *model.size)
         named = f"local {options.revision} {model.dtype}" if options.revision else revision
-        self.keeper = Keeper(options, named, folder, prefill, str(model.device))
+        self.keeper = PrefixSaver(options, named, folder, prefill, str(model.device))
 
     def prefill(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
         """Prefill the prompts of a batch, all of one tenant; see `PrefixModel.prefill`.
@@ -79,7 +79,7 @@ class KeptStarts:
         """Wait a moment for running saves, and close the store's client."""
         self.keeper.close()
 
-    def _load(self, start: Start) -> None:
+    def _load(self, start: PromptStart) -> None:
         """Load chunks from the store, and adopt all of them at once: each adoption copies the whole kept cache."""
         have = shared_length(start.tokens, self._model.kept_ids)
         reached = have
@@ -99,7 +99,7 @@ class KeptStarts:
             whole = [torch.cat(parts, dim=1) for parts in zip(*caches, strict=True)]
             self._model.adopt(start.tokens[:reached], have, whole, reached if exact is None else exact)
 
-    def _save(self, start: Start) -> None:
+    def _save(self, start: PromptStart) -> None:
         try:
             self.keeper.save(start, self._model.exact, self._copied(start.tokens))
         except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query continues without a save

@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 Prefill: TypeAlias = Callable[[Sequence[Sequence[int]], int], tuple[Rows, int]]
 
 
-class Prefixes:
+class PrefixStore:
     """A cache of blocks of keys and values, in at most `most_bytes` bytes. Callers hold the model's lock."""
 
     def __init__(self, model: PrefixModel, most_bytes: int, policy: str) -> None:

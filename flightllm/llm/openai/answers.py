@@ -32,7 +32,7 @@ class MiscountError(MalformedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointAnswer:
     """The answer to one prompt: a text or an error, the finish reason, and the text of a refusal.
 
     `logprobs` are the log probabilities of the answer's tokens, as in the body. `confidence` is the probability of the
@@ -68,7 +68,7 @@ class Usage:
         )
 
 
-def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
+def read_chat(body: bytes) -> tuple[list[EndpointAnswer], Usage]:
     """Parse the body of a chat completion, which answers one prompt.
 
     Raises:
@@ -89,7 +89,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
     return next((one for one in found if isinstance(one, str) and one), "")
 
 
-def read_texts(body: bytes, count: int) -> tuple[list[Answer], Usage]:
+def read_texts(body: bytes, count: int) -> tuple[list[EndpointAnswer], Usage]:
     """Parse the body of a completion of `count` prompts; the answers are in the order of the prompts.
 
     Raises:
@@ -188,28 +188,28 @@ def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[st
     return [one for one in ordered if one is not None]
 
 
-def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> Answer:
+def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> EndpointAnswer:
     """Parse one choice; `holder` has the text under `key`."""
     reason, word = read_finish(choice.get("finish_reason"))
     refusal = holder.get("refusal")
     if reason == FILTERED:
         said = f": {excerpt(refusal)}" if refusal and isinstance(refusal, str) else ""
         why = _filters(choice) or f"finish_reason {excerpt(word, 40)!r}"
-        return Answer(None, f"the endpoint's content filter stopped the answer ({why}){said}", reason)
+        return EndpointAnswer(None, f"the endpoint's content filter stopped the answer ({why}){said}", reason)
     if reason == BROKEN:
-        return Answer(None, f"the endpoint aborted the answer (finish_reason {excerpt(word, 40)!r})", reason)
+        return EndpointAnswer(None, f"the endpoint aborted the answer (finish_reason {excerpt(word, 40)!r})", reason)
     try:
         text = _text(holder.get(key), key)
     except _Refusal as said:
         text, refusal = None, str(said)
     except MalformedError as error:
-        return Answer(None, str(error), reason)
+        return EndpointAnswer(None, str(error), reason)
     if refusal and isinstance(refusal, str) and not text:
-        return Answer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
+        return EndpointAnswer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
     if text is None:
         cut = ": the model reached max_tokens before it wrote any" if reason == LENGTH else ""
-        return Answer(None, f"the endpoint returned no text{cut}", reason)
-    return Answer(well_formed(text), None, reason, logprobs=choice.get("logprobs"))
+        return EndpointAnswer(None, f"the endpoint returned no text{cut}", reason)
+    return EndpointAnswer(well_formed(text), None, reason, logprobs=choice.get("logprobs"))
 
 
 def _filters(choice: Mapping[str, Any]) -> str:

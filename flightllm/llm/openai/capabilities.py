@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flightllm.llm.openai.answers import Answer, Usage
+from flightllm.llm.openai.answers import EndpointAnswer, Usage
 from flightllm.llm.openai.reading import read_constrained
-from flightllm.llm.openai.wire import Form, forms
-from flightllm.llm.providers import ALLOWANCES, Provider, Step, thinking_steps, thinks
+from flightllm.llm.openai.wire import ConstraintForm, forms
+from flightllm.llm.providers import ALLOWANCES, Provider, ThinkingLevel, thinking_steps, thinks
 from flightllm.model.engine import Choice, Constraint, JsonSchema, Parameters, Regex
 from flightllm.model.reasoning import split_reasoning
 
@@ -50,14 +50,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RequestPlan:
     """The parameters of one HTTP request, except its prompts."""
 
     body: dict[str, Any]
-    form: Form
+    form: ConstraintForm
     place: int
     """The index of `form` in `Capabilities.forms`."""
-    step: Step
+    step: ThinkingLevel
     step_place: int
     tokens: int
     allowance: int
@@ -92,7 +92,7 @@ class Capabilities:
         """The most tokens for thoughts that the endpoint accepts, by the bit length of the prompt's length.
 
         Only lengths at which the endpoint rejected more tokens are here."""
-        self._forms: dict[Constraint, list[Form]] = {}
+        self._forms: dict[Constraint, list[ConstraintForm]] = {}
         self._ways: dict[type, int] = {}
         self._known: OrderedDict[Constraint, int] = OrderedDict()
         """The index of the accepted form, by constraint."""
@@ -109,7 +109,7 @@ class Capabilities:
         self._steps.clear()
         self._forms.clear()
 
-    def forms(self, constraint: Constraint) -> list[Form]:
+    def forms(self, constraint: Constraint) -> list[ConstraintForm]:
         """Return the forms in which a request to this endpoint can express a constraint, the best first."""
         found = self._forms.get(constraint)
         if found is None:
@@ -156,13 +156,13 @@ class Capabilities:
         if ignored and self.chat and seen[1] * _RARE > seen[0]:
             self.give_up(constraint, place)
 
-    def steps(self, level: str) -> list[Step]:
+    def steps(self, level: str) -> list[ThinkingLevel]:
         """Return the ways to ask for a level of thinking; for a model that does not think, one empty step."""
         if not self.chat or (level == "off" and not self.reasons):
-            return [Step((), "none")]
+            return [ThinkingLevel((), "none")]
         return thinking_steps(self.provider.thinking, level, self.model)
 
-    def step(self, level: str) -> tuple[int, Step]:
+    def step(self, level: str) -> tuple[int, ThinkingLevel]:
         """Return the index in `steps(level)` of the step to send next, and the step itself.
 
         This is the best step that the endpoint has not rejected, or the last step, which is empty.
@@ -175,7 +175,7 @@ class Capabilities:
         """Exclude the step at `place` for a level of thinking."""
         self._steps[level] = max(place + 1, self._steps.get(level, 0))
 
-    def allowed(self, step: Step, size: int) -> int:
+    def allowed(self, step: ThinkingLevel, size: int) -> int:
         """Return how many tokens thoughts get in addition to the answer, for prompts of `size` characters."""
         rooms = (most for length, most in self._rooms.items() if length <= size.bit_length())
         return min(self._allowance(step), *rooms, _MOST_ALLOWANCE)
@@ -187,7 +187,7 @@ class Capabilities:
         """
         return min(self._allowance(self.step(level)[1]), _MOST_ALLOWANCE)
 
-    def _allowance(self, step: Step) -> int:
+    def _allowance(self, step: ThinkingLevel) -> int:
         known = ALLOWANCES.get(step.effort, 0) if self.reasons or step.body else 0
         return max(known, self.allowance)
 
@@ -205,7 +205,7 @@ class Capabilities:
 
 
 @dataclass(slots=True)
-class Asking:
+class RequestAttempts:
     """The state of one request with its retries: chooses the next form, and records the outcome of each try."""
 
     record: Capabilities
@@ -231,7 +231,7 @@ class Asking:
     """Whether the key for the token limit was changed for this request."""
     _most_allowance: int = _MOST_ALLOWANCE
 
-    def plan(self) -> Plan:
+    def plan(self) -> RequestPlan:
         """Return the parameters to send next, by the present knowledge."""
         record, parameters = self.record, self.parameters
         self.tries += 1
@@ -239,13 +239,13 @@ class Asking:
         place = min(max(self._place, record.place(parameters.constraint)), len(ladder) - 1)
         step_place, step = record.step(self.level)
         if self._bare:
-            step_place, step = len(record.steps(self.level)) - 1, Step((), step.effort)
+            step_place, step = len(record.steps(self.level)) - 1, ThinkingLevel((), step.effort)
         form, allowance = ladder[place], self._allowed(step)
         body = {} if self._bare else self._optional()
         if "thinking" in dict(step.body) and step.effort != "none":
             body.pop("temperature", None)  # Anthropic accepts only the default temperature with `thinking`
         tokens = max(self.limit, parameters.max_tokens) + form.more_tokens + allowance
-        return Plan(body, form, place, step, step_place, tokens, allowance, self._bare)
+        return RequestPlan(body, form, place, step, step_place, tokens, allowance, self._bare)
 
     def _optional(self) -> dict[str, Any]:
         """Return the optional parameters, without those that were rejected."""
@@ -259,7 +259,7 @@ class Asking:
             body = {name: value for name, value in body.items() if name not in probabilities}
         return body
 
-    def refused(self, plan: Plan, refusal: Refusal) -> bool:
+    def refused(self, plan: RequestPlan, refusal: Refusal) -> bool:
         """Learn from a rejection; return whether there is another form to try."""
         if self.tries >= MOST_TRIES:
             return False
@@ -268,7 +268,7 @@ class Asking:
         named = self._named(plan, refusal)
         return self._unnamed(plan, refusal) if named is None else named
 
-    def _other_tokens(self, plan: Plan, refusal: Refusal) -> bool:
+    def _other_tokens(self, plan: RequestPlan, refusal: Refusal) -> bool:
         record, text = self.record, refusal.text
         # The length is checked first, because vLLM's error for a long prompt names both keys. The key changes only
         # once, because a second change would restore the rejected key.
@@ -298,7 +298,7 @@ class Asking:
             return True
         return False
 
-    def _shorter(self, plan: Plan) -> bool:
+    def _shorter(self, plan: RequestPlan) -> bool:
         """Lower the tokens for thoughts, or else the answer's limit, because the context is too small.
 
         The answer's limit stays at least that of the call site.
@@ -310,7 +310,7 @@ class Asking:
         found, self.limit = shorter < self.limit, min(self.limit, shorter)
         return found
 
-    def _named(self, plan: Plan, refusal: Refusal) -> bool | None:
+    def _named(self, plan: RequestPlan, refusal: Refusal) -> bool | None:
         """Drop the parameter that a rejection names; return whether to retry, or None if it names no sent parameter."""
         record, constraint = self.record, self.parameters.constraint
         if plan.form.body and (refusal.names(*plan.form.body) or _WORDS_OF_FORMS.search(refusal.text)):
@@ -331,7 +331,7 @@ class Asking:
             return True
         return None
 
-    def _unnamed(self, plan: Plan, refusal: Refusal) -> bool:
+    def _unnamed(self, plan: RequestPlan, refusal: Refusal) -> bool:
         """Try the next form of the constraint; then omit all optional parameters if no request was ever accepted."""
         record, constraint = self.record, self.parameters.constraint
         if refusal.parameter or record.knows(constraint):
@@ -344,7 +344,7 @@ class Asking:
             return True
         return False
 
-    def accepted(self, plan: Plan) -> None:
+    def accepted(self, plan: RequestPlan) -> None:
         """Record the form after it worked: before that, the prompt could have been the cause of the rejections."""
         record, constraint = self.record, self.parameters.constraint
         if 0 <= self._unnamed_at < plan.place:
@@ -358,7 +358,7 @@ class Asking:
         if self._most_allowance < _MOST_ALLOWANCE:
             record.has_room(self.size, plan.allowance)
 
-    def read(self, plan: Plan, answer: Answer, usage: Usage) -> tuple[Answer, bool]:
+    def read(self, plan: RequestPlan, answer: EndpointAnswer, usage: Usage) -> tuple[EndpointAnswer, bool]:
         """Return an answer without thoughts, in the format of its constraint, and whether to ask again."""
         answer = without_reasoning(answer, thinks=self.record.reasons or self.level != "off")
         self._note_thinking(plan, answer, usage)
@@ -375,7 +375,7 @@ class Asking:
         further = self._place < len(self.record.forms(self.parameters.constraint))
         return answer, ignored and further and self.record.chat and self.tries < MOST_TRIES
 
-    def _note_thinking(self, plan: Plan, answer: Answer, usage: Usage) -> None:
+    def _note_thinking(self, plan: RequestPlan, answer: EndpointAnswer, usage: Usage) -> None:
         record = self.record
         if not (answer.reasoning or usage.reasoning_tokens):
             return
@@ -384,7 +384,7 @@ class Asking:
         elif self.level == "off" and "chat_template_kwargs" in dict(plan.step.body):
             record.next_step("off", plan.step_place)  # the endpoint ignores these keys
 
-    def _grow(self, plan: Plan) -> bool:
+    def _grow(self, plan: RequestPlan) -> bool:
         """Raise the tokens for thoughts, which left none for the answer; return whether to ask again."""
         record = self.record
         if self.tries >= MOST_TRIES or not record.chat:
@@ -394,7 +394,7 @@ class Asking:
         record.allowance = min(max(2 * plan.allowance, _FIRST_ALLOWANCE), _MOST_ALLOWANCE)
         return self._allowed(record.step(self.level)[1]) > plan.allowance
 
-    def _allowed(self, step: Step) -> int:
+    def _allowed(self, step: ThinkingLevel) -> int:
         return min(self.record.allowed(step, self.size), self._most_allowance)
 
 
@@ -404,7 +404,7 @@ def _sampling(parameters: Parameters) -> dict[str, Any]:
     return {"temperature": parameters.temperature} | {name: one for name, one in given.items() if one is not None}
 
 
-def without_reasoning(answer: Answer, *, thinks: bool = True) -> Answer:
+def without_reasoning(answer: EndpointAnswer, *, thinks: bool = True) -> EndpointAnswer:
     """Return an answer with its thoughts in `reasoning`; an answer that ends inside its thoughts has no text.
 
     For a model that is not known to think, only marks that people do not write themselves count as marks of a thought.
@@ -422,7 +422,7 @@ def without_reasoning(answer: Answer, *, thinks: bool = True) -> Answer:
     return replace(answer, text=None, error=f"the model did not end its thoughts{cut}", reasoning=thought)
 
 
-def _as_told(text: str, found: str | None, plan: Plan) -> bool:
+def _as_told(text: str, found: str | None, plan: RequestPlan) -> bool:
     """Tell whether an endpoint that knows the form's keys can return a text: only the answer, or only JSON."""
     if found is None:
         return False

@@ -16,7 +16,7 @@ from flightllm.common.text import excerpt
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.kv_hints import Hints
 from flightllm.llm.openai.answers import (
-    Answer,
+    EndpointAnswer,
     MalformedError,
     MiscountError,
     Usage,
@@ -25,7 +25,7 @@ from flightllm.llm.openai.answers import (
     read_chat,
     read_texts,
 )
-from flightllm.llm.openai.capabilities import Asking, Capabilities, Plan, Refusal
+from flightllm.llm.openai.capabilities import Capabilities, Refusal, RequestAttempts, RequestPlan
 from flightllm.llm.openai.options import OpenAIOptions, read_openai_options
 from flightllm.llm.openai.wire import share_out, with_reasoning
 from flightllm.llm.probabilities import TOP, read_probability
@@ -49,7 +49,7 @@ try:
     from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, keyed, redirected
     from flightllm.llm.openai.faults import (
         Fault,
-        Kind,
+        FaultKind,
         hidden,
         line_to_change,
         never_again,
@@ -176,7 +176,7 @@ class OpenAIEngine:
             raise self._unreachable(exc) from exc
         except openai.APIStatusError as exc:
             fault = read_fault(exc, self._model, self._key)
-            if fault.kind in {Kind.GONE, Kind.RATE}:
+            if fault.kind in {FaultKind.GONE, FaultKind.RATE}:
                 raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
 
     def models(self) -> list[str]:
@@ -221,7 +221,7 @@ class OpenAIEngine:
             raise self._unreachable(exc) from exc
         except openai.APIStatusError as exc:
             fault = read_fault(exc, self._model, self._key)
-            if exc.status_code == 401 or fault.kind is Kind.QUOTA:
+            if exc.status_code == 401 or fault.kind is FaultKind.QUOTA:
                 raise self._faulty(fault) from exc
             return [], f", without a list of models (HTTP {exc.status_code})"
         except (openai.APIError, ValueError, RecursionError):
@@ -236,7 +236,7 @@ class OpenAIEngine:
     def _faulty(self, fault: Fault, names: Sequence[str] = ()) -> _FaultError:
         """Return an error that names the line of the configuration to change; `names` are the endpoint's models."""
         listed = ""
-        if fault.kind is Kind.MODEL and names:
+        if fault.kind is FaultKind.MODEL and names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             listed = f"; it lists {', '.join(names[:_NAMED])}{more}"
         line = line_to_change(fault.kind, key=self._options.key_reference, model=names[0] if names else "…")
@@ -248,7 +248,7 @@ class OpenAIEngine:
 
     def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
         reason = hidden(unreachable(error), self._key)
-        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}{line_to_change(Kind.GONE)}")
+        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}{line_to_change(FaultKind.GONE)}")
 
     def close(self) -> None:
         """Abort running requests and close the connections. Idempotent."""
@@ -297,7 +297,7 @@ class OpenAIEngine:
         level = parameters.reasoning or self._reasoning or "off"
         limit = max(one.limit for one in group)
         size = max(len(one.prompt) for one in group)
-        asking = Asking(self._record, parameters, level, limit, self._further_parameters(parameters), size)
+        asking = RequestAttempts(self._record, parameters, level, limit, self._further_parameters(parameters), size)
         used = Usage()
         while True:
             plan = asking.plan()
@@ -326,8 +326,8 @@ class OpenAIEngine:
         return {"logprobs": (True,), "top_logprobs": _TOPS}
 
     async def _post(
-        self, group: Sequence[Request], plan: Plan, client: openai.AsyncOpenAI
-    ) -> tuple[list[Answer], Usage]:
+        self, group: Sequence[Request], plan: RequestPlan, client: openai.AsyncOpenAI
+    ) -> tuple[list[EndpointAnswer], Usage]:
         await self._await_limits(group, plan)
         try:
             return await self._call(group, plan, client)
@@ -395,7 +395,9 @@ class OpenAIEngine:
         del group
         return {}
 
-    async def _call(self, group: Sequence[Request], plan: Plan, client: Any) -> tuple[list[Answer], Usage]:
+    async def _call(
+        self, group: Sequence[Request], plan: RequestPlan, client: Any
+    ) -> tuple[list[EndpointAnswer], Usage]:
         """Send one HTTP request. `client` is Any: the accepted parameters depend on the endpoint, not on its types."""
         further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
         if self._options.completions:
@@ -414,7 +416,7 @@ class OpenAIEngine:
         )
         return read_chat(raw.http_response.content)
 
-    def _messages(self, prompt: str, plan: Plan) -> list[dict[str, str]]:
+    def _messages(self, prompt: str, plan: RequestPlan) -> list[dict[str, str]]:
         """Return a prompt as chat messages; the configured system prompt is first, and the form's words are last."""
         said = messages(prompt)
         said[-1]["content"] += plan.form.words
@@ -425,20 +427,20 @@ class OpenAIEngine:
             said.insert(0, {"role": "system", "content": own})
         return said
 
-    def _failed(self, error: openai.APIStatusError, plan: Plan) -> Exception:
+    def _failed(self, error: openai.APIStatusError, plan: RequestPlan) -> Exception:
         """Return the error for an HTTP status after all retries: an error of the rows, or of the whole call."""
         fault: Fault = read_fault(error, self._model, self._key, plan.body)
         match fault.kind:
-            case Kind.REFUSED:
+            case FaultKind.REFUSED:
                 return _RefusedError(fault.text, Refusal(told(error), fault.parameter))
-            case Kind.FAILED:
+            case FaultKind.FAILED:
                 return _RowsError(fault.text)
-            case Kind.RATE | Kind.GONE:
+            case FaultKind.RATE | FaultKind.GONE:
                 return EngineUnavailableError(f"the engine {self.name} {fault.text}")
             case _:
                 return self._faulty(fault)
 
-    async def _await_limits(self, group: Sequence[Request], plan: Plan) -> None:
+    async def _await_limits(self, group: Sequence[Request], plan: RequestPlan) -> None:
         if self._request_limit is not None:
             await self._request_limit.acquire()
         if self._token_limit is not None:

@@ -53,7 +53,7 @@ _LOGPROBS = "logprobs"
 _MOST_CAUSES = 8
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     """The kind of an HTTP error, which decides about later requests."""
 
     KEY = auto()
@@ -75,7 +75,7 @@ class Kind(Enum):
 class Fault:
     """The reason of an HTTP error: `what` follows the engine's name in a message, `advice` says what to change."""
 
-    kind: Kind
+    kind: FaultKind
     what: str
     advice: str = ""
     parameter: str = ""
@@ -94,31 +94,31 @@ def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Contain
     """
     status, said = error.status_code, _said(error, key)
     if status == 403 and _LOGPROBS in sent and _LOGPROBS in told(error):  # the key is valid
-        return Fault(Kind.REFUSED, f"rejected the request: HTTP {status}{said}", parameter=_LOGPROBS)
+        return Fault(FaultKind.REFUSED, f"rejected the request: HTTP {status}{said}", parameter=_LOGPROBS)
     kind = _kind(status, error)
     match kind:
-        case Kind.KEY if status == 403:
+        case FaultKind.KEY if status == 403:
             return Fault(kind, f"denies access (HTTP 403){said}", "check what the key and its project can use")
-        case Kind.KEY:
+        case FaultKind.KEY:
             return Fault(kind, f"rejects the API key (HTTP {status}){said}", "correct the key to which api_key refers")
-        case Kind.QUOTA:
+        case FaultKind.QUOTA:
             return Fault(kind, f"has no quota left (HTTP {status}){said}", "add credit, or use another key")
-        case Kind.RATE:
+        case FaultKind.RATE:
             return Fault(
                 kind,
                 f"limits the rate (HTTP {status}){_wait(error)}{said}",
                 "lower max_in_flight, or set requests_per_minute and tokens_per_minute",
             )
-        case Kind.MODEL:
+        case FaultKind.MODEL:
             return Fault(kind, f"has no model {model!r} (HTTP {status}){said}", "correct model")
-        case Kind.PATH:
+        case FaultKind.PATH:
             path = error.request.url.path
             return Fault(
                 kind, f"has no API at {path} (HTTP {status}){said}", "correct base_url, which usually ends in /v1"
             )
-        case Kind.GONE:
+        case FaultKind.GONE:
             return Fault(kind, f"is overloaded or gone (HTTP {status}){said}")
-        case Kind.REFUSED:
+        case FaultKind.REFUSED:
             return Fault(kind, f"rejected the request: HTTP {status}{said}", parameter=_named_parameter(error))
         case _:
             return Fault(kind, f"failed (HTTP {status}){said}")
@@ -143,18 +143,18 @@ def unreachable(error: BaseException) -> str:
     return excerpt(str(causes[-1] if len(causes) < 2 else causes[1]))
 
 
-def line_to_change(kind: Kind, *, key: str = "", model: str = "…", section: str = "engine") -> str:
+def line_to_change(kind: FaultKind, *, key: str = "", model: str = "…", section: str = "engine") -> str:
     """Return the end of an error that names the line of the configuration to change; empty if no line is wrong.
 
     `key` refers to the API key, as `env:NAME` or `file:PATH`; `model` is one of the endpoint's models. `GONE` here
     means that no server answers at the address.
     """
     lines = {
-        Kind.KEY: f'api_key = "{key}"',
-        Kind.QUOTA: f'api_key = "{key}"',
-        Kind.MODEL: f'model = "{model}"',
-        Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
-        Kind.GONE: 'base_url = "http://HOST:PORT/v1"',
+        FaultKind.KEY: f'api_key = "{key}"',
+        FaultKind.QUOTA: f'api_key = "{key}"',
+        FaultKind.MODEL: f'model = "{model}"',
+        FaultKind.PATH: 'base_url = "http://HOST:PORT/v1"',
+        FaultKind.GONE: 'base_url = "http://HOST:PORT/v1"',
     }
     return f"; the line to change is [{section}] {lines[kind]}" if kind in lines else ""
 
@@ -189,21 +189,21 @@ def hidden(text: str, key: str) -> str:
     return _MASKED.sub("…", text.replace(key, "…") if len(key) > 5 else text)
 
 
-def _kind(status: int, error: openai.APIStatusError) -> Kind:
+def _kind(status: int, error: openai.APIStatusError) -> FaultKind:
     text, code = told(error), _code(_json(error.response))
     if status in {400, 402, 403, 429} and _is_quota(status, text, code, error.response):
-        return Kind.QUOTA
+        return FaultKind.QUOTA
     if status == 429:
-        return Kind.RATE
+        return FaultKind.RATE
     if status in {401, 407}:
-        return Kind.KEY
+        return FaultKind.KEY
     if status in {400, 403, 404, 422} and (code.lower() in _MODEL_CODES or _is_model(status, text)):
-        return Kind.MODEL
+        return FaultKind.MODEL
     if status == 403:
-        return Kind.KEY
+        return FaultKind.KEY
     if status in {404, 405}:
-        return Kind.PATH
-    return Kind.GONE if status in _GONE else Kind.REFUSED if status in _REFUSED else Kind.FAILED
+        return FaultKind.PATH
+    return FaultKind.GONE if status in _GONE else FaultKind.REFUSED if status in _REFUSED else FaultKind.FAILED
 
 
 def _is_quota(status: int, text: str, code: str, response: httpx2.Response) -> bool:

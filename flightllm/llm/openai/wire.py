@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flightllm.llm.bounded_schema import bounded
-from flightllm.llm.openai.answers import Answer, Usage
+from flightllm.llm.openai.answers import EndpointAnswer, Usage
 from flightllm.llm.openai.strict import rooted, strict_schema
 from flightllm.model.engine import Choice, Completion, Constraint, JsonSchema, Regex, Request
 
@@ -18,7 +18,7 @@ _JSON_TOKENS, _WORDS_TOKENS = 32, 32
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ConstraintForm:
     """One way to express a constraint: keys of the request, words after the prompt, and properties of the answer."""
 
     way: str
@@ -32,10 +32,10 @@ class Form:
     """Additional tokens that the form needs for the answer."""
 
 
-_NOTHING = Form("nothing", {}, enforced=False)
+_NOTHING = ConstraintForm("nothing", {}, enforced=False)
 
 
-def forms(constraint: Constraint, ways: Sequence[str], *, chat: bool) -> list[Form]:
+def forms(constraint: Constraint, ways: Sequence[str], *, chat: bool) -> list[ConstraintForm]:
     """Return the forms of `ways` that can express `constraint`, the best first.
 
     For completions, forms with words after the prompt are left out, because a completion must send the caller's prompt
@@ -47,27 +47,31 @@ def forms(constraint: Constraint, ways: Sequence[str], *, chat: bool) -> list[Fo
     return found if chat else [*(one for one in found if not one.words), _NOTHING]
 
 
-def _form(way: str, constraint: Choice | JsonSchema | Regex) -> Form | None:
+def _form(way: str, constraint: Choice | JsonSchema | Regex) -> ConstraintForm | None:
     name, value = _plain(constraint)
     match way:
         case "structured":
-            return Form(way, {"structured_outputs": {name: value}})
+            return ConstraintForm(way, {"structured_outputs": {name: value}})
         case "guided":
-            return Form(way, {f"guided_{name}": value})
+            return ConstraintForm(way, {f"guided_{name}": value})
         case "grammar":
-            return Form(way, {"grammar": "root ::= " + " | ".join(map(json.dumps, value))})
+            return ConstraintForm(way, {"grammar": "root ::= " + " | ".join(map(json.dumps, value))})
         case "pattern":
-            return Form(way, {"regex": _pattern(constraint)})
+            return ConstraintForm(way, {"regex": _pattern(constraint)})
         case "tgi_pattern":
-            return Form(way, {"response_format": {"type": "regex", "value": _pattern(constraint)}})
+            return ConstraintForm(way, {"response_format": {"type": "regex", "value": _pattern(constraint)}})
         case "tgi_object":
-            return Form(way, {"response_format": {"type": "json_object", "value": value}})
+            return ConstraintForm(way, {"response_format": {"type": "json_object", "value": value}})
         case "object":
             wrapped = name != "json" or rooted(value)[1]
             words = f"\n\nAnswer with a JSON object alone. {_told(constraint, json_=True)}"
-            return Form(way, {"response_format": {"type": "json_object"}}, words, wrapped, more_tokens=_JSON_TOKENS)
+            return ConstraintForm(
+                way, {"response_format": {"type": "json_object"}}, words, wrapped, more_tokens=_JSON_TOKENS
+            )
         case "words":
-            return Form(way, {}, f"\n\n{_told(constraint, json_=False)}", enforced=False, more_tokens=_WORDS_TOKENS)
+            return ConstraintForm(
+                way, {}, f"\n\n{_told(constraint, json_=False)}", enforced=False, more_tokens=_WORDS_TOKENS
+            )
         case _:
             return _schema_form(way, constraint)
 
@@ -83,7 +87,7 @@ def _plain(constraint: Choice | JsonSchema | Regex) -> tuple[str, Any]:
             return "json", json.loads(bounded(schema))
 
 
-def _schema_form(way: str, constraint: Choice | JsonSchema | Regex) -> Form | None:
+def _schema_form(way: str, constraint: Choice | JsonSchema | Regex) -> ConstraintForm | None:
     """Return a form with `response_format` and a schema; for the way `strict`, a schema of OpenAI's strict mode."""
     schema, wrapped = _schema(constraint)
     if way == "strict":
@@ -92,11 +96,11 @@ def _schema_form(way: str, constraint: Choice | JsonSchema | Regex) -> Form | No
         if strict is None:
             return None
         given = {"name": "answer", "schema": strict, "strict": True}
-        return Form(
+        return ConstraintForm(
             way, _response_format(given), wrapped=wrapped or inner, more_tokens=_JSON_TOKENS * (wrapped or inner)
         )
     given = {"name": "answer", "schema": schema}
-    return Form(way, _response_format(given), wrapped=wrapped, more_tokens=_JSON_TOKENS * wrapped)
+    return ConstraintForm(way, _response_format(given), wrapped=wrapped, more_tokens=_JSON_TOKENS * wrapped)
 
 
 def _response_format(json_schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +147,7 @@ def _pattern(constraint: Choice | JsonSchema | Regex) -> str:
             raise ValueError("a JSON Schema cannot be a regular expression")
 
 
-def with_reasoning(usage: Usage, answers: Sequence[Answer]) -> Usage:
+def with_reasoning(usage: Usage, answers: Sequence[EndpointAnswer]) -> Usage:
     """Return a usage with tokens of thoughts; if the endpoint reports none, by the share of the thoughts' length."""
     thought = sum(len(answer.reasoning) for answer in answers)
     if usage.reasoning_tokens or not thought:
@@ -152,7 +156,7 @@ def with_reasoning(usage: Usage, answers: Sequence[Answer]) -> Usage:
     return replace(usage, reasoning_tokens=usage.completion_tokens * thought // written)
 
 
-def share_out(requests: Sequence[Request], answers: Sequence[Answer], usage: Usage) -> list[Completion]:
+def share_out(requests: Sequence[Request], answers: Sequence[EndpointAnswer], usage: Usage) -> list[Completion]:
     """Return the completions for the answers to one HTTP request; its total usage is divided by the texts' lengths."""
     prompts = _shares(usage.prompt_tokens, [len(request.prompt) for request in requests])
     cached = _shares(usage.cached_tokens, prompts)

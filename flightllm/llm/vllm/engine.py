@@ -13,7 +13,7 @@ from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraEr
 from flightllm.llm.bounded_schema import bounded
 from flightllm.llm.kv_hints import Hints
 from flightllm.llm.options import read_options
-from flightllm.llm.probabilities import TOP, Step, option_probability
+from flightllm.llm.probabilities import TOP, TokenStep, option_probability
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm.events import KvPublishing
 from flightllm.llm.vllm.kv import eviction_config, kv_transfer, lossy_codecs
@@ -373,14 +373,15 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
     return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, finish_reason)
 
 
-def _steps(output: Any) -> list[Step]:
+def _steps(output: Any) -> list[TokenStep]:
     """Return an answer's tokens with the log probabilities at each position, taken after the constraint's mask."""
     listed = [
         {token: ((one.decoded_token or "").encode(), min(0.0, one.logprob)) for token, one in place.items()}
         for place in output.logprobs
     ]
     return [
-        Step(place[token][0], tuple(place.values())) for token, place in zip(output.token_ids, listed, strict=False)
+        TokenStep(place[token][0], tuple(place.values()))
+        for token, place in zip(output.token_ids, listed, strict=False)
     ]
 
 

@@ -13,8 +13,8 @@ from datafusion import Expr
 from flightllm.plan.bounds import rules
 from flightllm.plan.bounds.functions import AGGREGATES, HARMLESS, SCALARS
 from flightllm.plan.bounds.patterns import wildcards
-from flightllm.plan.bounds.rules import Call
-from flightllm.plan.bounds.value import FLAG, Budget, UnboundedError, Value, largest
+from flightllm.plan.bounds.rules import FunctionCall
+from flightllm.plan.bounds.value import FLAG, BoundsTally, UnboundedError, ValueBounds, largest
 
 NAMES = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
 OTHER = re.compile(r"\|\||SIMILAR TO|~|->|Binary\(")
@@ -37,19 +37,19 @@ _MARKS = re.compile(r"\|\||LIKE |SIMILAR TO|~|->|Binary\(|Values:|RecursiveQuery
 _HIDDEN_CONCATS = 6
 _PLAIN_LIKE = re.compile(r'LIKE Utf8\("[^"%]{0,60}(?:%[^"%]{0,60}){0,3}"\)')
 _NO_FUNCTIONS = frozenset(["outer_ref"])
-HIDDEN = Value(4_096)
+HIDDEN = ValueBounds(4_096)
 """The assumed result of a subquery whose expressions DataFusion does not give."""
-Columns = Callable[[str], Value]
+Columns = Callable[[str], ValueBounds]
 """Return the bounds of the column with this name."""
 
 
 class Expressions:
     """Bounds the expressions of one operator; `columns` are the operator's input, `rows` the rows in a batch."""
 
-    def __init__(self, columns: Columns, rows: float, budget: Budget) -> None:
+    def __init__(self, columns: Columns, rows: float, budget: BoundsTally) -> None:
         self._columns, self._rows, self._budget = columns, rows, budget
 
-    def bound(self, expression: Expr) -> Value:
+    def bound(self, expression: Expr) -> ValueBounds:
         """Return the bounds of an expression.
 
         Raises:
@@ -57,7 +57,7 @@ class Expressions:
         """
         # An explicit stack: a chain of 1,000 operators is deeper than Python's recursion limit.
         todo: list[tuple[Expr, int | None]] = [(expression, None)]
-        done: list[Value] = []
+        done: list[ValueBounds] = []
         while todo:
             node, count = todo.pop()
             kind = node.variant_name()
@@ -86,16 +86,16 @@ class Expressions:
             return operands[:1] if not OTHER.search(text) and "LIKE " not in text else operands
         return operands
 
-    def _leaf(self, node: Expr, kind: str) -> Value:
+    def _leaf(self, node: Expr, kind: str) -> ValueBounds:
         if kind == "Literal":
             return literal(node)
         if kind == "Column":
             return self._columns(node.to_variant().name())
         if kind == "Outer":
             return self._columns(node.canonical_name().removeprefix("outer_ref(").removesuffix(")").rpartition(".")[2])
-        return Value(64)
+        return ValueBounds(64)
 
-    def _call(self, node: Expr, kind: str, args: Sequence[Value]) -> Value:
+    def _call(self, node: Expr, kind: str, args: Sequence[ValueBounds]) -> ValueBounds:
         if kind in ("ScalarFunction", "HigherOrderFunction"):
             return self._scalar(node.rex_call_operator(), args)
         if kind == "BinaryExpr":
@@ -116,19 +116,19 @@ class Expressions:
             return self._aggregate(node, args)
         return largest(args)
 
-    def _as_call(self, name: str, args: Sequence[Value]) -> Call:
-        return Call(name, args, self._rows)
+    def _as_call(self, name: str, args: Sequence[ValueBounds]) -> FunctionCall:
+        return FunctionCall(name, args, self._rows)
 
-    def _charged(self, name: str, value: Value) -> Value:
+    def _charged(self, name: str, value: ValueBounds) -> ValueBounds:
         self._budget.charge(name, value, 0, self._rows)
         return value
 
-    def _scalar(self, name: str, args: Sequence[Value]) -> Value:
+    def _scalar(self, name: str, args: Sequence[ValueBounds]) -> ValueBounds:
         if name.startswith(_STUB):
-            return Value(1_024)
+            return ValueBounds(1_024)
         return SCALARS.get(name, rules.unknown)(self._as_call(name, args), self._budget)
 
-    def _binary(self, operator: str, args: Sequence[Value]) -> Value:
+    def _binary(self, operator: str, args: Sequence[ValueBounds]) -> ValueBounds:
         left, right = args
         constant = left.constant and right.constant
         if operator == "||":
@@ -152,7 +152,7 @@ class Expressions:
         exact = None
         if left.exact is not None and right.exact is not None:
             exact = _exact(operator, left.exact, right.exact)
-        return Value(
+        return ValueBounds(
             max(16, left.bytes if operator.startswith("-") else 0),
             number=number,
             constant=constant,
@@ -160,7 +160,7 @@ class Expressions:
             distinct=_kinds(operator, left.exact, right.exact),
         )
 
-    def _like(self, name: str, args: Sequence[Value]) -> Value:
+    def _like(self, name: str, args: Sequence[ValueBounds]) -> ValueBounds:
         text, pattern = args[:2]
         call = self._as_call(name.upper(), args)
         if "similar" in name:
@@ -172,7 +172,7 @@ class Expressions:
         compiled = pattern.bytes * 2_000 if large > 1 else 0
         return rules.made(call, self._budget, FLAG, steps + compiled * (1 if pattern.constant else call.times / 100))
 
-    def _aggregate(self, node: Expr, args: Sequence[Value]) -> Value:
+    def _aggregate(self, node: Expr, args: Sequence[ValueBounds]) -> ValueBounds:
         text = node.canonical_name()
         rest = [part for part in (" FILTER (", " ORDER BY [", "WITHIN GROUP") if part in text]
         if rest:
@@ -180,7 +180,7 @@ class Expressions:
         name = text.partition("(")[0]
         kind = AGGREGATES.get(name)
         if kind == "number":
-            return Value(40)
+            return ValueBounds(40)
         if kind is None:
             return rules.unknown(self._as_call(name, args), self._budget)
         return largest(args)
@@ -190,7 +190,7 @@ class Expressions:
         check_hidden(Counter(marks(text)), text)
 
 
-def _varied(value: Value, kind: str, args: Sequence[Value]) -> Value:
+def _varied(value: ValueBounds, kind: str, args: Sequence[ValueBounds]) -> ValueBounds:
     """Bound the number of distinct values by the operands' product; without operands it can be `random()`."""
     if not args or kind in ("AggregateFunction", "Unnest", "ScalarSubquery"):
         return replace(value, distinct=inf)
@@ -229,42 +229,42 @@ def check_hidden(found: Counter[str], text: str) -> None:
             raise UnboundedError(f"{name.strip(' (:')} is in a subquery, or its arguments cannot be checked")
 
 
-def literal(node: Expr) -> Value:
+def literal(node: Expr) -> ValueBounds:
     """Return the bounds of a literal."""
     return replace(_literal(node), distinct=1)
 
 
-def _literal(node: Expr) -> Value:
+def _literal(node: Expr) -> ValueBounds:
     text = node.canonical_name()
     if text.startswith(("Utf8", "LargeUtf8")):
         inner = text[text.index("(") + 2 : -2]
-        return Value(len(inner.encode()), number=inf, total=inf, constant=True, literal=inner)
+        return ValueBounds(len(inner.encode()), number=inf, total=inf, constant=True, literal=inner)
     if match := _NUMBER.match(text):
         number = float(next(group for group in match.groups() if group))
-        return Value(8, number=abs(number), constant=True, exact=number)
+        return ValueBounds(8, number=abs(number), constant=True, exact=number)
     if text.startswith("Interval"):
         return _interval(node)
     if text.startswith(
         ("Binary", "LargeBinary", "FixedSizeBinary", "List", "LargeList", "Struct", "Map", "Dictionary")
     ):
         return _scalar_value(node)
-    return Value(16, number=0 if text in ("NULL", "Int64(NULL)") else inf, constant=True)
+    return ValueBounds(16, number=0 if text in ("NULL", "Int64(NULL)") else inf, constant=True)
 
 
-def _interval(node: Expr) -> Value:
+def _interval(node: Expr) -> ValueBounds:
     found = node.python_value().as_py()
     months, days, nanoseconds = (found or (0, 0, 0))[:3] if isinstance(found, tuple) else (0, 0, 0)
     exact = months * _SAFE_DAYS + days + nanoseconds / _DAY_NANOSECONDS
-    return Value(16, number=abs(exact) if exact else inf, constant=True, exact=exact or None)
+    return ValueBounds(16, number=abs(exact) if exact else inf, constant=True, exact=exact or None)
 
 
-def _scalar_value(node: Expr) -> Value:
+def _scalar_value(node: Expr) -> ValueBounds:
     value: Any = node.python_value()
     if value.as_py() is None:
-        return Value(8, constant=True)
+        return ValueBounds(8, constant=True)
     array = pa.array([value.as_py()], value.type)
     items = len(value.as_py()) if hasattr(value.as_py(), "__len__") and not isinstance(value.as_py(), bytes) else 1
-    return Value(array.nbytes, items, array.nbytes if items > 1 else 0, constant=True)
+    return ValueBounds(array.nbytes, items, array.nbytes if items > 1 else 0, constant=True)
 
 
 def _target(text: str, kind: str) -> str:

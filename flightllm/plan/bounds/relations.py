@@ -14,7 +14,7 @@ from flightllm.common.names import DEFAULT_SCHEMA
 from flightllm.datafusion.table_size import TableSize
 from flightllm.plan.bounds.expressions import Expressions, literal, marks
 from flightllm.plan.bounds.functions import AGGREGATES, WINDOWS
-from flightllm.plan.bounds.value import BATCH_ROWS, Budget, UnboundedError, Value, largest
+from flightllm.plan.bounds.value import BATCH_ROWS, BoundsTally, UnboundedError, ValueBounds, largest
 
 _TEXT, _ITEMS = 64, 16
 """Assumed bytes of a text, and elements of a list, in a column of unknown size."""
@@ -43,13 +43,13 @@ _PLACEHOLDER = "__unnest_placeholder("
 class Relation:
     """The bounds of an operator's output."""
 
-    columns: tuple[tuple[str, Value], ...]
+    columns: tuple[tuple[str, ValueBounds], ...]
     rows: float
     widest: float = 0
     """Rows of the largest input, if this is a cross join."""
     pairs: float = 0
     """Pairs of rows that joins compare before they can be stopped; pairs with equal keys count more."""
-    by_name: dict[str, Value] = field(init=False, default_factory=dict, compare=False)
+    by_name: dict[str, ValueBounds] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         for name, value in self.columns:
@@ -71,10 +71,10 @@ class Relation:
 class Relations:
     """Walks one plan; the context's `sizes` says how large a table is."""
 
-    def __init__(self, context: SessionContext, budget: Budget) -> None:
+    def __init__(self, context: SessionContext, budget: BoundsTally) -> None:
         self._context = context
         self._budget = budget
-        self._elsewhere: dict[str, Value] = {}
+        self._elsewhere: dict[str, ValueBounds] = {}
         """The columns of all operators, for a subquery that refers to columns of an outer query."""
         self._recursive: dict[str, Relation] = {}
         self._equations = ""
@@ -157,12 +157,12 @@ class Relations:
         return given
 
     def _on(self, relation: Relation) -> Expressions:
-        def column(name: str) -> Value:
-            return relation.by_name.get(name) or self._elsewhere.get(name) or Value(_TEXT)
+        def column(name: str) -> ValueBounds:
+            return relation.by_name.get(name) or self._elsewhere.get(name) or ValueBounds(_TEXT)
 
         return Expressions(column, min(relation.rows, BATCH_ROWS), self._budget)
 
-    def _all(self, relation: Relation, expressions: Iterable[Any]) -> list[Value]:
+    def _all(self, relation: Relation, expressions: Iterable[Any]) -> list[ValueBounds]:
         on = self._on(relation)
         return [on.bound(_expression(raw)) for raw in expressions]
 
@@ -206,7 +206,7 @@ class Relations:
         if name in self._recursive:
             return self._recursive[name]
         if plan.display().startswith(("TableScan: generate_series()", "TableScan: range()")):
-            return Relation((("value", Value(8)),), inf)
+            return Relation((("value", ValueBounds(8)),), inf)
         schema = self._context.create_dataframe_from_logical_plan(plan).schema()
         fqn = variant.fqn()
         sizes = getattr(self._context, "sizes", None)
@@ -266,15 +266,15 @@ class Relations:
             columns.append((_name(_expression(raw)), replace(value, constant=False)))
         return _ungrouped(Relation(tuple(columns), rows))
 
-    def _kept(self, name: str, value: Value, rows: float) -> Value:
+    def _kept(self, name: str, value: ValueBounds, rows: float) -> ValueBounds:
         size = value.total if value.total < inf else value.bytes * rows
         size += 8 * rows
         self._budget.keep(name, size)
         if name in ("array_agg", "string_agg"):
-            return Value(
+            return ValueBounds(
                 size, rows if name == "array_agg" else 1, value.bytes if name == "array_agg" else 0, total=size
             )
-        return Value(40)
+        return ValueBounds(40)
 
     def _window(self, variant: Any, given: Relation) -> Relation:
         self._budget.keep("a window", given.bytes / 2)
@@ -297,7 +297,7 @@ class Relations:
             columns.append((_name(_expression(raw)), value))
         return Relation(tuple(columns), given.rows)
 
-    def _framed(self, name: str, text: str, value: Value, given: Relation) -> Value:
+    def _framed(self, name: str, text: str, value: ValueBounds, given: Relation) -> ValueBounds:
         kind = WINDOWS.get(name) or AGGREGATES.get(name)
         if kind is None:
             raise UnboundedError(f"there are no bounds for {name} as a window function")
@@ -306,13 +306,13 @@ class Relations:
             rows = min(given.rows, float(frame[1]) + 1 if frame and frame[1].isdecimal() else given.rows)
             self._budget.keep(name, rows * given.rows * (value.bytes + 8))
             size = rows * (value.bytes + 8)
-            return Value(size, rows, value.bytes, total=size * given.rows)
+            return ValueBounds(size, rows, value.bytes, total=size * given.rows)
         if not name.startswith(tuple(_FRAMED)) and name not in WINDOWS:
             frame = _OFFSET.search(text)
             if frame and frame[1].isdecimal():
                 rows = min(given.rows, float(frame[1]))
-                self._budget.charge(name, Value(8), 10 * rows * given.rows, given.rows)
-        return Value(16, number=given.rows) if kind == "number" else replace(value, constant=False, total=inf)
+                self._budget.charge(name, ValueBounds(8), 10 * rows * given.rows, given.rows)
+        return ValueBounds(16, number=given.rows) if kind == "number" else replace(value, constant=False, total=inf)
 
     def _limit(self, variant: Any, given: Relation) -> Relation:
         found = [self._all(given, [raw])[0] for raw in (variant.fetch(), variant.skip()) if raw is not None]
@@ -324,7 +324,7 @@ class Relations:
         table = variant.values()
         empty = Relation((), len(table))
         on = self._on(empty)
-        columns: list[list[Value]] = [[] for _ in table[0]]
+        columns: list[list[ValueBounds]] = [[] for _ in table[0]]
         for row in table:
             for place, raw in enumerate(row):
                 expression = _expression(raw)
@@ -352,11 +352,13 @@ class Relations:
         if grown.rows > _MANY * _MATCHES * _GROWTH and grown.widest:
             raise UnboundedError(f"the rows of the recursive query {name} multiply with each turn")
         columns = tuple(
-            (column, Value(before.bytes + _TURNS * max(0, after.bytes - _PROBE), number=_numbers(before, after)))
+            (column, ValueBounds(before.bytes + _TURNS * max(0, after.bytes - _PROBE), number=_numbers(before, after)))
             if after.bytes > _PROBE
             else (
                 column,
-                Value(max(before.bytes, 8 if after.bytes == _PROBE else after.bytes), number=_numbers(before, after)),
+                ValueBounds(
+                    max(before.bytes, 8 if after.bytes == _PROBE else after.bytes), number=_numbers(before, after)
+                ),
             )
             for (column, before), (_, after) in zip(start.columns, grown.columns, strict=False)
         )
@@ -371,8 +373,8 @@ class Relations:
 
     def _grown(self, name: str, start: Relation, term: LogicalPlan) -> Relation:
         """Return the output of one turn on large columns, without a limit on its cost."""
-        budget, self._budget, outer = self._budget, Budget(None), self._recursive.get(name)
-        large = Value(_PROBE, _PROBE, 8, number=_PROBE)
+        budget, self._budget, outer = self._budget, BoundsTally(None), self._recursive.get(name)
+        large = ValueBounds(_PROBE, _PROBE, 8, number=_PROBE)
         self._recursive[name] = Relation(tuple((column, large) for column, _ in start.columns), _MANY)
         try:
             return self.bound(term)
@@ -387,7 +389,7 @@ class Relations:
             self._recursive[name] = outer
 
 
-def _numbers(before: Value, after: Value) -> float:
+def _numbers(before: ValueBounds, after: ValueBounds) -> float:
     return before.number if after.number <= _PROBE else inf
 
 
@@ -406,15 +408,17 @@ def _name(expression: Expr) -> str:
     return str(expression.to_variant().alias() if kind == "Alias" else expression.schema_name())
 
 
-def _column(kind: pa.DataType, total: float | None, rows: float) -> Value:
+def _column(kind: pa.DataType, total: float | None, rows: float) -> ValueBounds:
     """Return the bounds of a table's column; assumed ones where its size is unknown."""
     nominal = 8 if pa.types.is_primitive(kind) else _TEXT
     each = nominal if total is None else 1.5 * total / rows + 8
     number = _largest_number(kind)
     if pa.types.is_nested(kind):
         items = max(_ITEMS, each / 8)
-        return Value(max(each, _TEXT * 4), items, max(8.0, min(each, _TEXT)), total=inf if total is None else 2 * total)
-    return Value(each, number=number, total=rows * each)
+        return ValueBounds(
+            max(each, _TEXT * 4), items, max(8.0, min(each, _TEXT)), total=inf if total is None else 2 * total
+        )
+    return ValueBounds(each, number=number, total=rows * each)
 
 
 def _largest_number(kind: pa.DataType) -> float:
@@ -422,7 +426,7 @@ def _largest_number(kind: pa.DataType) -> float:
     return small.get(kind, inf)
 
 
-def _times(relation: Relation, rows: float) -> list[tuple[str, Value]]:
+def _times(relation: Relation, rows: float) -> list[tuple[str, ValueBounds]]:
     factor = max(1.0, rows / max(1, relation.rows)) if rows < inf else inf
     return [(n, replace(v, total=v.total * factor, constant=False)) for n, v in relation.columns]
 
@@ -462,6 +466,6 @@ def _unnest(variant: Any, given: Relation) -> Relation:
         if value is None and plain.startswith(_PLACEHOLDER):
             listed = given.by_name.get(f"{inner})") or largest(v for _, v in given.columns)
             longest = max(longest, listed.items)
-            value = Value(listed.element, listed.items, listed.each, total=listed.total)
+            value = ValueBounds(listed.element, listed.items, listed.each, total=listed.total)
         columns.append((plain, value or largest(v for _, v in given.columns)))
     return Relation(tuple(columns), rows * longest)

@@ -11,7 +11,7 @@ from flightllm.config import LimitsConfig
 from flightllm.datafusion.contexts import with_rules_alone
 from flightllm.plan.bounds.expressions import NAMES, OTHER, check_hidden, has_plain_likes, is_harmless, marks
 from flightllm.plan.bounds.relations import Relations
-from flightllm.plan.bounds.value import Budget, Unbounded, UnboundedError
+from flightllm.plan.bounds.value import BoundsTally, Unbounded, UnboundedError
 
 _log = structlog.get_logger(__name__)
 _SUBQUERY = "<subquery>"
@@ -34,7 +34,7 @@ def unbounded(context: SessionContext, frame: DataFrame, limits: LimitsConfig) -
     try:
         if _SUBQUERY in text:
             plan = _joining_context().create_dataframe_from_logical_plan(plan).optimized_logical_plan()
-        budget = Budget(limits)
+        budget = BoundsTally(limits)
         relations = Relations(context, budget)
         relations.bound(plan)
         text = plan.display_indent()

@@ -34,7 +34,7 @@ class Unbounded:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ValueBounds:
     """Upper bounds on an expression's values: the bytes of one value, its elements if it is a list, and more.
 
     An example: a table with the texts 'a', 'bb' and 'ccc' in the column `s`. The table's statistics know only the sum
@@ -73,14 +73,14 @@ class Value:
         return self.each or self.bytes
 
 
-FLAG = Value(1, number=1, total=inf, distinct=2)
+FLAG = ValueBounds(1, number=1, total=inf, distinct=2)
 """The bounds of a condition."""
 
 
-def largest(values: Iterable[Value]) -> Value:
+def largest(values: Iterable[ValueBounds]) -> ValueBounds:
     """Return bounds that hold for each of some values."""
-    found = list(values) or [Value(8)]
-    return Value(
+    found = list(values) or [ValueBounds(8)]
+    return ValueBounds(
         max(v.bytes for v in found),
         max(v.items for v in found),
         max(v.each for v in found),
@@ -91,7 +91,7 @@ def largest(values: Iterable[Value]) -> Value:
     )
 
 
-class Budget:
+class BoundsTally:
     """Adds up the bytes that a plan's calls make in one batch, and the steps that they take."""
 
     def __init__(self, limits: LimitsConfig | None) -> None:
@@ -104,7 +104,7 @@ class Budget:
         self.exceeded: Unbounded | None = None
         """The first operator that exceeds memory or time while the statement runs, but not while it is planned."""
 
-    def charge(self, name: str, made: Value, steps: float, rows: float) -> None:
+    def charge(self, name: str, made: ValueBounds, steps: float, rows: float) -> None:
         """Count one call.
 
         Raises:

@@ -26,14 +26,14 @@ _TAKEN: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ActorFailure:
     """An error on its way to another process: not all of our error classes, and no foreign ones, can be pickled."""
 
     kind: str
     message: str
 
     @classmethod
-    def of(cls, error: Exception) -> Failure:
+    def of(cls, error: Exception) -> ActorFailure:
         """Return a failure with the class and message of an error; a foreign error becomes an `EngineError`."""
         if isinstance(error, FlightLLMError):
             return cls(type(error).__name__, str(error))
@@ -48,7 +48,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class EngineDescription:
     """The properties of an engine that never change; the actor sends them once."""
 
     name: str
@@ -61,8 +61,8 @@ class Description:
     pid: int
 
 
-Opened: TypeAlias = Description | Failure
-Answer: TypeAlias = tuple[int, Completion | Failure]
+Opened: TypeAlias = EngineDescription | ActorFailure
+Answer: TypeAlias = tuple[int, Completion | ActorFailure]
 """The group that asked, and the result: a failure applies to the whole group."""
 
 
@@ -90,8 +90,8 @@ class ReplicaActor:
             given = options if here else published(options)
             engine = self._engine = create_engine(EngineConfig(kind, model, window, given, reasoning=reasoning))
         except Exception as error:  # noqa: BLE001 - sent to the asking process
-            return Failure.of(error)
-        return Description(
+            return ActorFailure.of(error)
+        return EngineDescription(
             engine.name,
             engine.revision,
             engine.prefix_cache,
@@ -186,7 +186,7 @@ class Group:
         except CancelledError:
             pass
         except Exception as error:  # noqa: BLE001 - sent to the asking process
-            self._answer((self._number, Failure.of(error)))
+            self._answer((self._number, ActorFailure.of(error)))
 
     def _feed(self) -> Iterator[Request | None]:
         """Yield requests as they arrive; wait for a request only while no request is in flight."""

@@ -20,7 +20,7 @@ from flightllm.errors import EngineUnavailableError, FlightLLMError
 from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
 from flightllm.model.engine import Completion, KvEventsAddress, PrefixCache, Request
-from flightllm.router.ray.actor import Description, Failure, ReplicaActor
+from flightllm.router.ray.actor import ActorFailure, EngineDescription, ReplicaActor
 from flightllm.router.ray.connection import node_is_lost
 from flightllm.router.ray.tokens import Tokens
 
@@ -171,14 +171,14 @@ class RayReplica:
         finally:
             self._loop.close()
 
-    async def _open(self, config: EngineConfig, seconds: float) -> Description:
+    async def _open(self, config: EngineConfig, seconds: float) -> EngineDescription:
         import ray
 
         node = ray.get_runtime_context().get_node_id()
         given = config.kind, config.model, config.max_in_flight, dict(config.options), config.reasoning
         call = self._actor.open.remote(node, *given)
         try:
-            found: Description | Failure = await asyncio.wait_for(_unless_lost(call), seconds)
+            found: EngineDescription | ActorFailure = await asyncio.wait_for(_unless_lost(call), seconds)
         except TimeoutError as error:
             raise EngineUnavailableError(
                 f"the engine {self._name} did not start within start_seconds = {seconds:g}: see with `ray status`"
@@ -186,7 +186,7 @@ class RayReplica:
             ) from error
         except Exception as error:
             raise EngineUnavailableError(f"the engine {self._name} did not start: {_reason(error)}") from error
-        if isinstance(found, Failure):
+        if isinstance(found, ActorFailure):
             raise found.error()
         return found
 
@@ -234,7 +234,7 @@ class RayReplica:
             for answer in list(self._waiting.values()):
                 _fail(answer, EngineUnavailableError(self._death))
 
-    def _hand_out(self, group: int, result: Completion | Failure) -> None:
+    def _hand_out(self, group: int, result: Completion | ActorFailure) -> None:
         if isinstance(result, Completion):
             answer = self._waiting.get((group, result.id))  # None: the caller has stopped waiting
             if answer is not None and not answer.done():

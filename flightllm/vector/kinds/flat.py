@@ -12,7 +12,7 @@ from flightllm.vector.kinds.base import Ids, Neighbors, Vectors, metric, selecto
 from flightllm.vector.options import IndexOptions
 
 
-class Flat(Neighbors):
+class FlatIndex(Neighbors):
     """Every search compares every vector."""
 
     trains = False
@@ -28,4 +28,4 @@ class Flat(Neighbors):
         return scores, ids
 
 
-KIND = Flat
+KIND = FlatIndex

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from flightllm.kvcache.connector.lookups import Lookups
-from flightllm.kvcache.connector.scheduling import Prompt, Scheduling
+from flightllm.kvcache.connector.scheduling import ScheduledPrompt, Scheduling
 from flightllm.kvcache.options import Saved
 from flightllm.kvcache.prefixes import Cutting
 from tests.kvcache.connector.stores import MemoryStore
 from tests.servers import await_true
 
 CUTTING = Cutting("model", chunk_tokens=8, min_tokens=4)
-PROMPT = Prompt("one", list(range(30)), recurring=24)
+PROMPT = ScheduledPrompt("one", list(range(30)), recurring=24)
 CHUNKS = CUTTING.chunks(PROMPT.tokens, "")
 BLOCKS = (3, 1, 2, 7)
 """Of 8 tokens each."""
@@ -42,7 +42,7 @@ def scheduling(
     return Scheduling(CUTTING, lookups, saved, block_tokens=8, sharing=sharing, lossy=lossy, clock=clock)
 
 
-def matched(side: Scheduling, prompt: Prompt, computed: int = 0) -> int | None:
+def matched(side: Scheduling, prompt: ScheduledPrompt, computed: int = 0) -> int | None:
     """Return how many tokens can be loaded, once the store has answered."""
     await_true(lambda: side.matched(prompt, computed) is not None)
     return side.matched(prompt, computed)
@@ -65,15 +65,15 @@ def test_load(store: MemoryStore) -> None:
 def test_last_token_is_computed(store: MemoryStore) -> None:
     """Of a prompt that is held as a whole the last token is computed."""
     side = scheduling(store)
-    assert matched(side, Prompt("all", list(range(16)))) == 15
-    assert matched(side, Prompt("part", list(range(18)))) == 16
+    assert matched(side, ScheduledPrompt("all", list(range(16)))) == 15
+    assert matched(side, ScheduledPrompt("part", list(range(18)))) == 16
 
 
 def test_little_is_computed(store: MemoryStore) -> None:
     """Where less than the least is to be gained the store is not even asked."""
     side = scheduling(store)
     assert side.matched(PROMPT, 24) == 0
-    assert side.matched(Prompt("short", [1, 2, 3]), 0) == 0
+    assert side.matched(ScheduledPrompt("short", [1, 2, 3]), 0) == 0
     assert store.calls == []
 
 
@@ -164,7 +164,7 @@ def test_inexact_blocks(store: MemoryStore) -> None:
     assert matched(side, second, 16) == 0
     side.allocated(second, (3, 1, 8, 9, 10), 0)
     assert side.step({"two": (3, 1, 8, 9, 10)}, {}, {"two": 36}) == ([], [])
-    other = Prompt("three", list(range(100, 124)), recurring=24)
+    other = ScheduledPrompt("three", list(range(100, 124)), recurring=24)
     assert matched(side, other) == 0
     side.allocated(other, (3, 1), 0)
     _, saves = side.step({"three": (3, 1)}, {}, {"three": 16})
@@ -194,7 +194,7 @@ def test_lossy_load_after_preemption() -> None:
     assert saved_after_load(side, set()) == []
 
 
-def saved_at_once(side: Scheduling, prompt: Prompt) -> list[int]:
+def saved_at_once(side: Scheduling, prompt: ScheduledPrompt) -> list[int]:
     """Return where chunks end that are saved of a prompt that is computed in one step."""
     blocks = range(len(prompt.tokens) // 8 + 1)
     side.allocated(prompt, blocks, 0)
@@ -226,7 +226,7 @@ def test_so_many_are_planned() -> None:
     side = scheduling(MemoryStore())
     assert saved_at_once(side, PROMPT) == [8, 16, 24]
     for number in range(1, 101):
-        other = Prompt(str(number), range(number * 1_000, number * 1_000 + 800), recurring=800)
+        other = ScheduledPrompt(str(number), range(number * 1_000, number * 1_000 + 800), recurring=800)
         assert len(saved_at_once(side, other)) == 100
     assert saved_at_once(side, replace(PROMPT, request="two")) == [8, 16, 24]
 

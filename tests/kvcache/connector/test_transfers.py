@@ -15,12 +15,12 @@ from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.raw import RawCodec
 from flightllm.kvcache.connector.loading import Loading
 from flightllm.kvcache.connector.paged import PagedMemory
-from flightllm.kvcache.connector.saving import Saving
-from flightllm.kvcache.connector.tasks import Load, Save
+from flightllm.kvcache.connector.saving import ChunkCopier
+from flightllm.kvcache.connector.tasks import LoadTask, Save
 from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
-from flightllm.kvcache.stream.fetch import Source
+from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.model.cost import Rates
@@ -32,7 +32,7 @@ FIRST, SECOND = Chunk("first", 0, 6), Chunk("second", 6, 10)
 SOURCE, TARGET = (2, 0, 5), (1, 4, 3)
 RAW = RawCodec()
 ALL = torch.arange(BLOCKS * TOKENS)
-LOAD = Load("one", (FIRST, SECOND), 0, 10, TARGET)
+LOAD = LoadTask("one", (FIRST, SECOND), 0, 10, TARGET)
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def source() -> PagedMemory:
     return paged
 
 
-def saving(store: MemoryStore, source: PagedMemory, most: int = 24, pause: float = 60.0) -> Saving:
+def saving(store: MemoryStore, source: PagedMemory, most: int = 24, pause: float = 60.0) -> ChunkCopier:
     """Return what saves from a memory."""
-    return Saving(Saver(store, [RawCodec()], most, pause), source, TOKENS)
+    return ChunkCopier(Saver(store, [RawCodec()], most, pause), source, TOKENS)
 
 
 def loading(
@@ -62,7 +62,7 @@ def loading(
 ) -> Loading:
     """Return what loads into a memory, in an engine that computes slowly."""
     prefill = Prefill(Rates(**{"computed": 10.0, **rates}))
-    source = Source(Link(store), {codec.name: codec}, Adaptive(Ladder((codec.name,), codec.name)), prefill)
+    source = ChunkSource(Link(store), {codec.name: codec}, Adaptive(Ladder((codec.name,), codec.name)), prefill)
     return Loading(source, target, TOKENS, seconds)
 
 
@@ -93,7 +93,7 @@ def test_there_and_back(full: MemoryStore, source: PagedMemory, start: int) -> N
     """Chunks go into other blocks of a memory that is ordered otherwise, from the token on that is wanted."""
     target = memory("heads first")
     side = loading(full, target)
-    side.start(Load("one", tuple(one for one in (FIRST, SECOND) if one.stop > start), start, 9, TARGET))
+    side.start(LoadTask("one", tuple(one for one in (FIRST, SECOND) if one.stop > start), start, 9, TARGET))
     assert ended(side) == ({"one"}, set())
     assert side.tokens == 9 - start
     wanted = source.read(source.slots(SOURCE, TOKENS, start, 9))
@@ -143,7 +143,7 @@ def test_silent_store(full: MemoryStore) -> None:
     full.gate.clear()
     side = loading(full, memory("heads first"), 0.2)
     for number in range(9):
-        side.start(Load(str(number), (FIRST,), 0, 6, TARGET))
+        side.start(LoadTask(str(number), (FIRST,), 0, 6, TARGET))
     ends: list[set[str]] = []
     await_true(lambda: bool(ends.append(side.finished()[0])) or not side._jobs)  # type: ignore[func-returns-value]
     assert set().union(*ends) == {str(number) for number in range(9)}
@@ -165,14 +165,14 @@ def test_sooner_computed(full: MemoryStore) -> None:
 def test_any_codec(store: MemoryStore, source: PagedMemory, gone: str, loaded: str) -> None:
     """A chunk that is held in another codec than the first is loaded in that one."""
     codecs: dict[str, Codec] = {"raw": RAW, "int8": Int8Codec()}
-    side = Saving(Saver(store, list(codecs.values()), 4, 60.0), source, TOKENS)
+    side = ChunkCopier(Saver(store, list(codecs.values()), 4, 60.0), source, TOKENS)
     side.take([Save("one", FIRST, SOURCE)])
     assert side.close(30).saved == 1
     del store.held["first", gone]
     target = memory("heads first")
     adaptive = Adaptive(Ladder(("raw", "int8"), gone))
-    other = Loading(Source(Link(store), codecs, adaptive, Prefill(Rates(computed=10.0))), target, TOKENS, 30)
-    other.start(Load("one", (FIRST,), 0, 6, TARGET))
+    other = Loading(ChunkSource(Link(store), codecs, adaptive, Prefill(Rates(computed=10.0))), target, TOKENS, 30)
+    other.start(LoadTask("one", (FIRST,), 0, 6, TARGET))
     assert ended(other) == ({"one"}, set())
     wanted = torch.stack(list(codecs[loaded].layers(store.held["first", loaded])))
     assert torch.equal(target.read(target.slots(TARGET, TOKENS, 0, 6)), wanted)

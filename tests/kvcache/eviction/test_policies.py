@@ -8,12 +8,12 @@ import pytest
 
 from flightllm.errors import ConfigError
 from flightllm.kvcache.eviction import POLICIES, create_policy, workload_aware
-from flightllm.kvcache.eviction.base import Policy, Use
+from flightllm.kvcache.eviction.base import EvictionPolicy, Use
 from flightllm.kvcache.eviction.belady import Belady
 from flightllm.kvcache.eviction.fifo import Fifo
 from flightllm.kvcache.eviction.gdsf import Gdsf
 from flightllm.kvcache.eviction.lru import Lru
-from flightllm.kvcache.eviction.planned import Planned
+from flightllm.kvcache.eviction.planned import PlannedPolicy
 from flightllm.kvcache.eviction.two_queues import TwoQueues
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
@@ -21,7 +21,7 @@ PROMPTS = [[number // 3, *range(100 * number, 100 * number + number % 7)] for nu
 """The blocks of 400 prompts; three prompts at a time share their first block."""
 
 
-def run(policy: Policy[int], *prompts: str, seconds: float = 1.0, kind: str = "", since: float = 0.0) -> float:
+def run(policy: EvictionPolicy[int], *prompts: str, seconds: float = 1.0, kind: str = "", since: float = 0.0) -> float:
     """Run prompts one after the other, a block for each character; return the time when the last prompt ended."""
     now = since
     for prompt in prompts:
@@ -35,7 +35,7 @@ def run(policy: Policy[int], *prompts: str, seconds: float = 1.0, kind: str = ""
     return now
 
 
-def gone(policy: Policy[int], count: int, now: float = 1e6) -> str:
+def gone(policy: EvictionPolicy[int], count: int, now: float = 1e6) -> str:
     """Evict `count` blocks; return them in order."""
     return "".join(chr(policy.evict(now)) for _ in range(count))
 
@@ -150,7 +150,7 @@ def use(keys: str, number: int, ahead: int | None, query: str = "q") -> Use[int]
     return Use([ord(character) for character in keys], query, ahead, query, number)
 
 
-def take(policy: Policy[int], *prompts: Use[int], now: float = 0.0) -> None:
+def take(policy: EvictionPolicy[int], *prompts: Use[int], now: float = 0.0) -> None:
     """Run prompts: use their blocks, then free them."""
     for prompt in prompts:
         policy.use(prompt, now)
@@ -160,14 +160,14 @@ def take(policy: Policy[int], *prompts: Use[int], now: float = 0.0) -> None:
 
 def test_planned_bands() -> None:
     """Evict blocks that a query is done with first, then unplanned blocks, then blocks of its later prompts."""
-    policy = Planned[int](100)
+    policy = PlannedPolicy[int](100)
     take(policy, use("abcd", 0, 2), Use([ord("x"), ord("y")]))
     assert gone(policy, 6, 1.0) == "dcyxba"
 
 
 def test_what_waits_stays() -> None:
     """Blocks of waiting prompts are evicted last, the one needed last first; a cancelled prompt needs no blocks."""
-    policy, first, second = Planned[int](100), use("ab", 1, 0), use("ac", 2, 0)
+    policy, first, second = PlannedPolicy[int](100), use("ab", 1, 0), use("ac", 2, 0)
     take(policy, use("abcd", 0, 3))
     policy.queue(first, 0.0)
     policy.queue(second, 0.0)
@@ -179,7 +179,7 @@ def test_what_waits_stays() -> None:
 
 def test_what_begins_first_stays() -> None:
     """The block of the waiting prompt that runs first stays longest: by priority, then by arrival."""
-    policy = Planned[int](100)
+    policy = PlannedPolicy[int](100)
     waiting = [Use([ord(key)], priority=priority) for key, priority in [("a", 0), ("b", -1), ("c", 0), ("d", -1)]]
     for use in waiting:
         policy.free(use.keys[0], 0.0)
@@ -191,21 +191,21 @@ def test_what_begins_first_stays() -> None:
 
 def test_out_of_order() -> None:
     """If two prompts of a query plan a block differently, the later prompt decides, whichever ends first."""
-    policy = Planned[int](100)
+    policy = PlannedPolicy[int](100)
     take(policy, use("ab", 5, 0), use("ab", 4, 2), use("xy", 6, 2))
     assert gone(policy, 4, 1.0) == "bayx"
 
 
 def test_used_by_others() -> None:
     """A block that a query is done with counts by its class once an unplanned prompt has used it."""
-    policy = Planned[int](100)
+    policy = PlannedPolicy[int](100)
     take(policy, use("ab", 0, 0), use("xy", 1, 0), Use([ord("a")]))
     assert gone(policy, 4, 1.0) == "byxa"
 
 
 def test_queries_that_end() -> None:
     """Once a query is over or stands still, its blocks count as unplanned; the ends of its prompts still go first."""
-    policy = Planned[int](100)
+    policy = PlannedPolicy[int](100)
     take(policy, use("abcd", 0, 2))
     policy.end("q")
     take(policy, use("pq", 0, 1, "next"))
@@ -219,7 +219,7 @@ def test_queries_that_end() -> None:
 
 def test_a_query_that_waits_is_not_over() -> None:
     """Blocks for later prompts of a query stay as long as new prompts of the query start to wait."""
-    policy = Planned[int](100)
+    policy = PlannedPolicy[int](100)
     take(policy, use("ab", 0, 2), Use([ord("x")], "more"))
     policy.queue(use("y", 1, 0), 20.0)
     assert gone(policy, 3, 45.0) == "xba"
@@ -227,7 +227,7 @@ def test_a_query_that_waits_is_not_over() -> None:
 
 def test_a_prompt_waits_until_cancelled() -> None:
     """Only `cancel` ends the wait of a prompt, not a use of the same blocks and those of the answer."""
-    policy, waiting = Planned[int](100), use("ab", 0, 0)
+    policy, waiting = PlannedPolicy[int](100), use("ab", 0, 0)
     policy.queue(waiting, 0.0)
     policy.queue(waiting, 0.0)
     take(policy, use("abc", 0, 0), Use([ord("x"), ord("y")]))
@@ -304,7 +304,7 @@ def plan(number: int) -> tuple[int | None, int, int]:
 @pytest.mark.parametrize("name", [*POLICIES, "belady"])
 def test_no_block_is_lost(name: str, seed: int) -> None:
     """Blocks are freed, held and evicted in random order: each free block is evicted exactly once."""
-    made: dict[str, Callable[[int], Policy[int]]] = {**POLICIES, "belady": lambda _: Belady(PROMPTS)}
+    made: dict[str, Callable[[int], EvictionPolicy[int]]] = {**POLICIES, "belady": lambda _: Belady(PROMPTS)}
     policy, drawn, model = made[name](32), random.Random(seed), set[int]()  # noqa: S311
     uses = [Use(keys, number % 3, *plan(number)) for number, keys in enumerate(PROMPTS)]
     for number, keys in enumerate(PROMPTS):
@@ -332,7 +332,9 @@ def test_no_block_is_lost(name: str, seed: int) -> None:
         policy.evict(1e6)
 
 
-def tell(policy: Policy[int], prompt: Use[int], waiting: list[Use[int]], drawn: random.Random, now: float) -> None:
+def tell(
+    policy: EvictionPolicy[int], prompt: Use[int], waiting: list[Use[int]], drawn: random.Random, now: float
+) -> None:
     """Call a random method of a policy that callers can use at any time."""
     match drawn.randrange(4):
         case 0:
@@ -340,7 +342,7 @@ def tell(policy: Policy[int], prompt: Use[int], waiting: list[Use[int]], drawn: 
             policy.queue(prompt, now)
         case 1 if waiting:
             policy.cancel(waiting.pop(drawn.randrange(len(waiting))), now)
-        case 2 if isinstance(policy, Planned):
+        case 2 if isinstance(policy, PlannedPolicy):
             policy.end(prompt.query)
         case _:
             policy.use(drawn.choice([prompt, *waiting]), now)
@@ -373,7 +375,7 @@ def test_only_free_and_hold_say_what_may_go(name: str, seed: int) -> None:
     assert {policy.evict(1e6) for _ in range(len(model))} == model
 
 
-def found(policy: Policy[int], blocks: int, prompts: Iterable[Use[int]]) -> float:
+def found(policy: EvictionPolicy[int], blocks: int, prompts: Iterable[Use[int]]) -> float:
     """Run prompts one after the other through a cache of `blocks`; return the share of their blocks found there."""
     cached, hits, asked = set[int](), 0, 0
     for number, prompt in enumerate(prompts):
@@ -402,7 +404,7 @@ def same_documents() -> Iterator[Use[int]]:
 
 def test_what_comes_back_though_it_was_done_with() -> None:
     """If queries use blocks that other queries were done with, the policy learns to keep such blocks."""
-    planned = found(Planned[int](1_200), 1_200, same_documents())
+    planned = found(PlannedPolicy[int](1_200), 1_200, same_documents())
     assert planned > 0.9 * found(WorkloadAware[int](1_200), 1_200, same_documents())
     assert planned > 0.5
 
@@ -438,7 +440,7 @@ def test_many_sites(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_query_whose_prompts_have_all_ended() -> None:
     """Once no prompt of a query waits, its blocks count as unplanned, and the policy forgets the query."""
-    policy, waiting = Planned[int](100), [use("abc", 0, 2), use("abd", 1, 2), use("abe", 2, None)]
+    policy, waiting = PlannedPolicy[int](100), [use("abc", 0, 2), use("abd", 1, 2), use("abe", 2, None)]
     for prompt in waiting:
         policy.queue(prompt, 0.0)
     for prompt in waiting:
@@ -451,7 +453,7 @@ def test_a_query_whose_prompts_have_all_ended() -> None:
 
 def test_the_word_of_a_query_that_is_over() -> None:
     """A query that is over no longer protects blocks that another query is done with."""
-    policy = Planned[int](100)
+    policy = PlannedPolicy[int](100)
     take(policy, use("ab", 0, 2, "one"))
     policy.end("one")
     take(policy, use("ab", 0, 0, "two"), use("xy", 1, 2, "two"))

@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from bench.models import Shape, model
 from flightllm.kvcache.eviction.hint import EVICTION, ReuseHint
-from flightllm.kvcache.eviction.planned import Planned
-from flightllm.kvcache.eviction.vllm import Requests, order, register
+from flightllm.kvcache.eviction.planned import PlannedPolicy
+from flightllm.kvcache.eviction.vllm import WaitingRequests, order, register
 from tests.packages import NEEDS_VLLM
 
 pytestmark = [NEEDS_VLLM, pytest.mark.vllm]
@@ -80,15 +80,15 @@ class Engine:
     def __init__(self, scheduler: Any, seed: int = 1) -> None:
         order(scheduler, "planned")
         self.scheduler = scheduler
-        self.told: Requests = scheduler.add_request.__self__
+        self.told: WaitingRequests = scheduler.add_request.__self__
         self.pool = scheduler.kv_cache_manager.block_pool
         self.drawn = random.Random(seed)  # noqa: S311
 
     @property
-    def planned(self) -> Planned[Any]:
+    def planned(self) -> PlannedPolicy[Any]:
         """Return the policy."""
         policy = self.told._free._policy._policy
-        assert isinstance(policy, Planned)
+        assert isinstance(policy, PlannedPolicy)
         return policy
 
     def step(self) -> None:
@@ -242,7 +242,7 @@ def test_telling_fails(config: Any, monkeypatch: pytest.MonkeyPatch, at: str) ->
     def fail(*given: object) -> None:
         raise RecursionError(*given)
 
-    monkeypatch.setattr(Requests, at, fail)
+    monkeypatch.setattr(WaitingRequests, at, fail)
     with capture_logs() as logs:
         engine = Engine(scheduler(config))
         for number in range(30):

@@ -20,7 +20,7 @@ from flightllm.errors import (
     StoreUnavailableError,
 )
 from flightllm.kvcache.store.disk import DiskStore
-from flightllm.kvcache.store.index import Entry, Index
+from flightllm.kvcache.store.index import Index, StoredBitstream
 from tests.chunks import bitstream, key_of
 from tests.disks import small_disk
 
@@ -146,7 +146,7 @@ def test_larger_than_the_store(store: DiskStore, tmp_path: Path) -> None:
 def test_another_policy(tmp_path: Path) -> None:
     """Whatever yields what is held decides what goes first: here the largest."""
 
-    def largest(index: Index) -> Iterator[Entry]:
+    def largest(index: Index) -> Iterator[StoredBitstream]:
         yield from sorted(index.by_last_use(), key=lambda entry: -entry.size)
 
     with DiskStore(tmp_path, 10, largest) as store:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
-from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Ladder, Situation
+from flightllm.kvcache.stream.base import TEXT, ChunkCosts, HeldChunk, Ladder, Situation
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.model.cost import Rates
 
@@ -30,7 +30,7 @@ def held(tokens: Sequence[int], codecs: Sequence[str] = LADDER.codecs) -> list[H
 
 def situation(tokens: Sequence[int] = (1_000, 1_000), **known: object) -> Situation:
     """Return a situation with these chunks left."""
-    return replace(Situation(held(tokens), Costs(PREFILL)), **known)  # type: ignore[arg-type]
+    return replace(Situation(held(tokens), ChunkCosts(PREFILL)), **known)  # type: ignore[arg-type]
 
 
 def test_text_where_it_fits() -> None:
@@ -72,7 +72,7 @@ def test_without_slo() -> None:
 
 def test_better_codec_on_a_fast_link() -> None:
     """Without an SLO a better codec is taken where the link is so fast that its bytes take less than more decoding."""
-    costs = Costs(PREFILL, lambda codec, tokens: {"raw": 1e-7, "int8": 1e-6}.get(codec, 1e-4) * tokens)
+    costs = ChunkCosts(PREFILL, lambda codec, tokens: {"raw": 1e-7, "int8": 1e-6}.get(codec, 1e-4) * tokens)
     for throughput, codec in ((1e7, "medium"), (1e9, "int8"), (1e13, "raw")):
         assert Adaptive(LADDER).choose(replace(situation(throughput=throughput), costs=costs)) == codec
 
@@ -127,7 +127,7 @@ def test_gives_up_for_text() -> None:
 situations = st.builds(
     lambda tokens, throughput, slo, elapsed, trip, decode: Situation(
         held(tokens),
-        Costs(PREFILL, lambda _, count: decode * count),
+        ChunkCosts(PREFILL, lambda _, count: decode * count),
         throughput=throughput,
         slo=slo,
         elapsed=elapsed,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.stream.base import Costs, HeldChunk, Ladder, Situation
+from flightllm.kvcache.stream.base import ChunkCosts, HeldChunk, Ladder, Situation
 
 LADDER = Ladder(("large", "small"), "large")
 
@@ -16,7 +16,7 @@ def situation(decode: float, chunks: int = 3) -> Situation:
         HeldChunk(Chunk(str(start), start, start + 100), {"large": 1_000, "small": 500})
         for start in range(0, 100 * chunks, 100)
     ]
-    costs = Costs(lambda start, stop: (stop - start) / 10, lambda _, tokens: decode * tokens)
+    costs = ChunkCosts(lambda start, stop: (stop - start) / 10, lambda _, tokens: decode * tokens)
     return Situation(left, costs, throughput=1_000.0)
 
 

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from flightllm.errors import StoreUnavailableError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
-from flightllm.kvcache.stream.base import TEXT, Ladder, Policy, Situation
-from flightllm.kvcache.stream.fetch import Fetch, Source, fetch
+from flightllm.kvcache.stream.base import TEXT, FetchPolicy, Ladder, Situation
+from flightllm.kvcache.stream.fetch import ChunkFetch, ChunkSource, fetch
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.items import Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
@@ -51,12 +51,12 @@ def prompt(store: MemoryStore) -> Kept:
     return kept(store.put)
 
 
-def source(store: MemoryStore, policy: Policy = RAW, prefill: Prefill = DEAR) -> Source:
+def source(store: MemoryStore, policy: FetchPolicy = RAW, prefill: Prefill = DEAR) -> ChunkSource:
     """Return a source of both codecs over a store."""
-    return Source(Link(store), CODECS, policy, prefill)
+    return ChunkSource(Link(store), CODECS, policy, prefill)
 
 
-def taken(fetching: Fetch) -> tuple[list[tuple[Chunk, torch.Tensor]], Recompute | None]:
+def taken(fetching: ChunkFetch) -> tuple[list[tuple[Chunk, torch.Tensor]], Recompute | None]:
     """Return the chunks that a fetch brings, decoded, and what it leaves to be computed."""
     loaded, rest = [], None
     for item in fetching:
@@ -68,7 +68,7 @@ def taken(fetching: Fetch) -> tuple[list[tuple[Chunk, torch.Tensor]], Recompute 
     return loaded, rest
 
 
-def check(prompt: Kept, fetching: Fetch, count: int, reason: str | None = None) -> None:
+def check(prompt: Kept, fetching: ChunkFetch, count: int, reason: str | None = None) -> None:
     """See that the first `count` chunks come, bit by bit, and all the others are left to be computed."""
     loaded, rest = taken(fetching)
     assert [chunk for chunk, _ in loaded] == prompt.chunks[:count]

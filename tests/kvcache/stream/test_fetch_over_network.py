@@ -12,7 +12,7 @@ import torch
 from bench.network import Network
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
-from flightllm.kvcache.stream.fetch import Source, fetch
+from flightllm.kvcache.stream.fetch import ChunkSource, fetch
 from flightllm.kvcache.stream.items import Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
@@ -38,7 +38,7 @@ def test_exact_through_a_link(prompt_behind: tuple[Kept, Network, FlightStore]) 
     """All chunks come unchanged through a link that is fast enough, and its rate is found."""
     prompt, network, store = prompt_behind
     network.limit(0.4)
-    source = Source(Link(store), CODECS, Adaptive(LADDER), SECONDS)
+    source = ChunkSource(Link(store), CODECS, Adaptive(LADDER), SECONDS)
     items = list(fetch(prompt.chunks, source))
     assert len(items) == 4
     for item, exact in zip(items, prompt.caches, strict=True):
@@ -50,7 +50,7 @@ def test_link_that_becomes_slow(prompt_behind: tuple[Kept, Network, FlightStore]
     """When the link breaks down amid a chunk the transfer is given up, and the rest computed."""
     prompt, network, store = prompt_behind
     network.limit(0.2)
-    source = Source(Link(store), CODECS, Adaptive(LADDER), SECONDS)
+    source = ChunkSource(Link(store), CODECS, Adaptive(LADDER), SECONDS)
     with fetch(prompt.chunks, source) as fetching:
         assert isinstance(next(fetching), Loaded)
         network.limit(0.0001)
@@ -66,7 +66,7 @@ def test_smaller_on_a_slow_link(prompt_behind: tuple[Kept, Network, FlightStore]
     """With an SLO that nothing can meet, as the link turns out to be, chunks come as small as they can."""
     prompt, network, store = prompt_behind
     network.limit(0.1)
-    source = Source(Link(store), CODECS, Adaptive(LADDER), Prefill(Rates(call=60.0)))
+    source = ChunkSource(Link(store), CODECS, Adaptive(LADDER), Prefill(Rates(call=60.0)))
     with fetch(prompt.chunks, source, slo_seconds=0.05) as fetching:
         codecs = [item.codec for item in fetching if isinstance(item, Loaded)]
     assert len(codecs) == 4
@@ -77,7 +77,7 @@ def test_link_that_breaks(prompt_behind: tuple[Kept, Network, FlightStore]) -> N
     """When the connection goes amid a chunk the rest is computed."""
     prompt, network, store = prompt_behind
     network.limit(0.2)
-    source = Source(Link(store), CODECS, Adaptive(LADDER), Prefill(Rates(call=600.0)))
+    source = ChunkSource(Link(store), CODECS, Adaptive(LADDER), Prefill(Rates(call=600.0)))
     with fetch(prompt.chunks, source) as fetching:
         assert isinstance(next(fetching), Loaded)
         network.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Ladder, Situation
+from flightllm.kvcache.stream.base import TEXT, ChunkCosts, HeldChunk, Ladder, Situation
 from flightllm.kvcache.stream.fixed import Fixed
 
 LADDER = Ladder(("int8", "small"), "small")
@@ -21,7 +21,7 @@ LADDER = Ladder(("int8", "small"), "small")
 @pytest.mark.parametrize("throughput", [None, 0.0, 1e9])
 def test_fixed(codec: str, sizes: dict[str, int], chosen: str, throughput: float | None) -> None:
     """The codec is taken where it is held, else the nearest, else text; a transfer goes on at any rate."""
-    costs = Costs(lambda start, stop: 1e-6 * (stop - start))
+    costs = ChunkCosts(lambda start, stop: 1e-6 * (stop - start))
     now = Situation([HeldChunk(Chunk("a", 0, 10), sizes)], costs, throughput=throughput, slo=1.0)
     assert Fixed(LADDER, codec).choose(now) == chosen
     assert Fixed(LADDER, codec).keeps(now, codec, 10)

@@ -22,7 +22,7 @@ import torch
 
 from flightllm.llm.kv_hints import Hints
 from flightllm.llm.local.model import Layers, PrefixModel
-from flightllm.llm.local.prefixes import Prefixes
+from flightllm.llm.local.prefixes import PrefixStore
 from flightllm.llm.local.turns import BLOCK_TOKENS, Turn, plan_turn
 from flightllm.model.tokenizer import PromptEncoder, shared_length
 
@@ -199,7 +199,7 @@ class Cache:
 
     def __init__(self, model_path: Path, blocks: int, model: type[PrefixModel] = PrefixModel) -> None:
         self.model = model(model_path, "cpu", "auto")
-        self.prefixes = Prefixes(self.model, blocks * BLOCK_BYTES, "planned")
+        self.prefixes = PrefixStore(self.model, blocks * BLOCK_BYTES, "planned")
         self.encoder = PromptEncoder(model_path)
 
     def turn(self, topic: str) -> Turn:

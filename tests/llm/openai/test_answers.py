@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from flightllm.llm.openai.answers import (
-    Answer,
+    EndpointAnswer,
     MalformedError,
     MiscountError,
     Usage,
@@ -30,21 +30,21 @@ def texts(*choices: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(
     ("body", "answer"),
     [
-        (chat("yes"), Answer("yes")),
-        (chat([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), Answer("ab")),
-        (chat("a\ud800b\0"), Answer("a�b\0")),
-        (chat("half", finish_reason="length"), Answer("half", finish_reason="length")),
-        (chat("x", index=None), Answer("x")),
-        (chat("x", finish_reason=["stop"], logprobs="none"), Answer("x")),
-        (chat(None), Answer(None, "the endpoint returned no text")),
-        (chat(5), Answer(None, "content is a number, not a text")),
+        (chat("yes"), EndpointAnswer("yes")),
+        (chat([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), EndpointAnswer("ab")),
+        (chat("a\ud800b\0"), EndpointAnswer("a�b\0")),
+        (chat("half", finish_reason="length"), EndpointAnswer("half", finish_reason="length")),
+        (chat("x", index=None), EndpointAnswer("x")),
+        (chat("x", finish_reason=["stop"], logprobs="none"), EndpointAnswer("x")),
+        (chat(None), EndpointAnswer(None, "the endpoint returned no text")),
+        (chat(5), EndpointAnswer(None, "content is a number, not a text")),
         (
             chat([{"type": "refusal", "refusal": "I will not"}]),
-            Answer(None, "the model refused: I will not", refusal="I will not"),
+            EndpointAnswer(None, "the model refused: I will not", refusal="I will not"),
         ),
         (
             chat("half", finish_reason="content_filter"),
-            Answer(
+            EndpointAnswer(
                 None,
                 "the endpoint's content filter stopped the answer (finish_reason 'content_filter')",
                 "content_filter",
@@ -52,19 +52,21 @@ def texts(*choices: dict[str, Any]) -> bytes:
         ),
         (
             chat(None, finish_reason="content_filter", content_filter_results={"hate": {"filtered": True}, "x": 1}),
-            Answer(None, "the endpoint's content filter stopped the answer (hate)", "content_filter"),
+            EndpointAnswer(None, "the endpoint's content filter stopped the answer (hate)", "content_filter"),
         ),
         (
             chat("half", finish_reason="abort"),
-            Answer(None, "the endpoint aborted the answer (finish_reason 'abort')", "error"),
+            EndpointAnswer(None, "the endpoint aborted the answer (finish_reason 'abort')", "error"),
         ),
         (
             chat(None, finish_reason="length"),
-            Answer(None, "the endpoint returned no text: the model reached max_tokens before it wrote any", "length"),
+            EndpointAnswer(
+                None, "the endpoint returned no text: the model reached max_tokens before it wrote any", "length"
+            ),
         ),
     ],
 )
-def test_answers(body: bytes, answer: Answer) -> None:
+def test_answers(body: bytes, answer: EndpointAnswer) -> None:
     """A text is used as it is said to be; without one the error says why."""
     assert read_chat(body)[0] == [answer]
 
@@ -84,7 +86,7 @@ def test_answers(body: bytes, answer: Answer) -> None:
 )
 def test_usage(usage: object, read: Usage) -> None:
     """Counts that are none are 0, and the answer stands."""
-    assert read_chat(chat("yes", usage)) == ([Answer("yes")], read)
+    assert read_chat(chat("yes", usage)) == ([EndpointAnswer("yes")], read)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from flightllm.llm.openai.answers import Answer, Usage
-from flightllm.llm.openai.capabilities import MOST_TRIES, Asking, Capabilities, Refusal
+from flightllm.llm.openai.answers import EndpointAnswer, Usage
+from flightllm.llm.openai.capabilities import MOST_TRIES, Capabilities, Refusal, RequestAttempts
 from flightllm.llm.providers import PROVIDERS, UNKNOWN, named, provider_at, provider_of, thinking_steps, thinks
 from flightllm.model.engine import Choice, JsonSchema, Parameters
 
@@ -21,31 +21,31 @@ def test_log_probabilities_step_down_together() -> None:
     """Fewer are asked for where so many are refused, and then none at all."""
     known = record()
     extra: dict[str, Any] = {"logprobs": (True,), "top_logprobs": (20, 5)}
-    asking = Asking(known, Parameters(3), extra=extra)
+    asking = RequestAttempts(known, Parameters(3), extra=extra)
     assert asking.plan().body["top_logprobs"] == 20
     assert asking.refused(asking.plan(), Refusal("top_logprobs must be at most 5"))
     assert asking.plan().body["top_logprobs"] == 5
     assert asking.refused(asking.plan(), Refusal("no top_logprobs here"))
     assert not {"logprobs", "top_logprobs"} & asking.plan().body.keys()
-    assert Asking(known, Parameters(3), extra=extra).plan().body.keys() == {"temperature"}
+    assert RequestAttempts(known, Parameters(3), extra=extra).plan().body.keys() == {"temperature"}
 
 
 def test_one_bad_schema_spoils_no_other() -> None:
     """A refusal of a schema holds for it alone; one of the key holds for all schemas."""
     known = record(provider="ollama")
     first, second = (Parameters(9, constraint=JsonSchema(f'{{"type":"object","title":"{n}"}}')) for n in "ab")
-    asking = Asking(known, first)
+    asking = RequestAttempts(known, first)
     assert asking.refused(asking.plan(), Refusal("Invalid schema for response_format 'answer'"))
     assert asking.plan().form.way == "object"
-    assert Asking(known, second).plan().form.way == "schema"
-    other = Asking(known, second)
+    assert RequestAttempts(known, second).plan().form.way == "schema"
+    other = RequestAttempts(known, second)
     assert other.refused(other.plan(), Refusal("response_format json_schema is unknown", "response_format"))
-    assert Asking(known, second).plan().form.way == "object"
+    assert RequestAttempts(known, second).plan().form.way == "object"
 
 
 def test_tries_have_an_end() -> None:
     """An endpoint that refuses everything is given up after a few requests."""
-    asking = Asking(record("gpt-5"), CHOICE)
+    asking = RequestAttempts(record("gpt-5"), CHOICE)
     for _ in range(MOST_TRIES + 1):
         if not asking.refused(asking.plan(), Refusal("temperature, reasoning_effort and response_format: no")):
             break
@@ -58,16 +58,16 @@ def test_a_rare_lapse_is_forgiven() -> None:
     for _ in range(100):
         known.note(CHOICE.constraint, 0, ignored=False)
     known.note(CHOICE.constraint, 0, ignored=True)
-    assert Asking(known, CHOICE).plan().form.way == "structured"
+    assert RequestAttempts(known, CHOICE).plan().form.way == "structured"
     for _ in range(9):
         known.note(CHOICE.constraint, 0, ignored=True)
-    assert Asking(known, CHOICE).plan().form.way != "structured"
+    assert RequestAttempts(known, CHOICE).plan().form.way != "structured"
 
 
 def test_two_names_of_the_token_limit() -> None:
     """Either name gives way to the other, and not back and forth."""
     known = record(provider="openai")
-    asking = Asking(known, Parameters(3))
+    asking = RequestAttempts(known, Parameters(3))
     assert known.tokens_key == "max_completion_tokens"
     assert asking.refused(asking.plan(), Refusal("Unrecognized request argument supplied: max_completion_tokens"))
     assert known.tokens_key == "max_tokens"
@@ -125,21 +125,21 @@ def test_models_that_think(model: str, expected: bool) -> None:
 def test_a_long_prompt_takes_no_room_from_short_ones() -> None:
     """What a context has no room for behind a long prompt holds for such prompts, and only once one was answered."""
     known = record("gpt-5-mini")
-    asking = Asking(known, CHOICE, "high", size=100_000)
+    asking = RequestAttempts(known, CHOICE, "high", size=100_000)
     most = asking.plan().allowance
     for _ in range(3):
         assert asking.refused(asking.plan(), Refusal("This model's maximum context length is 30000 tokens"))
     plan = asking.plan()
     assert plan.allowance == most // 8
-    assert Asking(known, CHOICE, "high", size=100_000).plan().allowance == most
+    assert RequestAttempts(known, CHOICE, "high", size=100_000).plan().allowance == most
     asking.accepted(plan)
-    assert Asking(known, CHOICE, "high", size=200_000).plan().allowance == plan.allowance
-    assert Asking(known, CHOICE, "high", size=100).plan().allowance == most
+    assert RequestAttempts(known, CHOICE, "high", size=200_000).plan().allowance == plan.allowance
+    assert RequestAttempts(known, CHOICE, "high", size=100).plan().allowance == most
 
 
 def test_a_key_changes_once() -> None:
     """A refusal that names both keys for the most tokens changes the key once, not at each try."""
-    asking = Asking(record(), Parameters(3))
+    asking = RequestAttempts(record(), Parameters(3))
     refusal = Refusal("use max_tokens or max_completion_tokens as you like")
     tries = 0
     while asking.refused(asking.plan(), refusal):
@@ -149,7 +149,7 @@ def test_a_key_changes_once() -> None:
 
 def test_a_model_that_thinks_when_told_has_room() -> None:
     """Claude does not think by itself; asked to, it has room for its budget beside the answer."""
-    plan = Asking(record("claude-sonnet-4-5", "anthropic"), CHOICE, "high").plan()
+    plan = RequestAttempts(record("claude-sonnet-4-5", "anthropic"), CHOICE, "high").plan()
     assert plan.options["thinking"]["budget_tokens"] < plan.tokens
 
 
@@ -159,7 +159,7 @@ def test_a_model_that_thinks_when_told_has_room() -> None:
 def test_the_most_of_a_thought(model: str, provider: str, level: str) -> None:
     """What is said to be the most tokens of a thought is what a request leaves for it, at every provider and level."""
     known = record(model, provider)
-    plan = Asking(known, Parameters(3), level).plan()
+    plan = RequestAttempts(known, Parameters(3), level).plan()
     assert known.most_thought(level) == plan.tokens - 3 - plan.form.more_tokens
     thinking = plan.options.get("thinking", {})
     assert thinking.get("budget_tokens", 0) in {0, known.most_thought(level)}
@@ -168,8 +168,8 @@ def test_the_most_of_a_thought(model: str, provider: str, level: str) -> None:
 def test_the_most_of_a_thought_is_learned() -> None:
     """Where answers were cut in their thoughts, the most grows as what the next request leaves for them does."""
     known = record("gpt-5-mini")
-    asking = Asking(known, Parameters(3))
+    asking = RequestAttempts(known, Parameters(3))
     before = known.most_thought("off")
-    _, again = asking.read(asking.plan(), Answer("", finish_reason="length"), Usage())
+    _, again = asking.read(asking.plan(), EndpointAnswer("", finish_reason="length"), Usage())
     assert again
     assert known.most_thought("off") == asking.plan().allowance > before

@@ -16,7 +16,7 @@ from flightllm.config import EngineConfig
 from flightllm.errors import CancelledError, ConfigError, EngineError, EngineUnavailableError
 from flightllm.kvcache.eviction.hint import ReuseHint, read_hint
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.openai.answers import Answer, Usage
+from flightllm.llm.openai.answers import EndpointAnswer, Usage
 from flightllm.llm.openai.wire import share_out
 from flightllm.llm.predict import tokenizing
 from flightllm.model.engine import (
@@ -406,13 +406,13 @@ def test_tokens_are_known_only_with_a_tokenizer() -> None:
 def test_usage_is_shared_out_in_full(make_requests: MakeRequests) -> None:
     """Token counts of one HTTP request add up over its prompts, also when there are none."""
     requests = make_requests(3)
-    failed = [Answer("a"), Answer(None, "nothing"), Answer("c")]
+    failed = [EndpointAnswer("a"), EndpointAnswer(None, "nothing"), EndpointAnswer("c")]
     assert [one.error for one in share_out(requests, failed, Usage())] == [None, "nothing", None]
     usage = Usage(prompt_tokens=100, completion_tokens=7)
-    found = share_out(requests, [Answer("a"), Answer("bb"), Answer("cccc")], usage)
+    found = share_out(requests, [EndpointAnswer("a"), EndpointAnswer("bb"), EndpointAnswer("cccc")], usage)
     assert sum(one.prompt_tokens for one in found) == 100
     assert [one.completion_tokens for one in found] == [1, 2, 4]
-    found = share_out(requests, [Answer("a"), Answer("b" * 50), Answer("")], usage)
+    found = share_out(requests, [EndpointAnswer("a"), EndpointAnswer("b" * 50), EndpointAnswer("")], usage)
     assert [one.completion_tokens for one in found] == [1, 5, 1]
 
 

@@ -15,7 +15,7 @@ from flightllm.config import EngineConfig
 from flightllm.llm import create_engine
 from flightllm.llm.predict import tokenizing
 from flightllm.model.engine import Choice, Parameters, cache_salt
-from flightllm.router.base import Prompt
+from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
 from flightllm.router.tree import pack
@@ -101,7 +101,7 @@ def test_events_and_tenants(server: tuple[str, dict[str, object]], make_requests
 
     def expected(tenant: str) -> int:
         [ids] = engine.token_ids([second.prompt])
-        prompt = Prompt(0, pack(ids), 2, cache_salt(tenant).encode())
+        prompt = RoutedPrompt(0, pack(ids), 2, cache_salt(tenant).encode())
         with subscription._lock:
             return fleet.cached_tokens(prompt, fleet.insert(prompt), 0)
 

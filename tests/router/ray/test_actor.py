@@ -8,7 +8,7 @@ import pytest
 from flightllm.errors import ConfigError, EngineError, MissingExtraError
 from flightllm.llm.fake.engine import FakeEngine, FakeOptions
 from flightllm.model.engine import Completion, KvEventsAddress, Request
-from flightllm.router.ray.actor import Answer, Failure, Group, published, reached
+from flightllm.router.ray.actor import ActorFailure, Answer, Group, published, reached
 from tests.servers import await_true
 
 MakeRequests = Callable[..., list[Request]]
@@ -53,7 +53,7 @@ def test_a_death_is_passed_on(make_requests: MakeRequests) -> None:
     group.ask(make_requests(10))
     found = [answers.get(timeout=30)[1] for _ in range(4)]
     assert [isinstance(one, Completion) for one in found] == [True, True, True, False]
-    assert found[3] == Failure("EngineUnavailableError", "the engine fake (demo) died after 3 completions")
+    assert found[3] == ActorFailure("EngineUnavailableError", "the engine fake (demo) died after 3 completions")
 
 
 def test_a_defect_of_the_engine_is_passed_on(make_requests: MakeRequests) -> None:
@@ -67,15 +67,15 @@ def test_a_defect_of_the_engine_is_passed_on(make_requests: MakeRequests) -> Non
 
     answers: SimpleQueue[Answer] = SimpleQueue()
     Group(1, Broken("demo", 8, FakeOptions()), answers.put).ask(make_requests(1))
-    assert answers.get(timeout=30)[1] == Failure("EngineError", "the engine failed: ZeroDivisionError: by zero")
+    assert answers.get(timeout=30)[1] == ActorFailure("EngineError", "the engine failed: ZeroDivisionError: by zero")
 
 
 @pytest.mark.parametrize("error", [ConfigError("no such key"), MissingExtraError("the engine", "local")])
 def test_errors_keep_their_class_and_words(error: Exception) -> None:
     """An error is the same on the other side, whatever its constructor takes."""
-    again = Failure.of(error).error()
+    again = ActorFailure.of(error).error()
     assert (type(again), str(again)) == (type(error), str(error))
-    assert type(Failure.of(ValueError("?")).error()) is EngineError
+    assert type(ActorFailure.of(ValueError("?")).error()) is EngineError
 
 
 def test_events_for_other_nodes() -> None:
