@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.common import Options, report
 from bench.models import SHAPES, model
-from flightllm.llm.vllm.engine import on_cpu, prepare_environment
+from flightllm.engines.vllm.engine import on_cpu, prepare_environment
 
 _STEP_TOKENS = 2_048
 _COMPUTED = (16, 64, 128, 256, 512, 1_024, 2_048)

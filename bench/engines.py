@@ -4,9 +4,9 @@ from typing import Final
 
 from bench.models import CONTEXT_TOKENS, Shape, model
 from flightllm.config import EngineConfig
-from flightllm.llm.supervised import SupervisedEngine
-from flightllm.llm.vllm.engine import VllmEngine
-from flightllm.model.engine import Engine
+from flightllm.engines.supervised import SupervisedEngine
+from flightllm.engines.vllm.engine import VllmEngine
+from flightllm.llm.engine import Engine
 
 CACHE_BLOCKS: Final = 320
 """Blocks of 32 tokens, 10,240 tokens in all. The texts shared by the prompts of 2,000 rows have at least 36,000

@@ -23,11 +23,11 @@ from bench.common import Options, markdown, report
 from bench.models import DEMO, Shape, model
 from bench.setting import announce
 from flightllm.config import EngineConfig
+from flightllm.engines import create_engine
+from flightllm.engines.vllm.engine import prepare_environment
+from flightllm.engines.vllm.kv import eviction_config
 from flightllm.kvcache.eviction.hint import ReuseHint
-from flightllm.llm import create_engine
-from flightllm.llm.vllm.engine import prepare_environment
-from flightllm.llm.vllm.kv import eviction_config
-from flightllm.model.engine import Choice, Parameters, Request, Reuse
+from flightllm.llm.engine import Choice, Parameters, Request, Reuse
 
 TINY: Final = Shape("bench-1x64", layers=1, hidden=64, intermediate=128, heads=2, kv_heads=1)
 BLOCK_TOKENS: Final = 32

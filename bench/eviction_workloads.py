@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from bench.common import data_table
 from bench.prompt_streams import Stream, streams
 from bench.router_workloads import azure
+from flightllm.engines.prefix import chained
 from flightllm.kvcache.eviction.base import Use
-from flightllm.llm.prefix import chained
 
 MIXES: Final = {
     "2 queries": ("movies q1", "products q2"),

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from flightllm.model.engine import Completion, Request
+from flightllm.llm.engine import Completion, Request
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.fleet import Fleet
 from flightllm.router.tree import Node

@@ -22,6 +22,7 @@ import torch
 from bench.common import Options, markdown, parse_options, report
 from bench.kv_quality import long_chats
 from flightllm.common.package_data import demo_model
+from flightllm.engines.local.model import PrefixModel
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.codec.base import Codec, decode
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
@@ -35,8 +36,7 @@ from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.profile.report import LevelReport, SymbolCounts
 from flightllm.kvcache.profile.report import report as report_sizes
 from flightllm.kvcache.profile.texts import contexts, sample_texts
-from flightllm.llm.local.model import PrefixModel
-from flightllm.model.tokenizer import PromptEncoder
+from flightllm.llm.tokenizer import PromptEncoder
 
 _SHAPES = {"demo: 6 layers, 2 heads of 64": (6, 2, 64), "8 layers, 8 heads of 128": (8, 8, 128)}
 _EVEN = Bins((1.0, 1.0, 1.0))

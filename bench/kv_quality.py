@@ -32,6 +32,7 @@ from rich.progress import track
 from bench.common import machine, markdown
 from bench.plot import Curve, plot_curves
 from flightllm.common.package_data import demo_model
+from flightllm.engines.local.model import PrefixModel
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC, open_codec
 from flightllm.kvcache.codec.base import Codec, decode, shape_of
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
@@ -40,8 +41,7 @@ from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.profile.learn import learn
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.profile.texts import contexts, sample_texts
-from flightllm.llm.local.model import PrefixModel
-from flightllm.model.tokenizer import PromptEncoder
+from flightllm.llm.tokenizer import PromptEncoder
 from training.evaluate import SEED
 from training.examples import held_out_writer
 from training.tasks.base import Example

@@ -15,7 +15,7 @@ from flightllm.kvcache.prefixes import Cutting
 from flightllm.kvcache.stream.base import TEXT, ChunkCosts, FetchPolicy, HeldChunk, Ladder, Situation
 from flightllm.kvcache.stream.meter import Meter
 from flightllm.kvcache.stream.prefill import Prefill
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 
 LADDER: Final = Ladder(("int8", *(f"cachegen-{level}" for level in range(5))), "cachegen-2")
 _PART_BYTES: Final = 2**20

@@ -34,15 +34,15 @@ from bench.common import Options, markdown, report
 from bench.models import SHAPES, model
 from bench.network import Network
 from bench.traces import random_trace
+from flightllm.engines.local.kv import KeptStarts
+from flightllm.engines.local.model import PrefixModel
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.learn import learn
 from flightllm.kvcache.stream.base import TEXT, FetchPolicy, Ladder
 from flightllm.kvcache.stream.fixed import Fixed
-from flightllm.llm.local.kv import KeptStarts
-from flightllm.llm.local.model import PrefixModel
-from flightllm.model.engine import Parameters, Request
-from flightllm.model.tokenizer import PromptEncoder
+from flightllm.llm.engine import Parameters, Request
+from flightllm.llm.tokenizer import PromptEncoder
 from tests.kv_servers import KvProcess
 
 _LADDER: Final = Ladder(("int8", DEFAULT_CODEC), DEFAULT_CODEC)

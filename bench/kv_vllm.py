@@ -24,13 +24,13 @@ from bench.common import markdown, parse_options, report
 from bench.models import CPU, model
 from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
+from flightllm.engines import create_engine
 from flightllm.kvcache.codec import DEFAULT_CODEC
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
-from flightllm.llm import create_engine
-from flightllm.model.engine import Completion, Parameters, Request
-from flightllm.model.tokenizer import PromptEncoder
-from flightllm.operators.neighbours import shared_start
+from flightllm.llm.engine import Completion, Parameters, Request
+from flightllm.llm.tokenizer import PromptEncoder
+from flightllm.operators.prefix_overlap import shared_start
 from tests.kv_servers import KvProcess
 from training.evaluate import SEED
 from training.examples import held_out_writer
@@ -222,10 +222,10 @@ def _demo(asked: Sequence[Text], folder: Path) -> Bench:
 
 def _random(asked: Sequence[Text], folder: Path) -> Bench:
     """Return the benchmark of the model with random weights, whose profile is learned from other texts."""
+    from flightllm.engines.local.model import PrefixModel
     from flightllm.kvcache.profile.learn import (
         learn,
     )  # imported here: vLLM's processes import this module, and numba breaks them
-    from flightllm.llm.local.model import PrefixModel
 
     weights, profile = model(CPU), folder / "profile.npz"
     encoder, computing = PromptEncoder(weights), PrefixModel(weights, "cpu", "auto")

@@ -22,7 +22,7 @@ from bench.recording import CONFIG, Asked, asked_by
 from bench.samples import PAPER_ROWS, sample, write
 from bench.setting import open_database
 from bench.suite import suites
-from flightllm.model.engine import PrefixCache
+from flightllm.llm.engine import PrefixCache
 from flightllm.session.database import Database
 
 HORIZON: Final = 4_096

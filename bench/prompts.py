@@ -3,9 +3,10 @@
     python -m bench.prompts --model FOLDER [--rows 60] [--best-rows 150] [--out FILE.json] [--functions filter …]
         [--tasks films …]
 
-Each format of `flightllm.llm.formats` sends the same calls to one model, with the instruction first. The labelled rows
-are of three tasks: film reviews, product reviews, and whether a paragraph answers a question. `filter` asks a question,
-`statement` states a claim. All formats get `--rows` rows of each task; the two best of a function get `--best-rows`.
+Each format of `flightllm.llm.prompt_formats` sends the same calls to one model, with the instruction first. The
+labelled rows are of three tasks: film reviews, product reviews, and whether a paragraph answers a question. `filter`
+asks a question, `statement` states a claim.
+All formats get `--rows` rows of each task; the two best of a function get `--best-rows`.
 `sentiment` runs on the reviews. `extract` looks for the answer to a question in its paragraph. Both compare only
 `plain` with the format for instruct models.
 
@@ -38,14 +39,14 @@ from numpy.typing import NDArray
 
 from bench.common import data_table, machine
 from flightllm.config import EngineConfig
+from flightllm.engines import Engine, create_engine
+from flightllm.engines.predict import tokenizing
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.bind import AnyNames, Argument, Constant, Expression, bind_call
 from flightllm.functions.call import AICall
-from flightllm.llm import Engine, create_engine
-from flightllm.llm.predict import tokenizing
-from flightllm.model.engine import Request
-from flightllm.model.prompt_formats import FORMATS, INSTRUCT, PLAIN, PromptFormat
-from flightllm.model.tokenizer import shared_length
+from flightllm.llm.engine import Request
+from flightllm.llm.prompt_formats import FORMATS, INSTRUCT, PLAIN, PromptFormat
+from flightllm.llm.tokenizer import shared_length
 
 COMPARED: Final = ("filter", "statement", "classify", "score")
 """The functions for which every format is measured."""

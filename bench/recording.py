@@ -7,11 +7,11 @@ from functools import cache
 
 from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
-from flightllm.llm.fake.engine import FakeEngine, FakeOptions
-from flightllm.llm.pull import More, pull
-from flightllm.llm.registry import Engines
-from flightllm.model.engine import Choice, Completion, PrefixCache, Request
-from flightllm.model.tokenizer import PromptEncoder
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
+from flightllm.engines.pull import More, pull
+from flightllm.engines.registry import Engines
+from flightllm.llm.engine import Choice, Completion, PrefixCache, Request
+from flightllm.llm.tokenizer import PromptEncoder
 from flightllm.router.tree import pack
 from flightllm.session.database import Database
 

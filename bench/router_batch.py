@@ -27,8 +27,8 @@ from bench.prompt_streams import HORIZON, TOPICS, Stream, queries, streams
 from bench.samples import PAPER_ROWS
 from bench.setting import announce
 from bench.simulation import ENGINES, Arrival, Cluster, Outcome, work_off
-from flightllm.model.cost import Rates
-from flightllm.model.engine import PrefixCache
+from flightllm.llm.cost import Rates
+from flightllm.llm.engine import PrefixCache
 from flightllm.router.base import POLICIES, RoutedPrompt, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter

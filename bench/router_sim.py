@@ -33,7 +33,7 @@ from bench.common import Options, markdown, report
 from bench.router_speed import speeds
 from bench.router_workloads import WORKLOADS, Workload
 from bench.simulation import ENGINES, Cluster, simulate
-from flightllm.model.engine import PrefixCache
+from flightllm.llm.engine import PrefixCache
 from flightllm.router.base import Router, create_router
 from flightllm.router.e2 import E2, PAPER, E2Options
 from flightllm.router.fleet import Fleet

@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.llm.prefix import STEP_TOKENS, PrefixSimulator, SimulatedRequest, chained
-from flightllm.model.cost import Costs, Rates, Work
-from flightllm.model.engine import PrefixCache
+from flightllm.engines.prefix import STEP_TOKENS, PrefixSimulator, SimulatedRequest, chained
+from flightllm.llm.cost import Costs, Rates, Work
+from flightllm.llm.engine import PrefixCache
 from flightllm.router.base import RoutedPrompt, Router
 from flightllm.router.fleet import WINDOW_SECONDS, Fleet
 from flightllm.router.local_queue import LocalQueue

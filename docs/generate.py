@@ -45,17 +45,17 @@ _SECTIONS: Final = {
     "tracing": config.TracingConfig,
 }
 OPTIONS: Final = {
-    "engine local": "flightllm.llm.local.engine:LocalOptions",
-    "engine vllm": "flightllm.llm.vllm.engine:VllmOptions",
-    "engine openai": "flightllm.llm.openai.options:OpenAIOptions",
+    "engine local": "flightllm.engines.local.engine:LocalOptions",
+    "engine vllm": "flightllm.engines.vllm.engine:VllmOptions",
+    "engine openai": "flightllm.engines.openai.options:OpenAIOptions",
     "engine cluster": "flightllm.router.cluster:ClusterOptions",
     "engine ray": "flightllm.router.ray.engine:RayOptions",
-    "engine fake": "flightllm.llm.fake.engine:FakeOptions",
+    "engine fake": "flightllm.engines.fake.engine:FakeOptions",
     "kv options": "flightllm.kvcache.options:KvOptions",
-    "embedding local": "flightllm.llm.embed.local:LocalEmbeddingOptions",
-    "embedding vllm": "flightllm.llm.embed.vllm:VllmEmbeddingOptions",
-    "embedding openai": "flightllm.llm.embed.openai:EmbeddingOptions",
-    "embedding fake": "flightllm.llm.embed.fake:FakeEmbeddingOptions",
+    "embedding local": "flightllm.engines.embed.local:LocalEmbeddingOptions",
+    "embedding vllm": "flightllm.engines.embed.vllm:VllmEmbeddingOptions",
+    "embedding openai": "flightllm.engines.embed.openai:EmbeddingOptions",
+    "embedding fake": "flightllm.engines.embed.fake:FakeEmbeddingOptions",
 }
 """Where the options of each kind are. Some of these modules are slow to import."""
 _TITLES: Final = {"kv options": "KV options"}

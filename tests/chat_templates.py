@@ -21,8 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from flightllm.common.package_data import demo_model
-from flightllm.model.thinking import MODES
-from flightllm.model.tokenizer import PromptEncoder
+from flightllm.llm.thinking import MODES
+from flightllm.llm.tokenizer import PromptEncoder
 
 GOLDEN = Path(__file__).with_name("golden_prompts.json")
 PROMPT = "Is the sky blue?\n\nAnswer with Yes or No."

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from flightllm.llm.fake.engine import FakeEngine, FakeOptions
-from flightllm.llm.registry import Engines
-from flightllm.model.engine import Completion, Request
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
+from flightllm.engines.registry import Engines
+from flightllm.llm.engine import Completion, Request
 from flightllm.session.database import Database
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import msgspec
 import zmq
 
-from flightllm.model.engine import KvEventsAddress
+from flightllm.llm.engine import KvEventsAddress
 
 END = (-1).to_bytes(8, "big", signed=True)
 WAIT_SECONDS = 30

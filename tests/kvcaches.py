@@ -8,7 +8,7 @@ import torch
 from flightllm.common.package_data import demo_model
 from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.profile.learn import learn
-from flightllm.model.tokenizer import PromptEncoder
+from flightllm.llm.tokenizer import PromptEncoder
 
 
 def smooth_cache(

@@ -26,7 +26,7 @@ import asyncio, json, sys
 from pathlib import Path
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.server.serve import serve
-from flightllm.llm.fake.engine import FakeEngine
+from flightllm.engines.fake.engine import FakeEngine
 options = json.loads(sys.argv[3])
 most, go_on, asked = options.pop("halt_after"), Path(sys.argv[1], "go_on"), []
 answer_late = FakeEngine._answer_late

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from flightllm.model.tokenizer import shared_length
+from flightllm.llm.tokenizer import shared_length
 from training.tasks.base import Example
 
 _SAID_TOKENS = (8, 200)

@@ -23,9 +23,9 @@ from rich.table import Table
 from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
 from flightllm.demo.process import running_server, sample_tables
-from flightllm.llm import create_engine
-from flightllm.model.engine import Choice, Request
-from flightllm.model.tokenizer import PromptEncoder
+from flightllm.engines import create_engine
+from flightllm.llm.engine import Choice, Request
+from flightllm.llm.tokenizer import PromptEncoder
 from training.examples import Ask, held_out, held_out_writer
 from training.passages.base import Passage
 from training.phrases import Writer

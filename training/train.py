@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.nn import functional
 
-from flightllm.model.engine import Choice
+from flightllm.llm.engine import Choice
 from training.batches import Batch, Encoded, batches, encode, repetitions
 from training.evaluate import positive, report
 from training.examples import training_family, training_text

@@ -11,7 +11,7 @@ _PATH: Final = (
     ("execution", "plans and runs it"),
     ("plan, optimizer", "place the AI calls"),
     ("operators", "run the AI calls"),
-    ("llm", "asks the engine"),
+    ("engines", "ask the model"),
 )
 """In the order in which a query passes them."""
 _SIDE: Final = (("catalog, storage", "hold the tables"), ("vector", "holds the indexes"))

@@ -24,8 +24,8 @@ from flightllm.catalog.uploads import IngestMode
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, quoted
 from flightllm.common.principal import LOCAL
 from flightllm.config import LimitsConfig, StorageConfig
-from flightllm.convert.options import NOTHING_SAID
 from flightllm.errors import ConfigError, InvalidInputError, SqlError
+from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import TablesFolder

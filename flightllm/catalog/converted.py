@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 
 from flightllm.catalog.entries import ConvertedSource
 from flightllm.catalog.files import ConvertedTable, FileTable, data_files, files_revision, opened_file
-from flightllm.convert.compressed import ending
-from flightllm.convert.csv_files import convert_csv
-from flightllm.convert.excel import ENDINGS, convert_sheet
-from flightllm.convert.json_arrays import ENDINGS as JSON_ENDINGS
-from flightllm.convert.json_arrays import is_json_array, write_lines
-from flightllm.convert.options import CsvOptions
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.datafusion.errors import plain_text
 from flightllm.errors import InvalidInputError
+from flightllm.file_formats.compressed import ending
+from flightllm.file_formats.csv_files import convert_csv
+from flightllm.file_formats.excel import ENDINGS, convert_sheet
+from flightllm.file_formats.json_arrays import ENDINGS as JSON_ENDINGS
+from flightllm.file_formats.json_arrays import is_json_array, write_lines
+from flightllm.file_formats.options import CsvOptions
 from flightllm.storage.folder import TablesFolder
 
 CSV_ENDINGS = (".csv", ".tsv")

@@ -14,8 +14,8 @@ from pyarrow import dataset
 from flightllm.catalog.view_plan import ViewPlan
 from flightllm.common.names import STORED_SUFFIX, TableName
 from flightllm.common.principal import LOCAL
-from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile

@@ -9,8 +9,8 @@ from flightllm.catalog.files import FORMATS, FileTable, file_suffix, open_addres
 from flightllm.catalog.statements import check_create, target_of
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import TableName
-from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
+from flightllm.file_formats.options import CsvOptions
 from flightllm.sql.external_tables import OPTION
 from flightllm.sql.statement import Statement
 

@@ -15,12 +15,12 @@ from datafusion.options import CsvReadOptions
 
 from flightllm.catalog.entries import ConvertedSource
 from flightllm.catalog.memory import plain_schema
-from flightllm.convert.compressed import COMPRESSIONS, ending
-from flightllm.convert.excel import ENDINGS as SHEETS
-from flightllm.convert.options import CsvOptions
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.datafusion.errors import is_panic, plain_text
 from flightllm.errors import ConfigError, InvalidInputError, UnsupportedError
+from flightllm.file_formats.compressed import COMPRESSIONS, ending
+from flightllm.file_formats.excel import ENDINGS as SHEETS
+from flightllm.file_formats.options import CsvOptions
 from flightllm.storage.objects import ObjectStores
 
 FORMATS = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from flightllm.convert.options import CsvOptions
+from flightllm.file_formats.options import CsvOptions
 
 _MOST_BYTES = 1 << 26
 """Larger rows are not cached, but read again each time."""

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from flightllm.catalog.entries import Entry, StoredRows
 from flightllm.common.names import TableName
-from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import InvalidInputError
+from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.storage.rows import StoredFile
 

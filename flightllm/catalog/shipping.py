@@ -11,8 +11,8 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.files import file_suffix
 from flightllm.catalog.reading import named_in
 from flightllm.common.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName
-from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import FlightLLMError, InvalidInputError
+from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 
 _ALL = "information_schema"
 """A query that reads this schema can list every table."""

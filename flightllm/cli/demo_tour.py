@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.render import as_table, put, rows_of
-from flightllm.llm.offers import offers
+from flightllm.engines.offers import offers
 
 _SHOWN_ROWS = 6
 _WIDTH = 88

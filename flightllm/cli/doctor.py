@@ -222,7 +222,7 @@ def _actors(config: EngineConfig) -> Iterator[EngineConfig]:
 
 
 def _engine(config: EngineConfig) -> tuple[str, str]:
-    from flightllm.llm import create_engine
+    from flightllm.engines import create_engine
 
     with closing(create_engine(config)) as engine:
         check = getattr(engine, "check", None)

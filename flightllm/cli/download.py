@@ -20,8 +20,8 @@ from uuid import uuid4
 
 from flightllm.catalog.files import readable
 from flightllm.cli.earlier import Earlier, find_earlier, remember
+from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError
-from flightllm.llm.secrets import shown_address
 
 MOST_BYTES = 4 << 30
 _MOST_SECONDS = 1_800.0

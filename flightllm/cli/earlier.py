@@ -7,7 +7,7 @@ from os import urandom
 from pathlib import Path
 
 from flightllm.common.atomic_files import write_atomically
-from flightllm.llm.secrets import shown_address
+from flightllm.engines.secrets import shown_address
 
 _ROUNDS = 100_000
 """Rounds of hashing: the address can contain a password, which must not be guessable from the record."""

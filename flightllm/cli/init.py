@@ -18,11 +18,11 @@ from flightllm.cli.common import printable
 from flightllm.cli.new_config import config_text, local_model
 from flightllm.common.atomic_files import write_atomically
 from flightllm.config import EngineConfig
+from flightllm.engines import check_engine, create_engine
+from flightllm.engines.offers import Offer, find_ollama, offers, own_address
+from flightllm.engines.providers import NAMES, OLLAMA, PROVIDERS, UNKNOWN, Provider, named, provider_at
+from flightllm.engines.secrets import holds_secret, shown_address
 from flightllm.errors import ConfigError, EngineError, FlightLLMError
-from flightllm.llm import check_engine, create_engine
-from flightllm.llm.offers import Offer, find_ollama, offers, own_address
-from flightllm.llm.providers import NAMES, OLLAMA, PROVIDERS, UNKNOWN, Provider, named, provider_at
-from flightllm.llm.secrets import holds_secret, shown_address
 
 _ENGINES = ("local", "vllm", "openai", "fake")
 _SHOWN = 15
@@ -81,7 +81,7 @@ class Consent:
 
 def _place(endpoint: EngineConfig) -> str:
     """Return the address that gets the requests, as people can see it."""
-    from flightllm.llm.openai.options import read_openai_options
+    from flightllm.engines.openai.options import read_openai_options
 
     return shown_address(read_openai_options(endpoint.options).address)
 
@@ -313,7 +313,7 @@ def _model(endpoint: EngineConfig, models: Sequence[str], consent: Consent) -> s
 
 
 def _listed(endpoint: EngineConfig) -> list[str]:
-    from flightllm.llm.openai.engine import create
+    from flightllm.engines.openai.engine import create
 
     with _told(endpoint), closing(create(endpoint)) as engine:
         return engine.models()
@@ -321,7 +321,7 @@ def _listed(endpoint: EngineConfig) -> list[str]:
 
 def _prices(endpoint: EngineConfig, names: Sequence[str]) -> Mapping[str, tuple[float, float]]:
     """Return the known prices of models, for prompts and for answers."""
-    from flightllm.llm.openai.prices import prices_of
+    from flightllm.engines.openai.prices import prices_of
 
     found = {name: prices_of(replace(endpoint, model=name)) for name in names}
     return {name: (one.input, one.output) for name, one in found.items() if one is not None}
@@ -349,9 +349,9 @@ def _check(found: EngineConfig, consent: Consent) -> str:
 
 
 def _tried(found: EngineConfig) -> str:
-    from flightllm.llm.openai.prices import prices_of
-    from flightllm.llm.trial import QUESTION, try_out
-    from flightllm.model.cost import Costs
+    from flightllm.engines.openai.prices import prices_of
+    from flightllm.engines.trial import QUESTION, try_out
+    from flightllm.llm.cost import Costs
 
     with _told(found), closing(create_engine(found)) as engine:
         where, answer = try_out(engine)

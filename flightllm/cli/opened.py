@@ -67,8 +67,8 @@ def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
 
 
 def _opened(own: Config, config: Config, sql: str | None) -> "Database":
+    from flightllm.engines.registry import check_endpoint
     from flightllm.functions.registry import FunctionRegistry
-    from flightllm.llm.registry import check_endpoint
     from flightllm.session.database import Database
 
     without = replace(own, recovery=replace(own.recovery, on_engine_down="fail"))

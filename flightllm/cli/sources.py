@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.config import FolderFile, TablePlace
+from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError, FlightLLMError
-from flightllm.llm.secrets import shown_address
 
 Note = Callable[[str], None]
 _WORDS = frozenset(
@@ -76,7 +76,7 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
     Raises:
         ConfigError: the spreadsheet cannot be read.
     """
-    from flightllm.convert.excel import ENDINGS, sheets
+    from flightllm.file_formats.excel import ENDINGS, sheets
 
     stem = _stem(path)
     if not path.name.lower().endswith(ENDINGS):
@@ -128,9 +128,9 @@ def _alike(files: Sequence[Path]) -> bool:
 
 def _columns(file: Path) -> Sequence[object]:
     """Return a value that identifies a file's columns; empty where they are unknown or the file cannot be read."""
-    from flightllm.convert.compressed import ending, open_bytes
-    from flightllm.convert.options import NOTHING_SAID
-    from flightllm.convert.rows import DAMAGED, CsvRows
+    from flightllm.file_formats.compressed import ending, open_bytes
+    from flightllm.file_formats.options import NOTHING_SAID
+    from flightllm.file_formats.rows import DAMAGED, CsvRows
 
     try:
         match ending(file):
@@ -160,7 +160,7 @@ def _arrow_schema(file: Path) -> pa.Schema:
 
 def _stem(path: PurePosixPath | Path) -> str:
     """Return a file's name without its endings, such as `.csv.gz`."""
-    from flightllm.convert.compressed import COMPRESSIONS
+    from flightllm.file_formats.compressed import COMPRESSIONS
 
     name = path.name
     if path.suffix.lower() in COMPRESSIONS:

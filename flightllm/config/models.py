@@ -29,7 +29,7 @@ class EngineConfig:
     With `repair`, the model is called once more for an answer that is not valid, and told what is wrong. An answer is
     not valid if it is not one of the options, not a number in its range, or not JSON of its schema.
 
-    `prompt_format` names the format in `flightllm.model.prompt_formats` for questions and fields; `auto` takes the one
+    `prompt_format` names the format in `flightllm.llm.prompt_formats` for questions and fields; `auto` takes the one
     that suits the model.
     """
 

@@ -3,10 +3,10 @@
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import Options, check_name, engine_config, missing
 from flightllm.config import ENGINES
+from flightllm.engines import check_engine
+from flightllm.engines.registry import without_section
 from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.execution.context import Services
-from flightllm.llm import check_engine
-from flightllm.llm.registry import without_section
 from flightllm.sql.statement import Statement
 
 

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from flightllm.common.names import TableName, quoted
 from flightllm.config.session_settings import Settings
+from flightllm.engines.embed.base import Vectors
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, InvalidInputError, NotFoundError
 from flightllm.execution.bind import SEARCH_CATALOG
 from flightllm.execution.context import Services
 from flightllm.execution.query import plan
-from flightllm.llm.embed.base import Vectors
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.statement import Statement
 from flightllm.vector.manifest import IndexManifest

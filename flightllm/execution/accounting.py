@@ -10,22 +10,22 @@ from flightllm.access.store import Allowance
 from flightllm.common.priority import Precedence
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
+from flightllm.engines.predict import PromptTokens, tokenizing
+from flightllm.engines.registry import OpenModel, without_section
 from flightllm.errors import BudgetExceededError
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.functions.call import EMBEDDING, MODEL, AICall, binding_of
-from flightllm.llm.predict import PromptTokens, tokenizing
-from flightllm.llm.registry import OpenModel, without_section
-from flightllm.model.cost import ModelCosts
-from flightllm.model.engine import Engine
-from flightllm.model.thinking import most_thought
+from flightllm.llm.cost import ModelCosts
+from flightllm.llm.engine import Engine
+from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.observed import ObservedEngine
-from flightllm.operators.overlay import Answers, Overlay
+from flightllm.operators.read_through import Answers, ReadThroughCache
 from flightllm.plan.figures import Figures
 
 _log = structlog.get_logger(__name__)
@@ -89,7 +89,7 @@ def predict(
         models,
         services.cache if reads else None,
         tokens or prompt_tokens(models),
-        _others(query, services.cache if reads else Overlay(None), InFlightRequests()),
+        _others(query, services.cache if reads else ReadThroughCache(None), InFlightRequests()),
         services.rights.principal.name,
         services.rights.answers,  # cached answers show that they were asked for; so do price and time of a real run
         most_seconds=most_seconds,

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.config import EmbeddingConfig, LimitsConfig, RecoveryConfig
+from flightllm.engines.embed.base import Embedder, Role, Vectors
+from flightllm.engines.embed.engine import vector_of, vector_text
+from flightllm.engines.embed.supervised import SupervisedEmbedder
 from flightllm.execution.index_condition import matching
-from flightllm.llm.embed.base import Embedder, Role, Vectors
-from flightllm.llm.embed.engine import vector_of, vector_text
-from flightllm.llm.embed.supervised import SupervisedEmbedder
-from flightllm.model.engine import Engine
+from flightllm.llm.engine import Engine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.searches import Searcher
 from flightllm.vector.store import VectorIndexes

@@ -9,10 +9,10 @@ from flightllm.catalog.kept_rows import KeptRows
 from flightllm.catalog.models import Objects
 from flightllm.config import Config
 from flightllm.datafusion.run import Loop
+from flightllm.engines.registry import Engines
 from flightllm.execution.backends import Backends
 from flightllm.functions import FunctionRegistry
-from flightllm.llm.registry import Engines
-from flightllm.model.engine import Engine
+from flightllm.llm.engine import Engine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.workers import Workers

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from flightllm.datafusion.run import Batches
+from flightllm.engines.learned import Asked
+from flightllm.engines.predict import CallSiteForecast, EnoughError, PredictingEngine, PromptTokens
+from flightllm.engines.registry import OpenModel
 from flightllm.errors import CancelledError
 from flightllm.functions.call import AICall, binding_of
-from flightllm.llm.learned import Asked
-from flightllm.llm.predict import CallSiteForecast, EnoughError, PredictingEngine, PromptTokens
-from flightllm.llm.registry import OpenModel
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.model_binding import ModelBinding
-from flightllm.operators.overlay import Overlay, Peekable
+from flightllm.operators.read_through import Peekable, ReadThroughCache
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 
 MOST_PROMPTS = 30_000
@@ -86,7 +86,7 @@ class DryRun:
             )
             for name, m in self.models.items()
         }
-        known, in_flight = Overlay(self.known), InFlightRequests()
+        known, in_flight = ReadThroughCache(self.known), InFlightRequests()
         asked = {
             binding_of(name): ModelBinding(
                 engine,

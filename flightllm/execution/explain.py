@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from flightllm.common.names import STORED_SUFFIX
 from flightllm.datafusion.run import Batches
+from flightllm.engines.predict import PromptTokens
+from flightllm.engines.registry import OpenModel
 from flightllm.errors import CancelledError, EngineError, FlightLLMError
 from flightllm.execution.accounting import AskingQuery, costs_of, models_of, predict, prompt_tokens
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_SECONDS
-from flightllm.llm.predict import PromptTokens
-from flightllm.llm.registry import OpenModel
-from flightllm.model.cost import ModelCosts
+from flightllm.llm.cost import ModelCosts
 from flightllm.observe.query_record import QueryRecord
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving, document
 from flightllm.plan.substrait import NotExpressibleError

@@ -18,6 +18,7 @@ from flightllm.catalog.numbered import NumberedTable
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches, has_join
+from flightllm.engines.registry import OpenModel
 from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
 from flightllm.execution.accounting import AskingQuery, real_bindings
 from flightllm.execution.bind import (
@@ -39,7 +40,6 @@ from flightllm.execution.context import Services
 from flightllm.execution.isolated import Isolated
 from flightllm.execution.read_files import MAY_BE_FILE, replace_files
 from flightllm.functions.call import EMBEDDING, SEARCH, AICall
-from flightllm.llm.registry import OpenModel
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.batch_udf import BatchFunctions

@@ -12,10 +12,10 @@ from flightllm.catalog.files import files_revision
 from flightllm.catalog.memory import plain_schema
 from flightllm.common.limits import over_limit
 from flightllm.common.names import quoted
-from flightllm.convert.excel import ENDINGS as SHEETS
-from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
 from flightllm.execution.context import Services
+from flightllm.file_formats.excel import ENDINGS as SHEETS
+from flightllm.file_formats.options import CsvOptions
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText

@@ -1,8 +1,9 @@
 """The public API for AI functions: everything that a file in `udfs/`, or in your own folder, imports.
 
-Imports: common, errors, llm, model, vector.
+Imports: common, engines, errors, llm, vector.
 """
 
+from flightllm.engines.embed.engine import vector_of
 from flightllm.errors import AICallError
 from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
 from flightllm.functions.base import (
@@ -20,8 +21,7 @@ from flightllm.functions.call import Room
 from flightllm.functions.labels import described
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import search_answer
-from flightllm.llm.embed.engine import vector_of
-from flightllm.model.engine import Choice, Engine, JsonSchema, Regex
+from flightllm.llm.engine import Choice, Engine, JsonSchema, Regex
 
 __all__ = [
     "CONFIDENCE",

@@ -10,7 +10,7 @@ from flightllm.errors import AICallError
 from flightllm.functions.base import Answer
 from flightllm.functions.call import Room
 from flightllm.functions.schema import Shape, read_schema
-from flightllm.model.engine import Choice, Constraint, JsonSchema, Regex
+from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
 
 def text_answer(instruction: str, *, max_tokens: int = 128, room: Room | None = None) -> Answer:

@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from flightllm.errors import AICallError
 from flightllm.functions.call import MODEL, SEARCH, Backend, Room
-from flightllm.model.engine import Constraint, Engine
-from flightllm.model.prompt_formats import Question
+from flightllm.llm.engine import Constraint, Engine
+from flightllm.llm.prompt_formats import Question
 
 T = TypeVar("T")
 

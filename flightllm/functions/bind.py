@@ -27,7 +27,7 @@ from flightllm.functions.normalize import read_normalize
 from flightllm.functions.questions import schema_text
 from flightllm.functions.reserved import is_option, meant_option
 from flightllm.functions.template import reference, referred_fields, resolve_template
-from flightllm.model.engine import Parameters
+from flightllm.llm.engine import Parameters
 
 _MODEL_OPTION = "model"
 

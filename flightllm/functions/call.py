@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from flightllm.model.engine import Parameters
-from flightllm.model.prompt_formats import PLAIN, PromptFormat, Question
+from flightllm.llm.engine import Parameters
+from flightllm.llm.prompt_formats import PLAIN, PromptFormat, Question
 
 Backend = Literal["model", "embedding", "search"]
 """The part that answers a call: the language model, the embedding model or a vector index."""

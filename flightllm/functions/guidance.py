@@ -14,8 +14,8 @@ from flightllm.errors import AICallError
 from flightllm.functions.base import Answer, Entries, Literal
 from flightllm.functions.labels import as_json, read_json
 from flightllm.functions.template import resolve_template
-from flightllm.model.engine import Choice
-from flightllm.model.prompt_formats import Question, field_line
+from flightllm.llm.engine import Choice
+from flightllm.llm.prompt_formats import Question, field_line
 
 _ANSWERS = ("answer", "output", "label", "labels")
 """The names of an example's answer; the first of them in an example counts, and the others are then fields."""

@@ -14,9 +14,9 @@ from jsonschema.validators import extend
 from referencing import Registry
 
 from flightllm.common.text import well_formed_value
+from flightllm.engines.bounded_schema import MOST_TEXT, bounded
 from flightllm.errors import AICallError
 from flightllm.functions.call import Room
-from flightllm.llm.bounded_schema import MOST_TEXT, bounded
 
 NAMED_FIELD = {"type": ["string", "null"], "maxLength": 200}
 """A field with only a name: a short text, or null where the input does not have it."""

@@ -1,4 +1,4 @@
 """KV caches outside an engine: coded as bitstreams, kept in a store, streamed to the engines that need them.
 
-Imports: common, config, errors, log, model, storage.
+Imports: common, config, errors, llm, log, storage.
 """

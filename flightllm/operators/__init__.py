@@ -1,4 +1,4 @@
 """Run a plan's stages: DataFusion for the relational ones, AI operators between them.
 
-Imports: access, common, config, datafusion, errors, functions, llm, model, observe, plan, prompt_order.
+Imports: access, common, config, datafusion, engines, errors, functions, llm, observe, plan, prompt_order.
 """

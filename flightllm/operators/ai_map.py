@@ -15,7 +15,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches, Loop
 from flightllm.errors import InternalError
 from flightllm.functions.call import SEARCH, AICall
-from flightllm.model.cost import Work
+from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, QueryRecord, sums
 from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange
 from flightllm.operators.batches import growing_sizes

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.datafusion.run import Batches
-from flightllm.model.engine import Engine
+from flightllm.llm.engine import Engine
 from flightllm.operators.batches import PromptBatch, prompt_batches, split
 from flightllm.operators.elements import elements, places
 from flightllm.operators.spool import Spooled

@@ -12,7 +12,7 @@ from datafusion import SessionContext, udf
 
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.functions.normalize import normalised_tuple
-from flightllm.model.engine import Completion, Request
+from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import CacheKeys

@@ -8,9 +8,9 @@ from flightllm.access.ledger import Ledger
 from flightllm.access.store import Allowance
 from flightllm.access.tables import today
 from flightllm.errors import BudgetExceededError
-from flightllm.model.cost import Prices, Work
-from flightllm.model.engine import Choice, Completion, Request
-from flightllm.model.thinking import UNTHINKING, most_thought
+from flightllm.llm.cost import Prices, Work
+from flightllm.llm.engine import Choice, Completion, Request
+from flightllm.llm.thinking import UNTHINKING, most_thought
 
 _INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAIN shows what each call would take"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from flightllm.functions.call import AICall
-from flightllm.model.prompt_formats import PLAIN, PromptFormat
+from flightllm.llm.prompt_formats import PLAIN, PromptFormat
 from flightllm.operators.cache import CacheKeys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.in_flight import Leases

@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import cast
 
 from flightllm.errors import CancelledError, InternalError
-from flightllm.model.engine import Completion, Request
+from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batch_window import BatchWindow
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, CallSite

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from flightllm.model.engine import PrefixCache
+from flightllm.llm.engine import PrefixCache
 from flightllm.prompt_order.base import Ordering
 
 _KEPT = 0.5

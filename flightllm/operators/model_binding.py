@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 
 from flightllm.common.priority import Precedence
-from flightllm.model.cost import Costs
-from flightllm.model.engine import Engine
-from flightllm.model.prompt_formats import PLAIN, PromptFormat
+from flightllm.llm.cost import Costs
+from flightllm.llm.engine import Engine
+from flightllm.llm.prompt_formats import PLAIN, PromptFormat
 from flightllm.operators.budget import RequestBudget
 from flightllm.operators.in_flight import InFlightRequests
-from flightllm.operators.overlay import Answers
+from flightllm.operators.read_through import Answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from flightllm.engines.health import Health
+from flightllm.engines.learned import Asked, Learned, asked_by
 from flightllm.errors import EngineError, EngineUnavailableError
-from flightllm.llm.health import Health
-from flightllm.llm.learned import Asked, Learned, asked_by
-from flightllm.model.cost import Costs, Work
-from flightllm.model.engine import Completion, Engine, PrefixCache, Request
+from flightllm.llm.cost import Costs, Work
+from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from flightllm.model.engine import Dispatch
+from flightllm.llm.engine import Dispatch
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.call_context import CallSite

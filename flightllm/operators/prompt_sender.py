@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flightllm.model.cost import Work
-from flightllm.model.engine import Completion, Request
+from flightllm.llm.cost import Work
+from flightllm.llm.engine import Completion, Request
 from flightllm.operators.call_context import CallSite
 from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.pending_prompt import PendingPrompt

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from flightllm.model.cost import Work
+from flightllm.llm.cost import Work
 from flightllm.plan.stages import BoundStep
 
 

@@ -1,8 +1,8 @@
 """Ask once more where a call cannot use the model's answer."""
 
 from flightllm.functions.confidence import answer_alone
-from flightllm.model.engine import Choice, Constraint, JsonSchema
-from flightllm.model.prompt_formats import CUE
+from flightllm.llm.engine import Choice, Constraint, JsonSchema
+from flightllm.llm.prompt_formats import CUE
 from flightllm.operators.rows import Reading, Said
 
 _MOST_SHOWN = 1_000

@@ -7,10 +7,10 @@ from itertools import count
 from secrets import token_hex
 from typing import TypeAlias
 
-from flightllm.model.engine import Request, Reuse, call_site
+from flightllm.llm.engine import Request, Reuse, call_site
 from flightllm.operators.call_context import CallSite
 from flightllm.operators.model_binding import ModelBinding
-from flightllm.operators.neighbours import Neighbours
+from flightllm.operators.prefix_overlap import PrefixOverlap
 
 Prompt: TypeAlias = tuple[int, list[tuple[str, str]]]
 """A call by its number, and its named values in prompt order."""
@@ -25,7 +25,7 @@ class RequestMaker:
         self._names = [call_site(site.ai.function, site.ai.instruction) for site in sites]
         self._query = token_hex(8)
         self._numbers = count()
-        self._neighbours = Neighbours()
+        self._neighbours = PrefixOverlap()
         self._rendered: tuple[Prompt, str] | None = None
         """The prompt that was rendered last, and its text. What follows a request is most often the next request."""
 

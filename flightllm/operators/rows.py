@@ -11,7 +11,7 @@ from flightllm.common.text import well_formed, well_formed_value
 from flightllm.errors import EngineError
 from flightllm.functions.call import ELEMENT_END, AICall
 from flightllm.functions.confidence import answer_alone, join_confidence
-from flightllm.model.engine import Choice, Completion, JsonSchema
+from flightllm.llm.engine import Choice, Completion, JsonSchema
 
 Named: TypeAlias = tuple[str, int, bool, bool]
 """A field's name and place in a tuple, whether it must be given, and whether its value is a list."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import structlog
 
-from flightllm.model.engine import Completion, Request
+from flightllm.llm.engine import Completion, Request
 
 
 class Trace:

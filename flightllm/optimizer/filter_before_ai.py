@@ -13,7 +13,7 @@ from flightllm.optimizer.group_before_ai import one_set
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, AiMap, Filter, Node, Project, Sort, has_ai, transform
-from flightllm.plan.through import has_window, over_input
+from flightllm.plan.projection_lookup import has_window, over_input
 
 
 def filter_before_ai(root: Node, functions: Functions) -> Node:

@@ -13,7 +13,7 @@ from flightllm.optimizer.chain import Chain, all_over, peel
 from flightllm.optimizer.group_before_ai import one_set
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, Node, Project, call_expressions, transform
-from flightllm.plan.through import has_window, over_input
+from flightllm.plan.projection_lookup import has_window, over_input
 
 
 def filter_before_group(root: Node, functions: Functions) -> Node:

@@ -19,7 +19,7 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Fetch, Join, Node, Project, children, with_children
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.through import has_window, over_input
+from flightllm.plan.projection_lookup import has_window, over_input
 
 _LEFT_SEMI = JoinRel.JOIN_TYPE_LEFT_SEMI
 _SEMI = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_RIGHT_SEMI})

@@ -12,7 +12,7 @@ from flightllm.optimizer.chain import Chain, all_over, peel
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, Node, Project, transform
-from flightllm.plan.through import over_input
+from flightllm.plan.projection_lookup import over_input
 
 
 def group_before_ai(root: Node, functions: Functions) -> Node:

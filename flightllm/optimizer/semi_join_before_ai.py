@@ -42,7 +42,7 @@ from flightllm.plan.nodes import (
     with_children,
 )
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.through import has_window, over_input
+from flightllm.plan.projection_lookup import has_window, over_input
 
 _INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
 _SEMI, _ANTI = JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI

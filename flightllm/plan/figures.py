@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from flightllm.model.cost import ModelCosts, Work, Works
+from flightllm.llm.cost import ModelCosts, Work, Works
 
 COUNTED = (
     "rows",

@@ -15,8 +15,8 @@ from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import LimitExceededError, SqlError
 from flightllm.functions.call import AICall
 from flightllm.plan.bounds import Unbounded
+from flightllm.plan.call_extraction import extract_calls
 from flightllm.plan.expressions import Functions
-from flightllm.plan.hoist import hoist
 from flightllm.plan.nodes import Node, own_messages, walk
 from flightllm.plan.pin_time import pin_time
 from flightllm.plan.pushdown import push_down
@@ -81,7 +81,7 @@ def plan_query(
     functions = Functions.of(plan)
     reader = SubstraitReader(functions, _null_aware(logical.display_indent()), calls)
     read = push_down(reader.read(plan.relations[0].root.input), functions, calls)
-    root = hoist(read, functions, calls)
+    root = extract_calls(read, functions, calls)
     _check_lifted(root, functions, calls)
     return PlannedQuery(root, functions)
 

@@ -15,7 +15,7 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, SetOp, Sort, children, walk, with_children
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.through import has_window, over_input, windows
+from flightllm.plan.projection_lookup import has_window, over_input, windows
 
 _INNER = JoinRel.JOIN_TYPE_INNER
 _LEFT_STAYS = LEFT_KEPT | {_INNER, JoinRel.JOIN_TYPE_LEFT}

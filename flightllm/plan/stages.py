@@ -39,9 +39,9 @@ from flightllm.plan.nodes import (
     walk,
     with_children,
 )
+from flightllm.plan.projection_lookup import has_window
 from flightllm.plan.pushdown import push_down_to
 from flightllm.plan.substrait import NotExpressibleError, to_plan
-from flightllm.plan.through import has_window
 
 STAGE_CATALOG = "stage"
 """The catalog of a query's own context that holds its stage inputs."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from flightllm.model.cost import ModelCosts, Work, Works
+from flightllm.llm.cost import ModelCosts, Work, Works
 from flightllm.plan.figures import CallFigures, Explained, RuleSaving, Saved
 
 _COLUMNS = (

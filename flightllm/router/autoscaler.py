@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.model.engine import Engine
+from flightllm.llm.engine import Engine
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.scaling import ReplicaLoad, Scaling, Seen, decide
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from flightllm.config import EngineConfig
 from flightllm.config.replicas import replica_config
+from flightllm.engines import check_engine, create_engine
+from flightllm.engines.options import read_options
+from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError
-from flightllm.llm import check_engine, create_engine
-from flightllm.llm.options import read_options
-from flightllm.llm.secrets import shown_address
 from flightllm.router.base import check_policy
 from flightllm.router.engine import RoutedEngine
 

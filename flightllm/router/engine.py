@@ -13,8 +13,8 @@ import numpy as np
 import structlog
 
 from flightllm.errors import ConfigError, EngineError, EngineUnavailableError
-from flightllm.model.cost import Costs
-from flightllm.model.engine import Completion, Engine, PrefixCache, Request, cache_salt
+from flightllm.llm.cost import Costs
+from flightllm.llm.engine import Completion, Engine, PrefixCache, Request, cache_salt
 from flightllm.router.base import RoutedPrompt, Router, create_router
 from flightllm.router.call import RoutedCall
 from flightllm.router.fleet import Fleet

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 from flightllm.router.base import RoutedPrompt
 from flightllm.router.cache import ReplicaCache
 from flightllm.router.tree import Node, PrefixTree

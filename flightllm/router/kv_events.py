@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 
 from flightllm.errors import MissingExtraError
-from flightllm.model.engine import KvEventsAddress
+from flightllm.llm.engine import KvEventsAddress
 from flightllm.router.kv_decode import Decoder, tell
 from flightllm.router.mirror import KvMirror
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.tree import Node

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flightllm.config import RecoveryConfig
-from flightllm.llm.supervised import SupervisedEngine
-from flightllm.model.cost import Costs, Work
-from flightllm.model.engine import Completion, Engine
+from flightllm.engines.supervised import SupervisedEngine
+from flightllm.llm.cost import Costs, Work
+from flightllm.llm.engine import Completion, Engine
 
 _OBSERVED_SECONDS = 1.0
 _FAIL_AT_ONCE = RecoveryConfig(on_engine_down="fail")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
-from flightllm.llm.predict import tokenizing
-from flightllm.model.engine import Engine, Request
+from flightllm.engines.predict import tokenizing
+from flightllm.llm.engine import Engine, Request
 from flightllm.router.tree import pack
 
 _CHARS_PER_TOKEN: Final = 4

@@ -7,10 +7,10 @@ import structlog
 
 from flightllm.common.signals import stop_by_signals
 from flightllm.config import Config
+from flightllm.engines.registry import check_endpoint
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import keep_alive, told_where
-from flightllm.llm.registry import check_endpoint
 from flightllm.recovery.messages import Listening
 from flightllm.recovery.watch import Watch
 from flightllm.server.announce import announce

@@ -12,12 +12,12 @@ import structlog
 
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
+from flightllm.recovery.crash_attribution import culprit, suspected_statements
 from flightllm.recovery.journal import Journal, create_journal
 from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, StartServer
 from flightllm.recovery.process import Worker
 from flightllm.recovery.quarantine import ALL, Key, Refused
 from flightllm.recovery.silence import LOOKS, Silence
-from flightllm.recovery.suspects import culprit, suspects
 from flightllm.server.announce import announce
 
 _MOST_STARTS = 5
@@ -213,7 +213,7 @@ class _Supervisor:
         self._refused = {key: one for key, one in self._refused.items() if one.until > now}
         self._deaths = [death for death in self._deaths if death[0].until > now]
         noted = journal.take()
-        found = [] if code in _ENDED else suspects(noted, journal.is_harmless, -code if code < 0 else None)
+        found = [] if code in _ENDED else suspected_statements(noted, journal.is_harmless, -code if code < 0 else None)
         for one in noted:
             journal.forget(one.digest)  # at the next death it is a suspect again
         until = now + self.config.recovery.quarantine_seconds

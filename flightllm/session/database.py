@@ -17,12 +17,12 @@ from flightllm.common.names import TableName
 from flightllm.common.principal import LOCAL, Principal
 from flightllm.config import Config
 from flightllm.datafusion.run import Loop
+from flightllm.engines.registry import Engines
+from flightllm.engines.supervised import supervised
 from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.registering import register_scalars
-from flightllm.llm.registry import Engines
-from flightllm.llm.supervised import supervised
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.session_log import SessionLog
 from flightllm.observe.tracing import create_spans

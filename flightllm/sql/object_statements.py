@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from flightllm.common.names import TableName
+from flightllm.engines.secrets import holds_secret, names_secret
 from flightllm.errors import InvalidInputError, SqlError
-from flightllm.llm.secrets import holds_secret, names_secret
 from flightllm.sql.arguments import read_constant
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.statement import Statement

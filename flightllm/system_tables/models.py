@@ -10,8 +10,8 @@ import pyarrow as pa
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import CreatedModel, Objects
 from flightllm.config import EngineConfig
-from flightllm.llm.registry import Engines
-from flightllm.llm.secrets import shown_options
+from flightllm.engines.registry import Engines
+from flightllm.engines.secrets import shown_options
 
 _MODELS = pa.schema(
     [

@@ -7,8 +7,8 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from flightllm.access.store import DEFAULT_MODEL
-from flightllm.llm.registry import Engines
-from flightllm.llm.supervised import SupervisedEngine
+from flightllm.engines.registry import Engines
+from flightllm.engines.supervised import SupervisedEngine
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.replica import ReplicaStatus
 

@@ -1,4 +1,4 @@
 """Indexes over text and vector columns: nearest neighbors (faiss), words (tantivy), or both fused.
 
-Imports: common, errors, llm, storage.
+Imports: common, engines, errors, storage.
 """

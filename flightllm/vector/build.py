@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flightllm.engines.embed.base import Vectors
 from flightllm.errors import InvalidInputError
-from flightllm.llm.embed.base import Vectors
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.kinds import kind
 from flightllm.vector.kinds.base import Neighbors, prepared

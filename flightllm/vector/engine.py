@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flightllm.engines.embed.base import Vectors
 from flightllm.errors import InvalidInputError
-from flightllm.llm.embed.base import Vectors
 from flightllm.vector.index import Found, Mode, VectorIndex
 from flightllm.vector.store import VectorIndexes
 

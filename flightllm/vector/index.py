@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flightllm.engines.embed.base import Vectors
 from flightllm.errors import InvalidInputError
-from flightllm.llm.embed.base import Vectors
 from flightllm.vector.build import INDEX, ROWS, WORDS, read_rows
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.kinds import kind

@@ -19,7 +19,7 @@ from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 from tests.kv_stores import CODECS, FlightStore, flight_chunks, kept
 
 _ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from bench.router_workloads import BLOCK_TOKENS, Tools, poisson
 from bench.simulation import Arrival, Cluster, Outcome, simulate, work_off
-from flightllm.model.engine import PrefixCache
+from flightllm.llm.engine import PrefixCache
 from flightllm.router.base import RoutedPrompt, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.local_queue import LocalQueue

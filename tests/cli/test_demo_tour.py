@@ -23,7 +23,7 @@ from flightllm.cli.demo_tour import (
     own_model,
 )
 from flightllm.demo.process import running_server
-from flightllm.llm.providers import PROVIDERS
+from flightllm.engines.providers import PROVIDERS
 from tests.servers import await_true
 
 

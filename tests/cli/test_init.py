@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from flightllm.cli import main
 from flightllm.cli.new_config import config_text
 from flightllm.config import Config, EngineConfig
+from flightllm.engines.offers import find_ollama, offers, ollama_address
+from flightllm.engines.providers import PROVIDERS
 from flightllm.errors import ConfigError
-from flightllm.llm.offers import find_ollama, offers, ollama_address
-from flightllm.llm.providers import PROVIDERS
 from tests.cli.test_serve_check import CASES, behave
 from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 

@@ -145,8 +145,8 @@ def chunk_of(prompt: str) -> dict[str, Any]:
     """Return the tokens that the chunk is of, and what tells the model that computed it from others."""
     from flightllm.common.package_data import demo_model
     from flightllm.config import EngineConfig
-    from flightllm.llm.local.engine import create
-    from flightllm.model.tokenizer import PromptEncoder
+    from flightllm.engines.local.engine import create
+    from flightllm.llm.tokenizer import PromptEncoder
 
     engine = create(EngineConfig("local", "demo"))
     revision = engine.revision

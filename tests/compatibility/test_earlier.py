@@ -202,12 +202,12 @@ def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch)
 
     from flightllm.common.package_data import demo_model
     from flightllm.kvcache.codec import open_codec
-    from flightllm.kvcache.keeper import PrefixSaver
     from flightllm.kvcache.options import KvOptions
+    from flightllm.kvcache.prefix_saver import PrefixSaver
     from flightllm.kvcache.profile.place import profile_path
     from flightllm.kvcache.stream.prefill import Prefill
-    from flightllm.model.cost import Rates
-    from flightllm.model.engine import cache_salt
+    from flightllm.llm.cost import Rates
+    from flightllm.llm.engine import cache_salt
 
     chunk, token = chunk_of(earlier), earlier.made["token"]["text"]
     monkeypatch.setenv("STORE_TOKEN", token)
@@ -244,8 +244,8 @@ def test_kv_chunks_are_what_the_model_computes(earlier: Earlier) -> None:
     from transformers import AutoModelForCausalLM
 
     from flightllm.common.package_data import demo_model
+    from flightllm.engines.local.engine import create
     from flightllm.kvcache.codec.raw import RawCodec
-    from flightllm.llm.local.engine import create
     from tests.kvcaches import model_cache
 
     chunk = chunk_of(earlier)

@@ -11,6 +11,7 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.config import LimitsConfig
+from flightllm.engines.fake.engine import FakeEngine
 from flightllm.errors import (
     BudgetExceededError,
     CancelledError,
@@ -22,8 +23,7 @@ from flightllm.errors import (
     UnknownTableError,
     UnsupportedError,
 )
-from flightllm.llm.fake.engine import FakeEngine
-from flightllm.model.engine import Completion, Request
+from flightllm.llm.engine import Completion, Request
 from flightllm.observe.query_record import CancelToken
 from flightllm.session.database import Database
 from flightllm.session.session import Session

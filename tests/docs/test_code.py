@@ -14,8 +14,8 @@ from docs import generate
 from flightllm.access.store import User
 from flightllm.cli import main
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
+from flightllm.engines.options import read_options
 from flightllm.errors import FlightLLMError
-from flightllm.llm.options import read_options
 from flightllm.session.database import Database
 from tests.databases import SAMPLES
 from tests.docs.pages import ENGINES, NO_ENGINES, PAGES, ROOT, Block, blocks, commands, statements

@@ -14,10 +14,10 @@ from typing import Final
 
 import pytest
 
-from flightllm.llm.providers import PROVIDERS
-from flightllm.model.gguf_files import converted_folder
+from flightllm.engines.providers import PROVIDERS
+from flightllm.llm.gguf_files import converted_folder
 from tests.docs.pages import DOCS, blocks, commands
-from tests.llm.conftest import serving
+from tests.engines.conftest import serving
 from tests.packages import NEEDS_VLLM, needs
 from tests.real_models import smollm2
 

@@ -13,8 +13,8 @@ import pytest
 
 from docs.generate import options_of
 from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.engines.options import read_options
 from flightllm.flight.server import FlightSqlServer
-from flightllm.llm.options import read_options
 from flightllm.session.database import Database
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -9,10 +9,10 @@ import pytest
 from flightllm.access.store import Allowance
 from flightllm.config import Config, EngineConfig
 from flightllm.config.session_settings import Settings
+from flightllm.engines.predict import tokenizing
 from flightllm.errors import BudgetExceededError
 from flightllm.execution.query import BatchQuery, StagedQuery, plan
 from flightllm.functions.call import MODEL
-from flightllm.llm.predict import tokenizing
 from flightllm.operators.budget import Account, RequestBudget
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.in_flight import InFlightRequests

@@ -10,11 +10,11 @@ import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.config.session_settings import Settings
+from flightllm.engines.learned import LearnedByUser
+from flightllm.engines.registry import OpenModel
 from flightllm.execution.accounting import prompt_tokens
 from flightllm.execution.estimate import DryRun
 from flightllm.execution.query import StagedQuery, plan
-from flightllm.llm.learned import LearnedByUser
-from flightllm.llm.registry import OpenModel
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import SAMPLES, ask, explained, open_database, small_database

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.functions.call import MOST_ROOM, AICall, Room, name_stub
-from flightllm.model.engine import Choice, Parameters
+from flightllm.llm.engine import Choice, Parameters
 
 
 @pytest.fixture

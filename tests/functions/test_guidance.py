@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.errors import FlightLLMError
-from flightllm.model.prompt_formats import FORMATS, one_text
+from flightllm.llm.prompt_formats import FORMATS, one_text
 from tests.databases import ask, small_database
 from tests.udfs.test_shipped_functions import call
 

@@ -9,7 +9,7 @@ from flightllm.errors import AICallError, FlightLLMError
 from flightllm.functions import Choice
 from flightllm.functions.base import Entries, Literal
 from flightllm.functions.labels import read_labels, read_meanings, read_names
-from flightllm.model.prompt_formats import FORMATS, one_text
+from flightllm.llm.prompt_formats import FORMATS, one_text
 from tests.databases import ask, small_database
 from tests.engines import Scripted, using
 from tests.udfs.test_shipped_functions import call

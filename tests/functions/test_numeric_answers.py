@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.errors import FlightLLMError
-from flightllm.model.engine import Request
+from flightllm.llm.engine import Request
 from flightllm.session.session import Session
 from tests.databases import ask, ask_both, open_database
 from tests.engines import Scripted, using

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flightllm.engines.bounded_schema import MOST_TEXT
 from flightllm.errors import AICallError
 from flightllm.functions.schema import read_schema
-from flightllm.llm.bounded_schema import MOST_TEXT
 
 
 def _object(**properties: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from flightllm.model.cost import Work
+from flightllm.llm.cost import Work
 from flightllm.operators.batch_window import BatchWindow
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.limit_tracker import LimitTracker

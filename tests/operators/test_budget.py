@@ -6,8 +6,8 @@ import pytest
 
 from flightllm.access.store import Allowance
 from flightllm.errors import BudgetExceededError
-from flightllm.model.cost import Prices, Work
-from flightllm.model.engine import Choice, Completion, Parameters, Request
+from flightllm.llm.cost import Prices, Work
+from flightllm.llm.engine import Choice, Completion, Parameters, Request
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
 
 REQUEST = Request(0, "x" * 100, Parameters(10), "f", "i", ())

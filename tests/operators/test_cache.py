@@ -13,7 +13,7 @@ import pytest
 
 from flightllm.config import CacheConfig
 from flightllm.functions.call import AICall
-from flightllm.model.engine import Parameters
+from flightllm.llm.engine import Parameters
 from flightllm.operators.cache import AnswerCache, CacheKeys, _set_aside
 from tests.databases import ask, small_database
 from tests.disks import small_disk

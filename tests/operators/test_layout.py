@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flightllm.model.engine import PrefixCache
+from flightllm.llm.engine import PrefixCache
 from flightllm.operators.layout import fields_first, reach
 from flightllm.prompt_order.base import Ordering
 from tests.databases import ask, open_database

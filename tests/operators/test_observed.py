@@ -1,9 +1,9 @@
 """An engine that is observed answers as ever, and what it did is learned."""
 
-from flightllm.llm.fake.engine import FakeEngine, FakeOptions
-from flightllm.llm.learned import Learned, asked_by
-from flightllm.model.cost import Costs, Work
-from flightllm.model.engine import Parameters, Request
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
+from flightllm.engines.learned import Learned, asked_by
+from flightllm.llm.cost import Costs, Work
+from flightllm.llm.engine import Parameters, Request
 from flightllm.operators.observed import ObservedEngine
 
 

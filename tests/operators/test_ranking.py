@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flightllm.model.cost import Work
+from flightllm.llm.cost import Work
 from flightllm.operators.ranking import Ranking
 from flightllm.plan.stages import BoundStep, Condition
 from flightllm.session.session import Session

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.config import Config, EngineConfig, FunctionsConfig
-from flightllm.model.engine import Choice, JsonSchema, Request
+from flightllm.llm.engine import Choice, JsonSchema, Request
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Reading, Said
 from flightllm.session.database import Database

@@ -3,8 +3,8 @@
 from itertools import pairwise
 from pathlib import Path
 
-from flightllm.model.engine import Request, Reuse
-from flightllm.operators.neighbours import shared_start
+from flightllm.llm.engine import Request, Reuse
+from flightllm.operators.prefix_overlap import shared_start
 from tests.databases import ask, small_database
 from tests.engines import Scripted, using
 

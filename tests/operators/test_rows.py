@@ -11,7 +11,7 @@ from flightllm.functions import choice_answer, json_answer, number_answer, text_
 from flightllm.functions.base import Answer
 from flightllm.functions.call import AICall
 from flightllm.functions.confidence import with_confidence
-from flightllm.model.engine import Completion, Parameters
+from flightllm.llm.engine import Completion, Parameters
 from flightllm.operators.rows import Said, read_answer
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from flightllm.errors import CancelledError
 from flightllm.functions.call import AICall
-from flightllm.model.engine import Parameters
+from flightllm.llm.engine import Parameters
 from flightllm.observe.query_record import CallRecord
 from flightllm.operators.limit_tracker import LimitTracker
 from flightllm.operators.searches import run_searches

@@ -1,6 +1,6 @@
 """Figures of predictions: averages, pairs with actual ones, and the document of them."""
 
-from flightllm.model.cost import Costs, ModelCosts, Work
+from flightllm.llm.cost import Costs, ModelCosts, Work
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving, average, document
 
 COSTS = ModelCosts({None: Costs()})

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from flightllm.model.cost import Costs, ModelCosts, Prices
+from flightllm.llm.cost import Costs, ModelCosts, Prices
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving
 from flightllm.plan.table import tables
 

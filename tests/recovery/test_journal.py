@@ -9,9 +9,9 @@ import time
 import pytest
 
 from flightllm.errors import BusyError, NotFoundError, QuarantinedError
+from flightllm.recovery.crash_attribution import culprit, suspected_statements
 from flightllm.recovery.journal import Journal, Noted, Phase, create_journal
 from flightllm.recovery.quarantine import ALL, Key, Quarantine, Refused, digest_of, user_key
-from flightllm.recovery.suspects import culprit, suspects
 
 _WRITER = """
 import os, signal, sys
@@ -89,7 +89,7 @@ def test_suspects(killed_by: int | None, harmless: str, found: list[str]) -> Non
         noted("computes", Phase.STARTING, 60.0),
     ]
     known = {name.encode() for name in harmless.split()}
-    assert [one.text for one in suspects(in_flight, known.__contains__, killed_by)] == found
+    assert [one.text for one in suspected_statements(in_flight, known.__contains__, killed_by)] == found
 
 
 def test_quarantine_ends_and_is_lifted() -> None:

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from flightllm.config import EngineConfig
+from flightllm.engines import Engine, create_engine
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.errors import EngineUnavailableError
-from flightllm.llm import Engine, create_engine
-from flightllm.llm.fake.engine import FakeEngine, FakeOptions
-from flightllm.model.engine import Completion, Parameters, Request
+from flightllm.llm.engine import Completion, Parameters, Request
 from flightllm.router.autoscaler import Autoscaler
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.scaling import Scaling

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from flightllm.config import Config, EngineConfig
+from flightllm.engines import check_engine, create_engine
 from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
-from flightllm.llm import check_engine, create_engine
 from flightllm.router.cluster import replica_configs
 from flightllm.router.engine import RoutedEngine
 from flightllm.session.database import Database

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 from flightllm.router.base import create_router
 from flightllm.router.e2 import E2, PAPER, E2Options
 from flightllm.router.fleet import Fleet

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from flightllm.config import EngineConfig
+from flightllm.engines import create_engine
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
-from flightllm.llm import create_engine
-from flightllm.llm.fake.engine import FakeEngine, FakeOptions
-from flightllm.model.cost import Rates
-from flightllm.model.engine import Completion, Engine, KvEventsAddress, Parameters, PrefixCache, Request
+from flightllm.llm.cost import Rates
+from flightllm.llm.engine import Completion, Engine, KvEventsAddress, Parameters, PrefixCache, Request
 from flightllm.router.base import POLICIES, RoutedPrompt, Router
 from flightllm.router.engine import RoutedEngine
 from tests.kv_publisher import KvPublisher, stored

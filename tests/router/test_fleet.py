@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 from flightllm.router.fleet import Fleet
 from tests.routing import BLOCK, assign, fleet, prompt
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from flightllm.model.engine import KvEventsAddress
+from flightllm.llm.engine import KvEventsAddress
 from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror

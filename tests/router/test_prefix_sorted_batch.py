@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 from flightllm.router.fleet import Fleet
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
 from tests.routing import BLOCK, assign, fleet, prompt

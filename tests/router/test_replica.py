@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 
 from flightllm.config import EngineConfig
-from flightllm.llm import create_engine
-from flightllm.model.cost import Costs, Work
-from flightllm.model.engine import Completion
+from flightllm.engines import create_engine
+from flightllm.llm.cost import Costs, Work
+from flightllm.llm.engine import Completion
 from flightllm.router.replica import Replica
 
 

@@ -3,8 +3,8 @@
 from functools import partial
 
 from flightllm.config import EngineConfig
-from flightllm.llm import create_engine
-from flightllm.model.engine import Parameters, Request
+from flightllm.engines import create_engine
+from flightllm.llm.engine import Parameters, Request
 from flightllm.router.tokens import packed_tokens, pieces
 from flightllm.router.tree import TOKEN_BYTES
 

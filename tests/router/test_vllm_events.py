@@ -13,8 +13,8 @@ import pytest
 from bench.engines import forget_prefixes
 from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
-from flightllm.llm.vllm.engine import VllmEngine, create
-from flightllm.model.engine import Parameters, Request, cache_salt
+from flightllm.engines.vllm.engine import VllmEngine, create
+from flightllm.llm.engine import Parameters, Request, cache_salt
 from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.kv_events import KvSubscription

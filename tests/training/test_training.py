@@ -221,8 +221,8 @@ def test_resumed_run_is_the_same_run(tmp_path: Path) -> None:
 def test_saved_model_loads(trainer: Trainer, tmp_path: Path) -> None:
     """What is saved is bf16, says float32 and answers."""
     from flightllm.config import EngineConfig
-    from flightllm.llm import create_engine
-    from flightllm.model.engine import Parameters, Request
+    from flightllm.engines import create_engine
+    from flightllm.llm.engine import Parameters, Request
 
     save_model(trainer, tmp_path)
     engine = create_engine(EngineConfig("local", str(tmp_path), 4, {"device": "cpu"}))

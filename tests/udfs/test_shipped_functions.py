@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from flightllm.config import EngineConfig
+from flightllm.engines import create_engine
 from flightllm.functions import Choice, FunctionRegistry, JsonSchema
 from flightllm.functions.bind import AnyNames
 from flightllm.functions.call import AICall
-from flightllm.llm import create_engine
 from flightllm.sql.calls import extract_calls
 
 REGISTRY = FunctionRegistry.load()

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from flightllm.config import EmbeddingConfig
+from flightllm.engines.embed import create_embedder
 from flightllm.errors import InvalidInputError
-from flightllm.llm.embed import create_embedder
 from flightllm.vector.build import IndexedRows, build
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.index import VectorIndex, fuse

@@ -42,9 +42,9 @@ from flightllm.kvcache.stream.base import Ladder
 from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.llm.cost import Rates
+from flightllm.llm.files import model_digest
 from flightllm.log import configure_logging
-from flightllm.model.cost import Rates
-from flightllm.model.files import model_digest
 
 if TYPE_CHECKING:
     import torch

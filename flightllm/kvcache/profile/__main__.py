@@ -15,7 +15,7 @@ from flightllm.errors import ConfigError, FlightLLMError, MissingExtraError
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.profile.texts import contexts, read_texts, sample_texts
-from flightllm.model.files import model_folder
+from flightllm.llm.files import model_folder
 
 _HELD_OUT = 4
 """One of this many contexts is kept for the report."""
@@ -58,10 +58,10 @@ def _profile(
     model: str, texts: Sequence[Path], size: tuple[int, int], device: str, output: Path | None, *, as_json: bool
 ) -> None:
     try:
+        from flightllm.engines.local.model import PrefixModel
         from flightllm.kvcache.profile.learn import learn
         from flightllm.kvcache.profile.report import report
-        from flightllm.llm.local.model import PrefixModel
-        from flightllm.model.tokenizer import PromptEncoder
+        from flightllm.llm.tokenizer import PromptEncoder
     except ImportError as error:
         raise MissingExtraError("profiling a model", "local,kvcache") from error
     folder = model_folder(model)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias, cast
 
 from flightllm import errors
 from flightllm.config import EngineConfig
+from flightllm.engines import create_engine
 from flightllm.errors import CancelledError, FlightLLMError
-from flightllm.llm import create_engine
-from flightllm.model.engine import Completion, Engine, KvEventsAddress, PrefixCache, Request
+from flightllm.llm.engine import Completion, Engine, KvEventsAddress, PrefixCache, Request
 
 _PAUSE_SECONDS: Final = 0.05
 """After this long without a request, the engine gets None: there is no request at the moment."""

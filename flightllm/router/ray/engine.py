@@ -10,9 +10,9 @@ from importlib.util import find_spec
 
 from flightllm.config import EngineConfig
 from flightllm.config.replicas import replica_config
+from flightllm.engines.options import read_options
 from flightllm.errors import MissingExtraError
-from flightllm.llm.options import read_options
-from flightllm.model.engine import Engine
+from flightllm.llm.engine import Engine
 from flightllm.router.autoscaler import Autoscaler
 from flightllm.router.base import check_policy
 from flightllm.router.cluster import check_replica

@@ -16,10 +16,10 @@ from typing import Any, Final
 import structlog
 
 from flightllm.config import EngineConfig
+from flightllm.engines.shares import Shares
+from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import EngineUnavailableError, FlightLLMError
-from flightllm.llm.shares import Shares
-from flightllm.llm.window import LoopThread, Window
-from flightllm.model.engine import Completion, KvEventsAddress, PrefixCache, Request
+from flightllm.llm.engine import Completion, KvEventsAddress, PrefixCache, Request
 from flightllm.router.ray.actor import ActorFailure, EngineDescription, ReplicaActor
 from flightllm.router.ray.connection import node_is_lost
 from flightllm.router.ray.tokens import Tokens

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
-from flightllm.model.files import local_folder
-from flightllm.model.gguf_files import is_gguf
+from flightllm.llm.files import local_folder
+from flightllm.llm.gguf_files import is_gguf
 
 
 class Tokens(Protocol):
@@ -25,7 +25,7 @@ class _FakeTokens:
     """The tokenizer of the fake engine, whose tokens are pieces of text."""
 
     def __init__(self, config: EngineConfig) -> None:
-        from flightllm.llm.fake.engine import create
+        from flightllm.engines.fake.engine import create
 
         self._engine = create(config)
 
@@ -46,7 +46,7 @@ def tokens_of(config: EngineConfig) -> Tokens | None:
     if config.kind not in {"local", "vllm"}:
         return None
     try:
-        from flightllm.model.tokenizer import PromptEncoder
+        from flightllm.llm.tokenizer import PromptEncoder
 
         if is_gguf(config.model):
             return None  # only a node that runs the model converts it

@@ -16,7 +16,7 @@ OWN = {"enforce_eager": True, "block_size": 32, "kv_cache_memory_bytes": KV_BYTE
 
 def main() -> None:
     """Answer the rounds of prompts one after the other; then end the engine."""
-    from flightllm.llm.vllm.engine import prepare_environment
+    from flightllm.engines.vllm.engine import prepare_environment
 
     prepare_environment()
     from vllm import LLM

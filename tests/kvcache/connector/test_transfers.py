@@ -23,7 +23,7 @@ from flightllm.kvcache.stream.base import Ladder
 from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 from tests.kvcache.connector.memories import BLOCKS, TOKENS, memory
 from tests.kvcache.connector.stores import MemoryStore
 from tests.servers import await_true

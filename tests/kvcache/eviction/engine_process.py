@@ -5,8 +5,8 @@ import os
 import sys
 from typing import Any
 
+from flightllm.engines.vllm.engine import prepare_environment
 from flightllm.kvcache.eviction.hint import ReuseHint
-from flightllm.llm.vllm.engine import prepare_environment
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from bench.models import Shape, model
 from flightllm.config import EngineConfig
+from flightllm.engines import create_engine
+from flightllm.engines.vllm.kv import eviction_config
 from flightllm.kvcache.eviction.hint import ReuseHint
-from flightllm.llm import create_engine
-from flightllm.llm.vllm.kv import eviction_config
-from flightllm.model.engine import Parameters, Request, Reuse
+from flightllm.llm.engine import Parameters, Request, Reuse
 from tests.packages import NEEDS_VLLM
 
 pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.slow]

@@ -11,7 +11,7 @@ from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import TEXT, ChunkCosts, HeldChunk, Ladder, Situation
 from flightllm.kvcache.stream.prefill import Prefill
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 
 LADDER = Ladder(("raw", "int8", "good", "medium", "small"), "medium")
 SHARES = {"raw": 16.0, "int8": 8.0, "good": 4.0, "medium": 2.0, "small": 1.0}

@@ -22,7 +22,7 @@ from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.items import Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 from tests.kv_stores import CODECS, Kept, MemoryStore, kept, kv_threads
 from tests.servers import await_true
 

@@ -3,7 +3,7 @@
 import pytest
 
 from flightllm.kvcache.stream.prefill import Prefill
-from flightllm.model.cost import Rates
+from flightllm.llm.cost import Rates
 
 RATES = Rates(call=0.1, computed=1e-3, cached=0.0)
 

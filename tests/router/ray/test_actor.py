@@ -5,9 +5,9 @@ from queue import SimpleQueue
 
 import pytest
 
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.errors import ConfigError, EngineError, MissingExtraError
-from flightllm.llm.fake.engine import FakeEngine, FakeOptions
-from flightllm.model.engine import Completion, KvEventsAddress, Request
+from flightllm.llm.engine import Completion, KvEventsAddress, Request
 from flightllm.router.ray.actor import ActorFailure, Answer, Group, published, reached
 from tests.servers import await_true
 

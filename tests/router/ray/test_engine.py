@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from flightllm.config import Config, EngineConfig
+from flightllm.engines import Engine, check_engine, create_engine
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
-from flightllm.llm import Engine, check_engine, create_engine
-from flightllm.model.engine import Parameters, Request
+from flightllm.llm.engine import Parameters, Request
 from flightllm.router.ray.connection import RayConnection
 from flightllm.router.ray.engine import RayEngine
 from flightllm.session.database import Database
@@ -172,7 +172,7 @@ def test_the_cluster_killed(cluster: RayConnection, make_requests: MakeRequests)
 _DRIVER = """
 import os, sys, time
 from flightllm.config import EngineConfig
-from flightllm.llm import create_engine
+from flightllm.engines import create_engine
 
 if __name__ == "__main__":
     options = {"min_replicas": 2, "num_cpus": 0.1, "policy": "least_loaded", "replica": {"kind": "fake"}}
@@ -249,7 +249,7 @@ def test_no_cluster() -> None:
     need_ray()
     code = (
         "from flightllm.config import EngineConfig\n"
-        "from flightllm.llm import create_engine\n"
+        "from flightllm.engines import create_engine\n"
         "create_engine(EngineConfig('ray', 'demo', 8, {'address': '127.0.0.1:1', 'replica': {'kind': 'fake'}}))\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=250)

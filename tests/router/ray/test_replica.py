@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from flightllm.config import EngineConfig
+from flightllm.engines import Engine, create_engine
+from flightllm.engines.predict import tokenizing
 from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
-from flightllm.llm import Engine, create_engine
-from flightllm.llm.predict import tokenizing
-from flightllm.model.engine import Completion, PrefixCache, Request
+from flightllm.llm.engine import Completion, PrefixCache, Request
 from flightllm.router.ray.replica import Placement, RayReplica
 from flightllm.router.ray.tokens import tokens_of
 from tests.rays import kill, local_ray, runs, until

@@ -1,0 +1,25 @@
+"""Text embeddings behind one small protocol; `create_embedder` creates the configured embedder."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from flightllm.engines.embed.base import Embedder
+
+if TYPE_CHECKING:
+    from flightllm.config import EmbeddingConfig
+
+__all__ = ["Embedder", "create_embedder"]
+
+
+def create_embedder(config: EmbeddingConfig) -> Embedder:
+    """Create the embedder of the module that `config.kind` names; the caller must close it.
+
+    Raises:
+        ConfigError: an option is unknown or wrong, or there is no such model.
+        MissingExtraError: the embedder's optional dependencies are not installed.
+        EngineUnavailableError: the embedder's engine did not start.
+    """
+    module = import_module(f"flightllm.engines.embed.{config.kind}")
+    return cast("Embedder", module.create(config))

@@ -1,0 +1,115 @@
+"""Use an embedder as an engine: a request's one field is the text, the answer is the vector, encoded as text."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.engines.embed.base import Embedder, Role
+from flightllm.engines.pull import More, pull
+from flightllm.errors import AnswerError, CancelledError
+from flightllm.llm.engine import Completion, PrefixCache, Request
+
+_PAUSE_SECONDS = 0.001
+_BATCH = 128
+"""The most texts between two checks for a cancelled query."""
+
+BatchAnswer = Callable[[list[Request]], list[Completion]]
+T = TypeVar("T")
+
+
+class EmbeddingEngine:
+    """An engine that answers each request with the vector of its text; the request's instruction is the text's role."""
+
+    def __init__(self, embedder: Embedder, window: int) -> None:
+        self._embedder = embedder
+        self._window = window
+        self.name = embedder.name
+        self.revision = embedder.revision
+        self.prefix_cache: PrefixCache | None = None
+        self.reconnects = bool(getattr(embedder, "reconnects", False))
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of the vectors."""
+        return self._embedder.dimensions
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Embed the texts in batches; see `Engine.generate`."""
+        return in_batches(requests, cancelled, min(_BATCH, self._window), self._answer)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of a text."""
+        return self._embedder.count_tokens(text)
+
+    def close(self) -> None:
+        """Release the embedder."""
+        self._embedder.close()
+
+    def _answer(self, batch: list[Request]) -> list[Completion]:
+        answers: list[Completion] = []
+        for role in sorted({request.instruction for request in batch}):
+            some = [request for request in batch if request.instruction == role]
+            answers += self._embedded(some, cast("Role", role))
+        return answers
+
+    def _embedded(self, batch: list[Request], role: Role) -> list[Completion]:
+        """Embed texts together; if the embedder rejects them, embed them one by one."""
+        try:
+            vectors = self._embedder.embed([text_of(request) for request in batch], role)
+        except AnswerError as error:
+            if error.shared or len(batch) == 1:
+                return [Completion(request.id, None, str(error)) for request in batch]
+            return [completion for request in batch for completion in self._embedded([request], role)]
+        return [self._completion(request, vector) for request, vector in zip(batch, vectors, strict=True)]
+
+    def _completion(self, request: Request, vector: NDArray[np.float32]) -> Completion:
+        tokens = self.count_tokens(text_of(request))
+        if not np.isfinite(vector).all():
+            return Completion(
+                request.id, None, f"{self.name} returned a vector with numbers that are not finite", tokens
+            )
+        return Completion(request.id, vector_text(vector), None, tokens)
+
+
+def in_batches(
+    requests: Iterator[Request | None], cancelled: Callable[[], bool], size: int, answer: BatchAnswer
+) -> Iterator[Completion]:
+    """Pull requests, up to `size` at a time, and yield the completions that `answer` returns.
+
+    Raises:
+        CancelledError: `cancelled()` returned True.
+    """
+    more = More.READY
+    while more is not More.ENDED:
+        if cancelled():
+            raise CancelledError("the query was cancelled")
+        pulled, more = pull(requests, size, cancelled)
+        if pulled:
+            yield from answer(pulled)
+        elif more is More.PAUSED:
+            time.sleep(_PAUSE_SECONDS)
+
+
+def text_of(request: Request) -> str:
+    """Return the value of a request's one field."""
+    return request.fields[0][1]
+
+
+def vector_text(vector: NDArray[np.float32]) -> str:
+    """Return a vector as text: its bytes, little-endian, in base64."""
+    return b64encode(vector.astype("<f4").tobytes()).decode("ascii")
+
+
+def vector_of(text: str) -> NDArray[np.float32]:
+    """Return the vector that `vector_text` encoded.
+
+    Raises:
+        ValueError: the text is not an encoded vector.
+    """
+    return np.frombuffer(b64decode(text, validate=True), "<f4")

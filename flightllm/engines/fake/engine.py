@@ -1,0 +1,225 @@
+"""A deterministic engine without a model: for tests, for benchmarks of the other parts, and for trying SQL.
+
+An answer depends on the function, the instruction, the parameters and the set of named field values. It does not depend
+on the order of the fields, so that every rewrite of a query must return the same rows. Four characters count as one
+token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections import OrderedDict
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flightllm.engines.fake.answers import answerer, likelihood
+from flightllm.engines.options import read_options
+from flightllm.engines.pull import More, pull
+from flightllm.engines.shares import Shares
+from flightllm.engines.window import LoopThread, Window
+from flightllm.errors import EngineUnavailableError
+from flightllm.llm.engine import Completion, PrefixCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from flightllm.config import EngineConfig
+    from flightllm.llm.engine import Parameters, Request
+
+_CHARS_PER_TOKEN = 4
+_BLOCK_TOKENS = 16
+_PAUSE_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class FakeOptions:
+    """The behaviour of the fake engine.
+
+    `fail_every=n` fails about one request in n; the content decides, so the same rows fail in every order.
+    `fail_containing` fails requests whose prompt contains this text. The engine dies after `die_after` completions. It
+    writes one JSON line per prompt to `log_path`. `cache_blocks` > 0 simulates an LRU prefix cache of 16-token blocks.
+    """
+
+    latency_ms: float = 0.0
+    fail_every: int = 0
+    fail_containing: str = ""
+    die_after: int = 0
+    log_path: str = ""
+    cache_blocks: int = 0
+
+
+class FakeEngine:
+    """The fake engine; `sent` counts the requests that it was given."""
+
+    def __init__(self, model: str, window: int, options: FakeOptions) -> None:
+        self._model = model
+        self._window = window
+        self._options = options
+        self._lock = threading.Lock()
+        self._shares = Shares(window)
+        self._thread: LoopThread | None = None
+        self._sent = 0
+        self._done = 0
+        self._closed = False
+        self._answerers: dict[Parameters, tuple[str, Callable[[int], str]]] = {}
+        """By parameters: their text, and the function that makes answers."""
+        self._blocks: OrderedDict[int, None] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind and model."""
+        return f"fake ({self._model})"
+
+    @property
+    def revision(self) -> str:
+        """Return a constant: the answers depend only on the request."""
+        return "fake-1"
+
+    @property
+    def sent(self) -> int:
+        """Return how many requests the engine was given so far."""
+        return self._sent
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the simulated prefix cache, or None."""
+        return PrefixCache(_BLOCK_TOKENS, self._options.cache_blocks) if self._options.cache_blocks else None
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer each request; with a latency, up to the window of requests waits at the same time."""
+        if self._options.latency_ms > 0:
+            window = Window(self._loop(), self._answer_late, self._window, shares=self._shares)
+            with closing(window.stream(requests, cancelled)) as completions:
+                for completion in completions:
+                    yield self._deliver(completion)
+            return
+        more = More.READY
+        while more is not More.ENDED:
+            pulled, more = pull(requests, 1, cancelled)
+            for request in pulled:
+                yield self._deliver(self._answer(request))
+            if more is More.PAUSED:
+                time.sleep(_PAUSE_SECONDS)
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts wait for their answers."""
+        return self._shares.in_flight
+
+    def _loop(self) -> LoopThread:
+        """Return the thread on which answers wait; only an engine with a latency has this thread."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = LoopThread("fake")
+            return self._thread
+
+    async def _answer_late(self, chunk: Sequence[Request]) -> list[Completion]:
+        completions = [self._answer(request) for request in chunk]
+        await asyncio.sleep(self._options.latency_ms / 1000)
+        return completions
+
+    def count_tokens(self, text: str) -> int:
+        """Count four characters as one token."""
+        return -(-len(text) // _CHARS_PER_TOKEN)
+
+    @property
+    def context_tokens(self) -> int:
+        """Return a limit above the length of any prompt."""
+        return sys.maxsize
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return a number for each four characters."""
+        starts = [range(0, len(prompt), _CHARS_PER_TOKEN) for prompt in prompts]
+        return [[hash(p[i : i + _CHARS_PER_TOKEN]) for i in s] for p, s in zip(prompts, starts, strict=True)]
+
+    def close(self) -> None:
+        """Fail all further requests. Idempotent."""
+        self._closed = True
+        if self._thread is not None:
+            self._thread.close()
+
+    def _answer(self, request: Request) -> Completion:
+        with self._lock:
+            self._sent += 1
+        prompt_tokens = -(-len(request.prompt) // _CHARS_PER_TOKEN)
+        cached = self._cached_tokens(request.prompt) if self._options.cache_blocks else 0
+        if self._options.log_path:
+            self._log(request)
+        parameters = request.parameters
+        known = self._answerers.get(parameters)
+        if known is None:
+            known = self._answerers[parameters] = (str(parameters), answerer(parameters.constraint))
+        shown, answer = known
+        key = f"{request.function}\0{request.instruction}\0{shown}\0{sorted(request.fields)}"
+        seed = int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+        error = self._error(request, seed)
+        if error:
+            return Completion(request.id, None, error, prompt_tokens, cached)
+        text = answer(seed)
+        confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
+        tokens = -(-len(text) // _CHARS_PER_TOKEN)
+        return Completion(request.id, text, None, prompt_tokens, cached, tokens, confidence)
+
+    def _error(self, request: Request, seed: int) -> str | None:
+        options = self._options
+        if options.fail_containing and options.fail_containing in request.prompt:
+            return f"the fake engine fails prompts containing {options.fail_containing!r}"
+        if options.fail_every and seed % options.fail_every == 0:
+            return f"the fake engine fails one prompt in {options.fail_every}"
+        return None
+
+    def _deliver(self, completion: Completion) -> Completion:
+        """Return a completion, or raise `EngineUnavailableError` if the engine is closed or must die now."""
+        limit = self._options.die_after
+        if self._closed:
+            msg = f"the engine {self.name} is closed"
+            raise EngineUnavailableError(msg)
+        if limit:
+            with self._lock:
+                if self._done >= limit:
+                    msg = f"the engine {self.name} died after {limit} completions"
+                    raise EngineUnavailableError(msg)
+                self._done += 1
+        return completion
+
+    def _cached_tokens(self, prompt: str) -> int:
+        """Return how many tokens of a prompt are in the simulated cache, and add the prompt's full blocks to it."""
+        size = _BLOCK_TOKENS * _CHARS_PER_TOKEN
+        parent, hits, hitting = 0, 0, True
+        with self._lock:
+            for start in range(0, len(prompt) - size + 1, size):
+                parent = hash((parent, prompt[start : start + size]))
+                hitting = hitting and parent in self._blocks
+                hits += hitting
+                self._blocks[parent] = None
+                self._blocks.move_to_end(parent)
+            while len(self._blocks) > self._options.cache_blocks:
+                self._blocks.popitem(last=False)
+        return hits * _BLOCK_TOKENS
+
+    def _log(self, request: Request) -> None:
+        line = {
+            "function": request.function,
+            "prompt": request.prompt,
+            "fields": request.fields,
+            "tenant": request.tenant,
+        }
+        with self._lock, Path(self._options.log_path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def create(config: EngineConfig) -> FakeEngine:
+    """Create the fake engine from the configuration."""
+    return FakeEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> FakeOptions:
+    """Return the options of the configuration."""
+    return read_options(FakeOptions, "fake", config.options)

@@ -1,0 +1,128 @@
+"""Statistics of earlier answers, to predict later ones: some answers of each call site, and their lengths.
+
+EXPLAIN shows the predictions. So predictions for a user come only from that user's answers.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from flightllm.llm.engine import Choice, Completion, Parameters, Request
+
+Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
+"""A call site from the engine's view: function, instruction, parameters, and the sorted names of the fields."""
+
+_MOST_SITES, _MOST_USERS = 200, 64
+_KEPT_ANSWERS, _KEPT_TEXTS = 256, 16
+"""How many of the latest answers of a call site are kept: they give the share of Yes to about 3 percentage points.
+
+Fewer free texts are kept, because they can be long and no decision depends on them."""
+_KEPT_OPTIONS = 256
+_ENOUGH = 16
+"""The least number of answers for a prediction."""
+
+
+def asked_by(request: Request) -> Asked:
+    """Return the call site of a request; a request with a NULL field has fewer fields, and so another call site."""
+    return request.function, request.instruction, request.parameters, tuple(sorted(name for name, _ in request.fields))
+
+
+@dataclass(slots=True)
+class _Seen:
+    texts: list[str] = field(default_factory=list)
+    count: int = 0
+    tokens: int = 0
+
+
+class Learned:
+    """The latest answers of a model to one user, per call site, in memory. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sites: OrderedDict[Asked, _Seen] = OrderedDict()
+        self._options: dict[str, int] = {}
+
+    def observe(self, asked: Asked, completion: Completion) -> None:
+        """Record an answer; ignore a failed completion."""
+        if completion.text is None:
+            return
+        with self._lock:
+            seen = self._sites.setdefault(asked, _Seen())
+            self._sites.move_to_end(asked)
+            most = _KEPT_TEXTS if asked[2].constraint is None else _KEPT_ANSWERS
+            if len(seen.texts) < most:
+                seen.texts.append(completion.text)
+            else:
+                seen.texts[seen.count % most] = completion.text
+            if isinstance(asked[2].constraint, Choice):
+                self._options.pop(completion.text, None)
+                self._options[completion.text] = completion.completion_tokens
+                if len(self._options) > _KEPT_OPTIONS:
+                    del self._options[next(iter(self._options))]
+            seen.count += 1
+            seen.tokens += completion.completion_tokens
+            if len(self._sites) > _MOST_SITES:
+                self._sites.popitem(last=False)
+
+    def tokens_of(self, option: str) -> int | None:
+        """Return how many tokens the engine reported for an option of a `Choice`; None if it was never an answer."""
+        with self._lock:
+            return self._options.get(option)
+
+    def beyond(self, count: Callable[[str], int]) -> int:
+        """Return how many tokens the engine reports for the latest option beyond the tokens that `count` returns."""
+        with self._lock:
+            known = list(self._options.items())[-1:]
+        return max(0, known[0][1] - count(known[0][0])) if known else 0
+
+    def length(self, function: str, max_tokens: int) -> float | None:
+        """Return the mean tokens of a free text, at most `max_tokens`; None while there are too few texts.
+
+        The texts are those of the function if there are enough of them, otherwise those of all functions.
+        """
+        with self._lock:
+            sites = [(a, seen) for a, seen in self._sites.items() if a[2].constraint is None]
+        own = [(a, seen) for a, seen in sites if a[0] == function]
+        for some in (own, sites):
+            count = sum(seen.count for _, seen in some)
+            if count >= _ENOUGH:
+                return min(max_tokens, sum(seen.tokens for _, seen in some) / count)
+        return None
+
+    def alike(self, asked: Asked) -> list[str]:
+        """Return answers of all call sites with the same function and options; empty while there are too few."""
+        with self._lock:
+            sites = [
+                seen.texts
+                for a, seen in self._sites.items()
+                if a[0] == asked[0] and a[2].constraint == asked[2].constraint
+            ]
+        texts = [text for some in sites for text in some]
+        return texts if len(texts) >= _ENOUGH else []
+
+    def answers(self, asked: Asked) -> tuple[list[str], float] | None:
+        """Return texts from which to draw likely answers, and their mean tokens; None while there are too few."""
+        with self._lock:
+            seen = self._sites.get(asked)
+            if seen is None or seen.count < _ENOUGH:
+                return None
+            return list(seen.texts), seen.tokens / seen.count
+
+
+class LearnedByUser:
+    """The statistics of one model's answers, separate for each of the most recent users. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: OrderedDict[str, Learned] = OrderedDict()
+
+    def of(self, user: str) -> Learned:
+        """Return the statistics of a user's answers, which also get the user's later answers."""
+        with self._lock:
+            learned = self._users.setdefault(user, Learned())
+            self._users.move_to_end(user)
+            if len(self._users) > _MOST_USERS:
+                self._users.popitem(last=False)
+            return learned

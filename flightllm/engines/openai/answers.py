@@ -1,0 +1,303 @@
+"""Parse the response bodies of an OpenAI-compatible endpoint, without trust in any value: answers, tokens and vectors.
+
+Endpoints differ and break. A body can be a login page, be cut short, or have values of any type in any place. So each
+parsed value is checked, and an error says what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.common.text import excerpt, well_formed
+from flightllm.engines.finish_reasons import BROKEN, FILTERED, LENGTH, read_finish
+
+_MOST_TOKENS = 1 << 31
+"""A token count from this number on is a mistake of the endpoint."""
+
+
+class MalformedError(Exception):
+    """An error for a part of a body that violates the protocol; the message says what is wrong."""
+
+
+class MiscountError(MalformedError):
+    """An error for a body whose answers do not match the prompts one to one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointAnswer:
+    """The answer to one prompt: a text or an error, the finish reason, and the text of a refusal.
+
+    `logprobs` are the log probabilities of the answer's tokens, as in the body. `confidence` is the probability of the
+    chosen option.
+    """
+
+    text: str | None
+    error: str | None = None
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    reasoning: str = ""
+    """The model's thought, where the endpoint returns it separately."""
+    logprobs: object = field(default=None, compare=False, repr=False)
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens of one HTTP request; 0 where the endpoint reports no number, or an invalid one."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add up the usage of two requests."""
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+def read_chat(body: bytes) -> tuple[list[EndpointAnswer], Usage]:
+    """Parse the body of a chat completion, which answers one prompt.
+
+    Raises:
+        MalformedError: the body is not a chat completion.
+    """
+    document = _document(body)
+    [choice] = _choices(document, 1)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise MalformedError(f"choices[0].message is {_kind(message)}, not an object")
+    answer = _answer(choice, message, "content")
+    return [replace(answer, reasoning=_reasoning(message))], _usage(document)
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """Return a thought from a field beside the answer; endpoints have two names for this field."""
+    found = (message.get(name) for name in ("reasoning_content", "reasoning"))
+    return next((one for one in found if isinstance(one, str) and one), "")
+
+
+def read_texts(body: bytes, count: int) -> tuple[list[EndpointAnswer], Usage]:
+    """Parse the body of a completion of `count` prompts; the answers are in the order of the prompts.
+
+    Raises:
+        MalformedError: the body is not a completion.
+        MiscountError: the body does not have one choice for each prompt.
+    """
+    document = _document(body)
+    return [_answer(choice, choice, "text") for choice in _choices(document, count)], _usage(document)
+
+
+def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.float32]:
+    """Parse the body of embeddings of `count` texts, as rows × dimensions; with `dimensions` 0, any length is valid.
+
+    Raises:
+        MalformedError: the body has no embeddings, or a vector has another length or numbers that are not finite.
+        MiscountError: the body does not have one vector for each text.
+    """
+    rows = [_vector(row.get("embedding")) for row in _in_order(_document(body), "data", count)]
+    length = dimensions or len(rows[0])
+    for place, row in enumerate(rows):
+        if len(row) != length:
+            raise MalformedError(f"the vector of text {place} has {len(row)} numbers, not {length}")
+    return np.stack(rows)
+
+
+def model_names(document: object) -> list[str]:
+    """Return the names in a list of models, either OpenAI's object or a bare list; empty for any other document."""
+    found = document.get("data") if isinstance(document, dict) else document
+    rows = found if isinstance(found, list) else []
+    names = [one.get("id") for one in rows if isinstance(one, dict)]
+    return [name.removeprefix("models/") for name in names if isinstance(name, str)]  # Gemini adds this prefix
+
+
+def model_owners(document: object) -> Iterator[str]:
+    """Yield the owner of each model in a list of models."""
+    found = document.get("data") if isinstance(document, dict) else document
+    for one in found if isinstance(found, list) else []:
+        owner = one.get("owned_by") if isinstance(one, dict) else None
+        if isinstance(owner, str):
+            yield owner
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    """Return the JSON object of a body.
+
+    Raises:
+        MalformedError: the body is not a JSON object, or is an error.
+    """
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(_no_json(body, error)) from error
+    if not isinstance(document, dict):
+        raise MalformedError(f"the body is {_kind(document)}, not a JSON object")
+    failure = document.get("error")
+    if failure and not document.get("choices") and not document.get("data"):
+        message = failure.get("message") if isinstance(failure, dict) else failure
+        raise MalformedError(f"the body is an error: {excerpt(message) if isinstance(message, str) else 'no message'}")
+    return document
+
+
+def _no_json(body: bytes, error: Exception) -> str:
+    begin = body[:64].lstrip().lower()
+    if not begin:
+        return "the body is empty"
+    if begin.startswith(b"<"):
+        return "the body is an HTML or XML page, not JSON; check that base_url is right and needs no login"
+    if begin.startswith((b"data:", b"event:", b":")):
+        return "the body is a stream of events, not JSON"
+    if isinstance(error, UnicodeDecodeError):
+        return "the body is not UTF-8"
+    return f"the body is not JSON: {excerpt(str(error), 100)}"
+
+
+def _choices(document: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    return _in_order(document, "choices", count)
+
+
+def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[str, Any]]:
+    """Return the objects of a list in the order of their indices, which must be 0 to `count` - 1, each once."""
+    found = document.get(key)
+    if not isinstance(found, list):
+        raise MalformedError(f"{key} is {_kind(found)}, not a list")
+    if len(found) != count:
+        raise MiscountError(f"{key} has {len(found)} items for {count} prompts")
+    ordered: list[dict[str, Any] | None] = [None] * count
+    for place, one in enumerate(found):
+        if not isinstance(one, dict):
+            raise MalformedError(f"{key}[{place}] is {_kind(one)}, not an object")
+        index = one.get("index")
+        if index is None and count == 1:
+            index = 0  # some endpoints omit the index
+        if type(index) is not int or not 0 <= index < count or ordered[index] is not None:
+            raise MiscountError(f"{key}[{place}].index is wrong: expected each number from 0 to {count - 1} once")
+        ordered[index] = one
+    return [one for one in ordered if one is not None]
+
+
+def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> EndpointAnswer:
+    """Parse one choice; `holder` has the text under `key`."""
+    reason, word = read_finish(choice.get("finish_reason"))
+    refusal = holder.get("refusal")
+    if reason == FILTERED:
+        said = f": {excerpt(refusal)}" if refusal and isinstance(refusal, str) else ""
+        why = _filters(choice) or f"finish_reason {excerpt(word, 40)!r}"
+        return EndpointAnswer(None, f"the endpoint's content filter stopped the answer ({why}){said}", reason)
+    if reason == BROKEN:
+        return EndpointAnswer(None, f"the endpoint aborted the answer (finish_reason {excerpt(word, 40)!r})", reason)
+    try:
+        text = _text(holder.get(key), key)
+    except _Refusal as said:
+        text, refusal = None, str(said)
+    except MalformedError as error:
+        return EndpointAnswer(None, str(error), reason)
+    if refusal and isinstance(refusal, str) and not text:
+        return EndpointAnswer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
+    if text is None:
+        cut = ": the model reached max_tokens before it wrote any" if reason == LENGTH else ""
+        return EndpointAnswer(None, f"the endpoint returned no text{cut}", reason)
+    return EndpointAnswer(well_formed(text), None, reason, logprobs=choice.get("logprobs"))
+
+
+def _filters(choice: Mapping[str, Any]) -> str:
+    """Return the names of Azure's filters that removed the answer; empty where the body does not name them."""
+    results = choice.get("content_filter_results")
+    if not isinstance(results, dict):
+        return ""
+    return ", ".join(name for name, one in results.items() if isinstance(one, dict) and one.get("filtered") is True)
+
+
+class _Refusal(Exception):  # noqa: N818 - not a failure: the model's own text
+    """An answer that has a part of the type `refusal`; carries the refusal's text."""
+
+
+def _text(content: object, key: str) -> str | None:
+    """Return the text of an answer, which some endpoints send in parts; None where there is no text."""
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise MalformedError(f"{key} is {_kind(content)}, not a text")
+    texts = []
+    for place, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "refusal" and isinstance(part.get("refusal"), str):
+            raise _Refusal(part["refusal"])
+        if kind not in {"text", "output_text"} or not isinstance(part.get("text"), str):
+            raise MalformedError(f"{key}[{place}] is not a part of type text")
+        texts.append(part["text"])
+    return "".join(texts) if texts else None
+
+
+def _usage(document: Mapping[str, Any]) -> Usage:
+    usage = document.get("usage")
+    if not isinstance(usage, dict):
+        return Usage()
+    prompt = _tokens(usage.get("prompt_tokens"))
+    details = usage.get("prompt_tokens_details")
+    cached = _tokens(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    completion = _tokens(usage.get("completion_tokens"))
+    further = usage.get("completion_tokens_details")
+    reasoning = _tokens(further.get("reasoning_tokens")) if isinstance(further, dict) else 0
+    return Usage(prompt, min(cached, prompt), completion, min(reasoning, completion))
+
+
+def _tokens(count: object) -> int:
+    if isinstance(count, float) and math.isfinite(count) and count.is_integer():
+        count = int(count)
+    return count if type(count) is int and 0 <= count < _MOST_TOKENS else 0
+
+
+def _vector(value: object) -> NDArray[np.float32]:
+    """Return one vector from a list of numbers, or from its bytes in base64."""
+    if isinstance(value, str):
+        try:
+            raw = b64decode(value, validate=True)
+            vector = np.frombuffer(raw, "<f4").astype(np.float32)
+        except ValueError as error:
+            raise MalformedError("an embedding is a text that is not a vector in base64") from error
+    elif isinstance(value, list) and all(type(number) in {int, float} for number in value):
+        vector = _numbers(value)
+    else:
+        raise MalformedError(f"an embedding is {_kind(value)}, not a list of numbers")
+    if not len(vector):
+        raise MalformedError("an embedding is empty")
+    if not np.isfinite(vector).all():
+        raise MalformedError("an embedding has numbers that are not finite")
+    return vector
+
+
+def _numbers(values: Sequence[float]) -> NDArray[np.float32]:
+    try:
+        with np.errstate(over="ignore"):
+            return np.array(values, np.float64).astype(np.float32)
+    except OverflowError as error:
+        raise MalformedError("an embedding has numbers that are not finite") from error
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "missing or null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

@@ -1,0 +1,572 @@
+"""The engine for any OpenAI-compatible endpoint over HTTP, such as a hosted API, `vllm serve` or Ollama."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import structlog
+
+from flightllm.common.text import excerpt
+from flightllm.engines.kv_hints import Hints
+from flightllm.engines.openai.answers import (
+    EndpointAnswer,
+    MalformedError,
+    MiscountError,
+    Usage,
+    model_names,
+    model_owners,
+    read_chat,
+    read_texts,
+)
+from flightllm.engines.openai.capabilities import Capabilities, Refusal, RequestAttempts, RequestPlan
+from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
+from flightllm.engines.openai.wire import share_out, with_reasoning
+from flightllm.engines.probabilities import TOP, read_probability
+from flightllm.engines.providers import UNKNOWN, provider_of
+from flightllm.engines.secrets import shown_address
+from flightllm.engines.shares import Shares
+from flightllm.engines.trial import QUESTION
+from flightllm.engines.window import LoopThread, Window
+from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.llm.engine import Choice, Completion, KvEventsAddress, Parameters, PrefixCache, Request, cache_salt
+from flightllm.llm.prompt_formats import messages, one_text
+from flightllm.llm.tokenizer import read_tokenizer
+
+if TYPE_CHECKING:
+    from flightllm.config import EngineConfig
+
+try:
+    import httpx2
+    import openai
+    from aiolimiter import AsyncLimiter
+
+    from flightllm.engines.http_bodies import ENCODING, BodyError, bound_async, keyed, redirected
+    from flightllm.engines.openai.faults import (
+        Fault,
+        FaultKind,
+        hidden,
+        line_to_change,
+        never_again,
+        read_fault,
+        told,
+        unreachable,
+    )
+except ImportError as exc:
+    raise MissingExtraError("the engine 'openai'", "openai") from exc
+
+_CHARS_PER_TOKEN = 4
+_PROBE_SECONDS = 5.0
+_RECOGNISE_SECONDS = 2.0
+_CHECK_SECONDS = 30.0
+_TOPS = (TOP, 5)
+"""How many log probabilities to ask for, the best number first; some endpoints accept fewer, some do not return any."""
+_NAMED = 5
+_log = structlog.get_logger(__name__)
+
+
+class OpenAIEngine:
+    """An engine with one endpoint and model.
+
+    Features that the endpoint rejects, such as a list of prompts or a form of constraint, are not tried again.
+    """
+
+    reconnects = True
+    """The engine stays usable when the endpoint dies: later requests can succeed, and other requests continue."""
+
+    def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
+        self._model = model
+        self._reasoning = reasoning
+        self._window = window
+        self._options = options
+        self._per_request = options.prompts_per_request
+        self._record = Capabilities(
+            options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
+        )
+        self._recognising = asyncio.Lock()
+        self._recognised = self._record.provider is not UNKNOWN
+        self._key = options.read_key()
+        self._address = options.address.replace("{model}", quote(model, safe=""))
+        self._client = _client(self._address, self._key, options)
+        self._request_limit = _request_limiter(options.requests_per_minute)
+        self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
+        self._shares = Shares(window)
+        self._loop = LoopThread("openai")
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind, model and endpoint."""
+        return f"openai ({self._model} at {shown_address(self._address)})"
+
+    @property
+    def revision(self) -> str:
+        """Return the endpoint, the model's name and the options that affect answers; the weights are unknown."""
+        return f"openai-1 {self._address} {self._model} {self._way}{self._told}"
+
+    @property
+    def shared_revision(self) -> str:
+        """Return the revision without the address, which all endpoints of the same model share."""
+        return f"openai-1 {self._model} {self._way}{self._told}"
+
+    @property
+    def _told(self) -> str:
+        """Return the other options that affect answers; empty at the defaults."""
+        return self._options.told() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
+
+    @property
+    def _way(self) -> str:
+        return "text" if self._options.completions else "chat"
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the configured cache: by default blocks of 16 tokens, as most servers have, and few blocks.
+
+        The default number is small because other clients use the cache too. With many blocks, any order of prompts
+        would look good, and the prompts would not be sorted for a server with a smaller cache.
+        """
+        return PrefixCache(
+            self._options.block_tokens, self._options.cache_blocks, at_once=bool(self._options.kv_events)
+        )
+
+    @property
+    def kv_events(self) -> KvEventsAddress | None:
+        """Return where the endpoint publishes its KV events; None where this is not configured."""
+        options = self._options
+        return KvEventsAddress(options.kv_events, options.kv_replay) if options.kv_events else None
+
+    @property
+    def separates_tenants(self) -> bool:
+        """Tell whether the option `cache_salt` keeps tenants' prefixes apart."""
+        return self._options.cache_salt
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Keep the window's prompts in flight, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
+        return Window(self._loop, self._answer, self._window, self._per_request, self._shares).stream(
+            requests, cancelled
+        )
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts the endpoint is answering."""
+        return self._shares.in_flight
+
+    def count_tokens(self, text: str) -> int:
+        """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is unknown."""
+        return -(-len(text) // _CHARS_PER_TOKEN)
+
+    def most_thought(self, mode: str, max_tokens: int) -> int:
+        """Return how many tokens a thought can have in a mode; the answer's `max_tokens` does not matter."""
+        del max_tokens
+        return self._record.most_thought(mode)
+
+    def probe(self) -> None:
+        """Check that the endpoint answers, with a request for its list of models.
+
+        Raises:
+            EngineUnavailableError: the endpoint cannot be reached, or reports that it is overloaded or gone.
+        """
+        try:
+            self._loop.run(_listed(self._quick(_PROBE_SECONDS)))
+        except openai.APIConnectionError as exc:
+            raise self._unreachable(exc) from exc
+        except openai.APIStatusError as exc:
+            fault = read_fault(exc, self._model, self._key)
+            if fault.kind in {FaultKind.GONE, FaultKind.RATE}:
+                raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
+
+    def models(self) -> list[str]:
+        """Return the models that the endpoint lists, which is free of charge; empty where there is no list.
+
+        Raises:
+            EngineUnavailableError: no server answers at the address; the message says what to change.
+            EngineError: the key is wrong, or the quota is used up; the message says what to change.
+        """
+        return self._names()[0]
+
+    def check(self) -> tuple[str, str]:
+        """Return the text of `try_out`, and a warning if the answer is an error; see there for errors raised."""
+        found, completion = self.try_out()
+        return found, completion.error or ""
+
+    def try_out(self) -> tuple[str, Completion]:
+        """Ask the endpoint for its models, and the model a short question; return a summary and the answer.
+
+        Raises:
+            EngineUnavailableError: no server answers at the address; the message says what to change.
+            EngineError: the key, model or path is wrong, or the quota is used up; the message says what to change.
+        """
+        place = shown_address(self._address)
+        names, told = self._names()
+        try:
+            impatient = self._quick(min(self._options.timeout, _CHECK_SECONDS))
+            completion = self._loop.run(self._answer_one(QUESTION, impatient))
+        except EngineUnavailableError as exc:
+            if isinstance(exc, _UnreachableError):
+                raise
+            return f"{place} answers{told}", Completion(QUESTION.id, None, str(exc))
+        except _FaultError as exc:
+            raise self._faulty(exc.fault, names) from exc
+        return f"{place} answers{told}", completion
+
+    def _names(self) -> tuple[list[str], str]:
+        """Return the models that the endpoint lists, and a phrase about the list."""
+        try:
+            document = json.loads(self._loop.run(_listed(self._quick(_PROBE_SECONDS))))
+        except openai.APIConnectionError as exc:
+            raise self._unreachable(exc) from exc
+        except openai.APIStatusError as exc:
+            fault = read_fault(exc, self._model, self._key)
+            if exc.status_code == 401 or fault.kind is FaultKind.QUOTA:
+                raise self._faulty(fault) from exc
+            return [], f", without a list of models (HTTP {exc.status_code})"
+        except (openai.APIError, ValueError, RecursionError):
+            return [], ", without a list of models"
+        self._recognised = True
+        self._note_owner(document)
+        names = model_names(document)
+        if self._model in names or f"{self._model}:latest" in names:
+            return names, f" and has the model {self._model}"
+        return names, f", without {self._model!r} in its list of models" if names else ", without a list of models"
+
+    def _faulty(self, fault: Fault, names: Sequence[str] = ()) -> _FaultError:
+        """Return an error that names the line of the configuration to change; `names` are the endpoint's models."""
+        listed = ""
+        if fault.kind is FaultKind.MODEL and names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            listed = f"; it lists {', '.join(names[:_NAMED])}{more}"
+        line = line_to_change(fault.kind, key=self._options.key_reference, model=names[0] if names else "…")
+        return _FaultError(f"the engine {self.name} {fault.text}{listed}{line}", fault)
+
+    def _quick(self, seconds: float) -> openai.AsyncOpenAI:
+        """Return a copy of the client that does not retry and waits at most `seconds`."""
+        return self._client.with_options(max_retries=0, timeout=seconds)
+
+    def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
+        reason = hidden(unreachable(error), self._key)
+        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}{line_to_change(FaultKind.GONE)}")
+
+    def close(self) -> None:
+        """Abort running requests and close the connections. Idempotent."""
+        if not self._loop.closed:
+            self._loop.run(self._client.close())
+            self._loop.close()
+
+    async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
+        completions: list[Completion] = []
+        for _, group in groupby(chunk, key=lambda request: (request.parameters, self._further(request))):
+            completions += await self._answer_group(list(group))
+        return completions
+
+    async def _answer_group(self, group: Sequence[Request]) -> list[Completion]:
+        """Answer requests with equal parameters in one HTTP request; if it is rejected or fails, one by one."""
+        refused = False
+        if len(group) > 1 and self._per_request > 1:
+            try:
+                return await self._send(group, self._client)
+            except _RefusedError as exc:
+                refused = exc.of_lists
+                if not exc.again and not self._options.max_retries:
+                    return self._failures(group, str(exc))
+        completions = [await self._answer_one(request, self._client) for request in group]
+        if refused and all(completion.error is None for completion in completions):
+            self._per_request = 1  # each prompt works by itself, so the endpoint does not accept lists of prompts
+        return completions
+
+    async def _answer_one(self, request: Request, client: openai.AsyncOpenAI) -> Completion:
+        try:
+            return (await self._send([request], client))[0]
+        except _RefusedError as exc:
+            return self._failures([request], str(exc))[0]
+
+    def _failures(self, group: Sequence[Request], what: str) -> list[Completion]:
+        return [Completion(request.id, None, f"the engine {self.name} {what}") for request in group]
+
+    async def _send(self, group: Sequence[Request], client: openai.AsyncOpenAI) -> list[Completion]:
+        """Answer some prompts in a form that the endpoint accepts, with a few HTTP requests to find the form.
+
+        Raises:
+            _RefusedError: the endpoint rejects the prompts in every form.
+        """
+        await self._recognise()
+        parameters = group[0].parameters
+        level = parameters.reasoning or self._reasoning or "off"
+        limit = max(one.limit for one in group)
+        size = max(len(one.prompt) for one in group)
+        asking = RequestAttempts(self._record, parameters, level, limit, self._further_parameters(parameters), size)
+        used = Usage()
+        while True:
+            plan = asking.plan()
+            try:
+                answers, usage = await self._post(group, plan, client)
+            except _RowsError as exc:
+                return self._failures(group, str(exc))
+            except _RefusedError as exc:
+                if not exc.of_request or not asking.refused(plan, exc.refusal):
+                    raise
+                continue
+            asking.accepted(plan)
+            used += usage
+            read = [asking.read(plan, answer, usage) for answer in answers]
+            if not any(again for _, again in read):
+                options = _options(parameters)
+                found = [replace(one, confidence=read_probability(one.logprobs, one.text, options)) for one, _ in read]
+                return share_out(group, found, with_reasoning(used, found))
+
+    def _further_parameters(self, parameters: Parameters) -> dict[str, Sequence[object]]:
+        """Return the parameters that ask for log probabilities, each with the values to try."""
+        if not _options(parameters):
+            return {}
+        if self._options.completions:
+            return {"logprobs": _TOPS}
+        return {"logprobs": (True,), "top_logprobs": _TOPS}
+
+    async def _post(
+        self, group: Sequence[Request], plan: RequestPlan, client: openai.AsyncOpenAI
+    ) -> tuple[list[EndpointAnswer], Usage]:
+        await self._await_limits(group, plan)
+        try:
+            return await self._call(group, plan, client)
+        except (MalformedError, BodyError) as exc:
+            raise _MalformedAnswerError(f"returned an answer that cannot be read: {exc}", exc) from exc
+        except openai.APITimeoutError as exc:
+            seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
+            raise _RowsError(f"did not answer within {seconds:g} s") from exc
+        except openai.APIConnectionError as exc:
+            raise await self._broken(exc) from exc
+        except openai.APIStatusError as exc:
+            raise self._failed(exc, plan) from exc
+        except openai.APIError as exc:
+            raise _RowsError(f"failed: {hidden(excerpt(exc.message), self._key)}") from exc
+        except UnicodeEncodeError as exc:
+            raise _RefusedError("cannot take a prompt with lone surrogates: UTF-8 cannot encode them") from exc
+        except Exception as exc:
+            # A response can raise any error in the client's packages, for example with an invalid charset or address.
+            _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
+            raise _MalformedAnswerError(f"returned a response that cannot be read ({type(exc).__name__})") from exc
+
+    async def _recognise(self) -> None:
+        """Recognise the provider at an unknown address once, by the owners in its list of models."""
+        async with self._recognising:  # all requests wait, because the forms to learn depend on the provider
+            if self._recognised:
+                return
+            self._recognised = True
+            try:
+                document = json.loads(await _listed(self._quick(_RECOGNISE_SECONDS)))
+            except Exception:  # noqa: BLE001 - no list, or a broken list: the provider stays unknown
+                return
+            self._note_owner(document)
+
+    def _note_owner(self, document: object) -> None:
+        provider = provider_of(model_owners(document))
+        if provider is not UNKNOWN and self._record.provider is UNKNOWN:
+            self._record.recognise(provider)
+            _log.info("endpoint recognised", engine=self.name, provider=provider.name)
+
+    async def _broken(self, error: openai.APIConnectionError) -> Exception:
+        """Return the error for a broken connection: the endpoint is gone, or it fails only for these prompts."""
+        cause = error.__cause__
+        gone = self._unreachable(error)
+        if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
+            return _MalformedAnswerError(f"returned an answer that cannot be read: {excerpt(str(cause))}")
+        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._address):
+            return gone
+        try:
+            await _listed(self._quick(_PROBE_SECONDS))
+        except openai.APIConnectionError:
+            return gone
+        except Exception:  # noqa: BLE001 - any other error shows that the endpoint answers
+            _log.debug("endpoint answers a probe", engine=self.name)
+        return _MalformedAnswerError(f"broke off its answer: {excerpt(str(cause or error))}")
+
+    def _further(self, request: Request) -> dict[str, Any]:
+        """Return the configured parameters that only vLLM accepts."""
+        further: dict[str, Any] = {"priority": request.priority} if self._options.priority else {}
+        if self._options.cache_salt and request.tenant:
+            further["cache_salt"] = cache_salt(request.tenant)
+        return further
+
+    def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
+        """Return the configured hints for vLLM: how many tokens at their start the prompts share with others."""
+        del group
+        return {}
+
+    async def _call(
+        self, group: Sequence[Request], plan: RequestPlan, client: Any
+    ) -> tuple[list[EndpointAnswer], Usage]:
+        """Send one HTTP request. `client` is Any: the accepted parameters depend on the endpoint, not on its types."""
+        further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
+        if self._options.completions:
+            prompts = [one_text(request.prompt) + plan.form.words for request in group]
+            raw = await client.completions.with_raw_response.create(
+                model=self._model,
+                prompt=prompts if len(prompts) > 1 else prompts[0],
+                max_tokens=plan.tokens,
+                extra_body=further,
+            )
+            return read_texts(raw.http_response.content, len(group))
+        further = {self._record.tokens_key: plan.tokens, **further}
+        said = self._messages(group[0].prompt, plan)
+        raw = await client.chat.completions.with_raw_response.create(
+            model=self._model, messages=said, extra_body=further
+        )
+        return read_chat(raw.http_response.content)
+
+    def _messages(self, prompt: str, plan: RequestPlan) -> list[dict[str, str]]:
+        """Return a prompt as chat messages; the configured system prompt is first, and the form's words are last."""
+        said = messages(prompt)
+        said[-1]["content"] += plan.form.words
+        own = self._options.system_prompt
+        if own and said[0]["role"] == "system":
+            said[0]["content"] = f"{own}\n\n{said[0]['content']}"
+        elif own:
+            said.insert(0, {"role": "system", "content": own})
+        return said
+
+    def _failed(self, error: openai.APIStatusError, plan: RequestPlan) -> Exception:
+        """Return the error for an HTTP status after all retries: an error of the rows, or of the whole call."""
+        fault: Fault = read_fault(error, self._model, self._key, plan.body)
+        match fault.kind:
+            case FaultKind.REFUSED:
+                return _RefusedError(fault.text, Refusal(told(error), fault.parameter))
+            case FaultKind.FAILED:
+                return _RowsError(fault.text)
+            case FaultKind.RATE | FaultKind.GONE:
+                return EngineUnavailableError(f"the engine {self.name} {fault.text}")
+            case _:
+                return self._faulty(fault)
+
+    async def _await_limits(self, group: Sequence[Request], plan: RequestPlan) -> None:
+        if self._request_limit is not None:
+            await self._request_limit.acquire()
+        if self._token_limit is not None:
+            tokens = sum(self.count_tokens(request.prompt) + plan.tokens for request in group)
+            await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
+
+
+def _options(parameters: Parameters) -> tuple[str, ...]:
+    """Return the options of a call that asks for the probability of its choice; empty for any other call."""
+    constraint = parameters.constraint
+    return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
+
+
+async def _listed(client: openai.AsyncOpenAI) -> bytes:
+    listed = await client.with_raw_response.models.list()
+    return listed.http_response.content
+
+
+class _UnreachableError(EngineUnavailableError):
+    """An error for an endpoint to which there is no connection."""
+
+
+class _FaultError(EngineError):
+    """An error that later prompts would get too."""
+
+    def __init__(self, text: str, fault: Fault) -> None:
+        super().__init__(text)
+        self.fault = fault
+
+
+class _RefusedError(Exception):
+    """An error for one HTTP request that failed because of its prompts or its form; the message follows the engine."""
+
+    of_request = True
+    """Whether the endpoint rejected the request itself, so that it can accept another form."""
+    of_lists = True
+    """Whether the endpoint can accept the prompts one by one."""
+    again = True
+    """Whether to ask one by one even without retries (`max_retries` 0)."""
+
+    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
+        super().__init__(text)
+        self.refusal = refusal or Refusal("")
+
+
+class _RowsError(Exception):
+    """An error for one HTTP request that another form or single prompts would not prevent."""
+
+
+class _MalformedAnswerError(_RefusedError):
+    """An error for an accepted request whose answer cannot be read."""
+
+    of_request = False
+    again = False
+
+    def __init__(self, text: str, cause: Exception | None = None) -> None:
+        super().__init__(text)
+        self.of_lists = isinstance(cause, MiscountError)
+
+
+class TokenizingOpenAIEngine(OpenAIEngine):
+    """An engine with one endpoint and model whose tokenizer is known, so that token counts are exact."""
+
+    def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
+        self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)
+        self._hints = Hints(self._encoder, keeping=options.kv_hints, evicting=options.reuse_hints)
+        super().__init__(model, window, options, reasoning)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text`, without special tokens."""
+        return self._encoder.count(text)
+
+    @property
+    def context_tokens(self) -> int:
+        """Return how many tokens a prompt can have together with its answer."""
+        return self._options.max_model_len or int(self._encoder.tokenizer.model_max_length)
+
+    def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
+        if not (self._options.kv_hints or self._options.reuse_hints):
+            return {}
+        told = self._hints.extra_args(group, self._encoder.encode([request.prompt for request in group]))
+        return {"vllm_xargs": told} if told else {}
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each prompt as in the endpoint, chat template and special tokens included."""
+        return self._encoder.encode(prompts)
+
+
+def create(config: EngineConfig) -> OpenAIEngine:
+    """Create the engine that the configuration describes; this sends no request."""
+    options = read_openai_options(config.options)
+    kind = TokenizingOpenAIEngine if options.tokenizer else OpenAIEngine
+    return kind(config.model, config.max_in_flight, options, config.reasoning)
+
+
+def check(config: EngineConfig) -> None:
+    """Check the options and the API key to which they refer; see `OpenAIOptions.read_key`."""
+    read_openai_options(config.options).read_key()
+
+
+def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenAI:
+    """Return the HTTP client, with the headers, query, proxy and limits of the options."""
+    header = options.known_provider.key_header
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [never_again(bound_async(options.response_bytes))]}
+    if header:
+        hooks["request"] = [keyed(header, key, httpx2.URL(address).host)]
+    return openai.AsyncOpenAI(
+        base_url=address,
+        api_key=key,
+        organization=options.organization or None,
+        project=options.project or None,
+        timeout=options.timeout,
+        max_retries=options.max_retries,
+        default_headers={"Accept-Encoding": ENCODING, **options.read_headers()},
+        default_query=options.read_query(),
+        http_client=openai.DefaultAsyncHttpxClient(
+            event_hooks=hooks,
+            timeout=options.timeout,
+            proxy=options.read_proxy(),
+        ),
+    )
+
+
+def _request_limiter(per_minute: float) -> AsyncLimiter | None:
+    """Return a limiter whose burst is one second of requests, or one request; never a whole minute's requests."""
+    if not per_minute:
+        return None
+    burst = max(1.0, per_minute / 60)
+    return AsyncLimiter(burst, burst * 60 / per_minute)

@@ -1,0 +1,268 @@
+"""Predict an engine without requests: likely answers, and the tokens and cache hits that it would report.
+
+A query that runs on the predicting engine counts the cost of its calls. Answers are drawn from earlier answers of the
+same call site, if there are enough of them; otherwise all answers that the constraint allows are equally likely.
+"""
+
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import count
+from typing import Protocol, cast
+
+from flightllm.engines.fake.answers import answerer, likelihood
+from flightllm.engines.learned import Asked, Learned, asked_by
+from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
+from flightllm.engines.pull import More, pull
+from flightllm.errors import CancelledError
+from flightllm.llm.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
+from flightllm.llm.tokenizer import misfit
+
+EXACT_PROMPTS = 4_096
+"""How many prompts are tokenized; their mean characters per token give the token counts of the other prompts."""
+_NONE = PrefixCache(16, None)
+_PAUSE_SECONDS = 0.001
+_SEEDS = 1 << 64
+
+
+class Tokenizing(Protocol):
+    """An engine whose tokenizer is available, so that it can return a prompt's tokens without a request."""
+
+    @property
+    def context_tokens(self) -> int:
+        """Return how many tokens a prompt can have together with its answer."""
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
+
+
+def tokenizing(engine: Engine) -> Tokenizing | None:
+    """Return the engine itself if its tokenizer is available, otherwise None."""
+    return cast("Tokenizing", engine) if hasattr(engine, "token_ids") else None
+
+
+class PromptTokens:
+    """The token counts and blocks of prompts: exact for the first `exact` prompts, then estimated. One thread."""
+
+    def __init__(self, engine: Engine, exact: int = EXACT_PROMPTS) -> None:
+        self._engine = engine
+        self._exact = exact
+        self._size = (engine.prefix_cache or _NONE).block_tokens
+        self._known: dict[str, tuple[int, Sequence[Hashable]]] = {}
+        self._tokens = 0
+        self._characters = 0
+
+    def cut(self, prompts: Sequence[str]) -> list[tuple[int, Sequence[Hashable]]]:
+        """Return the number of tokens and the block identities of each prompt.
+
+        Prompts with a common prefix share the identities of the prefix's blocks.
+        """
+        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._known]
+        exact, other = new[: max(0, self._exact - len(self._known))], {}
+        if exact:
+            self._count(exact)
+        for prompt in new[len(exact) :]:
+            number = round(len(prompt) * self._tokens / max(1, self._characters))
+            other[prompt] = number, self._by_characters(prompt)
+        return [self._known.get(prompt) or other[prompt] for prompt in prompts]
+
+    def _count(self, prompts: Sequence[str]) -> None:
+        self._characters += sum(map(len, prompts))
+        exact = tokenizing(self._engine)
+        if exact is not None:
+            for prompt, ids in zip(prompts, exact.token_ids(prompts), strict=True):
+                self._tokens += len(ids)
+                starts = range(0, len(ids) - self._size + 1, self._size)
+                self._known[prompt] = len(ids), chained(tuple(ids[i : i + self._size]) for i in starts)
+            return
+        counts = [self._engine.count_tokens(prompt) for prompt in prompts]
+        self._tokens += sum(counts)
+        for prompt, number in zip(prompts, counts, strict=True):
+            self._known[prompt] = number, self._by_characters(prompt)
+
+    def _by_characters(self, prompt: str) -> list[Hashable]:
+        wide = max(1, round(self._size * self._characters / max(1, self._tokens)))
+        return chained(prompt[i : i + wide] for i in range(0, len(prompt) - wide + 1, wide))
+
+
+@dataclass(slots=True)
+class CallSiteForecast:
+    """The requests of one call site: the count by order of fields, and whether the answers came from earlier ones."""
+
+    orders: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    learned: bool = False
+
+
+class EnoughError(CancelledError):
+    """The end of a prediction that has reached its limit of prompts; its counts are a sample."""
+
+
+class PredictingEngine:
+    """An engine that answers up to `most` prompts without a model, in the order of `engine`'s scheduler.
+
+    It is for one query, and thread-safe. Several predictions can share `tokens`, one after the other. Over n
+    predictions with the `turn` 0, 1/n, 2/n …, each prompt gets each answer about as often as the answer is likely.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        learned: Learned,
+        window: int,
+        tokens: PromptTokens | None = None,
+        most: int = sys.maxsize,
+        turn: float = 0.0,
+    ) -> None:
+        self._engine = engine
+        self._learned = learned
+        self._window = window
+        self._tokens = tokens or PromptTokens(engine)
+        self._left = most
+        self._turn = int(turn * _SEEDS)
+        self._shape = engine.prefix_cache
+        self._simulator = PrefixSimulator(self._shape or _NONE, window)
+        exact = tokenizing(engine)
+        self._context = sys.maxsize if exact is None else exact.context_tokens
+        self._lock = threading.Lock()
+        """Guards all fields below: several operators of a query can ask at the same time."""
+        self._numbers = count()
+        self._flying: dict[int, tuple[Completion, deque[Completion]]] = {}
+        """The completion of each run, and the queue that gets it, by the run's number."""
+        self._answerers: dict[Asked, tuple[bytes, Callable[[int], str], Callable[[str], int]]] = {}
+        self._option_lengths: dict[str, int] = {}
+        self.sites: dict[Asked, CallSiteForecast] = {}
+
+    @property
+    def name(self) -> str:
+        """Return the name of the predicted engine."""
+        return self._engine.name
+
+    @property
+    def revision(self) -> str:
+        """Return the revision of the predicted engine, so that cached answers are found."""
+        return self._engine.revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the prefix cache of the predicted engine."""
+        return self._shape
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text` with the predicted engine."""
+        return self._engine.count_tokens(text)
+
+    def close(self) -> None:
+        """Do nothing: the owner of the predicted engine closes it."""
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer each request when the simulated engine has finished it; see `Engine.generate`.
+
+        Raises:
+            EnoughError: there are more requests than `most`.
+            CancelledError: `cancelled()` returned True.
+        """
+        mine: deque[Completion] = deque()
+        in_flight, more = 0, More.READY
+        while more is not More.ENDED or in_flight:
+            if cancelled():
+                raise CancelledError("the query was cancelled")
+            pulled: list[Request] = []
+            if more is not More.ENDED:
+                pulled, more = pull(requests, self._window - in_flight, cancelled)
+            in_flight += len(pulled)
+            with self._lock:
+                self._send(pulled, mine)
+                self._step()
+            if not in_flight and more is not More.ENDED:
+                time.sleep(_PAUSE_SECONDS)
+            while mine:
+                yield mine.popleft()
+                in_flight -= 1
+
+    def _send(self, requests: Sequence[Request], answers: deque[Completion]) -> None:
+        """Give requests to the simulated engine; their completions go to `answers`. The caller holds the lock."""
+        self._left -= len(requests)
+        if self._left < 0:
+            raise EnoughError("the prediction has reached its limit of prompts")
+        prompts = [request.prompt for request in requests]
+        for request, (tokens, blocks) in zip(requests, self._tokens.cut(prompts), strict=True):
+            text, length, confidence = self._answer(request)
+            error = misfit(tokens, self._least_answer(request.parameters), self._context)
+            if error is not None:
+                answers.append(Completion(request.id, None, error, tokens))
+                continue
+            run = SimulatedRequest(next(self._numbers), blocks, tokens, length)
+            self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, confidence), answers
+            self._simulator.add(run)
+
+    def _step(self) -> None:
+        """Run one step of the simulated engine. The caller holds the lock."""
+        for run in self._simulator.step():
+            completion, answers = self._flying.pop(run.id)
+            answers.append(replace(completion, cached_tokens=run.cached_tokens if self._shape else 0))
+
+    def _least_answer(self, parameters: Parameters) -> int:
+        """Return the least number of tokens that an answer needs, by the rule of the engines."""
+        if not isinstance(parameters.constraint, Choice):
+            return 1
+        return max(map(self._option_tokens, parameters.constraint.options))
+
+    def _option_tokens(self, option: str) -> int:
+        if option not in self._option_lengths:
+            self._option_lengths[option] = self._engine.count_tokens(option) + 1  # plus the end token
+        return self._option_lengths[option]
+
+    def _reported_tokens(self, option: str) -> int:
+        """Return how many tokens the engine will report for an option; for an unknown option, count its text."""
+        known = self._learned.tokens_of(option)
+        if known is not None:
+            return known
+        return self._engine.count_tokens(option) + self._learned.beyond(self._engine.count_tokens)
+
+    def _answer(self, request: Request) -> tuple[str, int, float | None]:
+        """Return a likely answer, its tokens, and its probability if the request asks for it.
+
+        Equal field values get equal answers, whatever the order of the fields.
+        """
+        asked = asked_by(request)
+        if asked not in self._answerers:
+            self._answerers[asked] = self._answerer(asked)
+        self.sites[asked].orders[tuple(name for name, _ in request.fields)] += 1
+        salt, pick, tokens = self._answerers[asked]
+        key = salt + repr(sorted(request.fields)).encode("utf-8", "surrogatepass")
+        seed = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
+        text = pick((seed + self._turn) % _SEEDS)
+        parameters = request.parameters
+        confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
+        thinks = parameters.reasoning not in {None, "off"}  # the learned lengths include the thoughts
+        return text, max(1, tokens(text) if thinks else min(tokens(text), request.limit)), confidence
+
+    def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], Callable[[str], int]]:
+        """Return a call site's salt, its function from a seed to an answer, and that from an answer to its tokens."""
+        salt = blake2b(repr(asked).encode("utf-8", "surrogatepass")).digest()
+        known = self._learned.answers(asked)
+        self.sites[asked] = CallSiteForecast(learned=known is not None)
+        if known is not None:
+            texts, mean = known
+            return salt, _one_of(sorted(texts)), lambda _: round(mean)
+        parameters = asked[2]
+        if isinstance(parameters.constraint, Choice):
+            alike = sorted(self._learned.alike(asked))
+            return salt, _one_of(alike or parameters.constraint.options), self._reported_tokens
+        if parameters.constraint is None:
+            usual = self._learned.length(asked[0], parameters.max_tokens)
+            length = parameters.max_tokens if usual is None else max(1, round(usual))
+            return salt, answerer(None), lambda _: length
+        return salt, answerer(parameters.constraint), lambda text: self._engine.count_tokens(text) + 1
+
+
+def _one_of(texts: Sequence[str]) -> Callable[[int], str]:
+    """Return a function that picks a text by a seed.
+
+    Neighbouring seeds pick the same text, so that the turns of several predictions pick all texts.
+    """
+    return lambda seed: texts[seed * len(texts) // _SEEDS]

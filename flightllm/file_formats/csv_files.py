@@ -1,0 +1,201 @@
+"""Converts one CSV file, or several with the same columns, to one Parquet file."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from itertools import chain, islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flightllm.common.names import quoted
+from flightllm.errors import InvalidInputError
+from flightllm.file_formats.columns import column_names, numbered
+from flightllm.file_formats.headers import is_header
+from flightllm.file_formats.kinds import ColumnKinds, cast
+from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.rows import CsvRows
+from flightllm.storage.rows import gathered
+
+_CHUNK_ROWS = 4_096
+_CHUNK_CHARACTERS = 1 << 24
+"""A chunk ends at the row that reaches one of these limits."""
+
+
+def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[str]:
+    """Write the rows of CSV files to a Parquet file, in order; return notes about the files, one line each.
+
+    This takes two passes. The first writes all values as texts to a temporary file, and finds the columns' types. The
+    second casts the texts to these types.
+
+    Raises:
+        InvalidInputError: a file has no columns or not those of the first file, or a row has another width.
+    """
+    texts = target.with_suffix(".texts")
+    try:
+        found = _Texts(known)
+        with pa.OSFile(str(texts), "wb") as sink, closing(found):
+            for path in paths:
+                try:
+                    found.add(path, sink)
+                except InvalidInputError as error:
+                    raise InvalidInputError(f"{path.name}: {error}") from error
+        found.write(texts, target)
+        return found.notes
+    finally:
+        texts.unlink(missing_ok=True)
+
+
+class _Texts:
+    """The columns of the files as texts, and the types that fit them."""
+
+    def __init__(self, known: CsvOptions) -> None:
+        self._known = known
+        self._decimal = known.decimal or "."
+        self._given: list[str] = []
+        """The first row of the first file."""
+        self._header = True
+        """Whether the first row has the column names."""
+        self._late: pa.RecordBatch | None = None
+        """The first row, where it has values instead of names: it is written before the others."""
+        self._kinds: list[ColumnKinds] = []
+        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
+        self.notes: list[str] = []
+
+    def close(self) -> None:
+        """Close the file of texts."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, path: Path, sink: pa.NativeFile) -> None:
+        """Add the rows of a file."""
+        with CsvRows(path, self._known) as rows:
+            try:
+                self._add(rows, sink)
+            except UnicodeError as error:  # half a surrogate pair, which some encodings let through
+                raise rows.not_text(error) from error
+
+    def _add(self, rows: CsvRows, sink: pa.NativeFile) -> None:
+        if not any(cell.strip() for cell in rows.first):
+            raise InvalidInputError(
+                "it has no columns, because its first line is empty: write the column names into the first line"
+            )
+        if self._known.encoding is None and not rows.encoding.startswith("utf"):
+            self._note(f"read as {rows.encoding}; if letters are wrong, name another encoding by the option encoding")
+        if self._writer is None:
+            self._begin(rows, sink)
+            return
+        order = self._order(rows.first)
+        if not self._header:
+            self._put(_row(rows.first, rows.nulls))
+        for chunk in _chunks(rows):
+            self._put(pa.RecordBatch.from_arrays([chunk.column(place) for place in order], schema=chunk.schema))
+
+    def _begin(self, rows: CsvRows, sink: pa.NativeFile) -> None:
+        """Take the columns of the first file, and decide whether its first row has their names."""
+        self._given = rows.first
+        self._kinds = [ColumnKinds(self._decimal) for _ in rows.first]
+        first = _row(rows.first, rows.nulls)
+        self._writer = pa.ipc.new_stream(sink, first.schema)
+        below = None
+        for chunk in _chunks(rows):
+            self._put(chunk)
+            below = below or chunk
+        self._header = is_header(first, self._kinds, below) if self._known.header is None else self._known.header
+        if self._header:
+            return
+        self._late = first
+        self._see(first)
+        if self._known.header is None:
+            self._note(
+                "the first line looks like values, so the columns are column1, column2, …; if it has names, set"
+                " header 'true'"
+            )
+
+    @property
+    def _names(self) -> list[str]:
+        return column_names(self._given) if self._header else numbered(len(self._given))
+
+    def _order(self, row: list[str]) -> Sequence[int]:
+        """Return the order that brings a further file's columns into the order of the first file."""
+        names = column_names(row) if self._header else numbered(len(row))
+        if sorted(names) != sorted(self._names):
+            raise InvalidInputError(
+                f"its columns are {', '.join(names)}, but those of the first file are {', '.join(self._names)}: keep"
+                " only files with the same columns in a folder"
+            )
+        return [names.index(name) for name in self._names]
+
+    def _put(self, chunk: pa.RecordBatch) -> None:
+        if self._writer is not None:
+            self._writer.write_batch(chunk)
+        self._see(chunk)
+
+    def _see(self, chunk: pa.RecordBatch) -> None:
+        for kind, column in zip(self._kinds, chunk.columns, strict=True):
+            kind.see(column)
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def write(self, texts: Path, target: Path) -> None:
+        """Write the rows with their types; leave out columns without a name and without values."""
+        pairs = enumerate(zip(self._given, self._kinds, strict=True))
+        left = [place for place, (cell, kind) in pairs if not self._header or cell.strip() or kind.filled]
+        names = self._names
+        given = [self._given[place].strip() if self._header else names[place] for place in left]
+        changed = [f"{old or 'no name'} → {names[place]}" for old, place in zip(given, left, strict=True)]
+        changed = [change for change, old, place in zip(changed, given, left, strict=True) if old != names[place]]
+        if changed:
+            self._note(f"renamed columns: {', '.join(changed)}")
+        for place in left:
+            self._note_commas(names[place], self._kinds[place].separators)
+        schema = pa.schema([(names[place], self._kinds[place].type) for place in left])
+        with (
+            pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer,
+            pa.memory_map(str(texts)) as source,
+            pa.ipc.open_stream(source) as stream,
+        ):
+            batches = chain([] if self._late is None else [self._late], stream)
+            for group in gathered(_typed(batch, left, schema, self._decimal) for batch in batches):
+                writer.write_table(pa.Table.from_batches(group, schema))
+
+    def _note_commas(self, name: str, separators: str) -> None:
+        """Add a note if a text column seems to have numbers with decimal commas."""
+        if separators:
+            column = quoted(name)
+            plain = f"replace({column}, '.', '')" if separators == ".," else column
+            self._note(
+                f"the column {name} stays text, although its values look like numbers with decimal commas: write"
+                f" replace({plain}, ',', '.')::double, or set decimal ',' in OPTIONS of CREATE EXTERNAL TABLE"
+            )
+
+
+def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema, decimal: str) -> pa.RecordBatch:
+    columns = [cast(batch.column(place), kind, decimal) for place, kind in zip(left, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _row(cells: Sequence[str], nulls: Collection[str]) -> pa.RecordBatch:
+    """Return one row of texts as a batch."""
+    columns = [pa.array([None if cell in nulls else cell], pa.string()) for cell in cells]
+    return pa.RecordBatch.from_arrays(columns, names=[str(place) for place in range(len(cells))])
+
+
+def _chunks(rows: CsvRows) -> Iterator[pa.RecordBatch]:
+    """Yield rows as batches of text columns."""
+    names = [str(place) for place in range(len(rows.first))]
+    others = iter(rows)
+    while chunk := list(_until_full(islice(others, _CHUNK_ROWS))):
+        columns = [pa.array(column, pa.string()) for column in zip(*chunk, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _until_full(rows: Iterator[list[str | None]]) -> Iterator[list[str | None]]:
+    left = _CHUNK_CHARACTERS
+    for row in rows:
+        yield row
+        left -= sum(len(cell) for cell in row if cell is not None)
+        if left < 0:
+            return

@@ -1,4 +1,0 @@
-"""The parts of a model that other folders use: the `Engine` protocol, files, tokenizer, prompt formats and prices.
-
-Imports: common, config, errors.
-"""

@@ -1,0 +1,147 @@
+"""Bodies of endpoints: what is read of right ones, and what is said of others."""
+
+import json
+from typing import Any
+
+import pytest
+
+from flightllm.engines.openai.answers import (
+    EndpointAnswer,
+    MalformedError,
+    MiscountError,
+    Usage,
+    read_chat,
+    read_texts,
+    read_vectors,
+)
+
+
+def chat(content: object, usage: object = None, **choice: object) -> bytes:
+    """Make the body of a chat completion."""
+    choices = [{"index": 0, "message": {"role": "assistant", "content": content}, **choice}]
+    return json.dumps({"choices": choices, "usage": usage}).encode()
+
+
+def texts(*choices: dict[str, Any]) -> bytes:
+    """Make the body of a completion."""
+    return json.dumps({"choices": choices}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        (chat("yes"), EndpointAnswer("yes")),
+        (chat([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), EndpointAnswer("ab")),
+        (chat("a\ud800b\0"), EndpointAnswer("a�b\0")),
+        (chat("half", finish_reason="length"), EndpointAnswer("half", finish_reason="length")),
+        (chat("x", index=None), EndpointAnswer("x")),
+        (chat("x", finish_reason=["stop"], logprobs="none"), EndpointAnswer("x")),
+        (chat(None), EndpointAnswer(None, "the endpoint returned no text")),
+        (chat(5), EndpointAnswer(None, "content is a number, not a text")),
+        (
+            chat([{"type": "refusal", "refusal": "I will not"}]),
+            EndpointAnswer(None, "the model refused: I will not", refusal="I will not"),
+        ),
+        (
+            chat("half", finish_reason="content_filter"),
+            EndpointAnswer(
+                None,
+                "the endpoint's content filter stopped the answer (finish_reason 'content_filter')",
+                "content_filter",
+            ),
+        ),
+        (
+            chat(None, finish_reason="content_filter", content_filter_results={"hate": {"filtered": True}, "x": 1}),
+            EndpointAnswer(None, "the endpoint's content filter stopped the answer (hate)", "content_filter"),
+        ),
+        (
+            chat("half", finish_reason="abort"),
+            EndpointAnswer(None, "the endpoint aborted the answer (finish_reason 'abort')", "error"),
+        ),
+        (
+            chat(None, finish_reason="length"),
+            EndpointAnswer(
+                None, "the endpoint returned no text: the model reached max_tokens before it wrote any", "length"
+            ),
+        ),
+    ],
+)
+def test_answers(body: bytes, answer: EndpointAnswer) -> None:
+    """A text is used as it is said to be; without one the error says why."""
+    assert read_chat(body)[0] == [answer]
+
+
+@pytest.mark.parametrize(
+    ("usage", "read"),
+    [
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2.0, "prompt_tokens_details": {"cached_tokens": 12}},
+            Usage(9, 9, 2),
+        ),
+        ({"prompt_tokens": "9", "completion_tokens": -1, "prompt_tokens_details": [1]}, Usage()),
+        ({"prompt_tokens": 10**30, "completion_tokens": float("nan")}, Usage()),
+        ({"prompt_tokens": True, "completion_tokens": float("inf")}, Usage()),
+        ("many", Usage()),
+    ],
+)
+def test_usage(usage: object, read: Usage) -> None:
+    """Counts that are none are 0, and the answer stands."""
+    assert read_chat(chat("yes", usage)) == ([EndpointAnswer("yes")], read)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "empty"),
+        (b" <html>", "HTML"),
+        (b"data: {}", "stream of events"),
+        (b"\xff\xfe\x80", "not UTF-8|not JSON"),
+        (chat("x")[:-3], "not JSON"),
+        (chat("x") + b"}", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[1, 2, 3]", "a list, not a JSON object"),
+        (b"null", "null, not a JSON object"),
+        (b'{"error": {"message": "over\\n there"}}', "an error: over there"),
+        (b'{"choices": 5}', "choices is a number"),
+        (b'{"choices": [5]}', "choices.0. is a number"),
+        (b'{"choices": [{"index": 0, "message": null}]}', "message is missing or null"),
+    ],
+)
+def test_malformed(body: bytes, said: str) -> None:
+    """What is no chat completion is an error that says what it is."""
+    with pytest.raises(MalformedError, match=said):
+        read_chat(body)
+
+
+@pytest.mark.parametrize(
+    "indices", [(0, 0), (1, 1), (-1, 0), (0, 2), (0, None), (0, "1"), (False, True), (0, 1.0), (0,)]
+)
+def test_indices(indices: tuple[object, ...]) -> None:
+    """Answers that are not one for each prompt are nobody's; in any order they are each prompt's own."""
+    with pytest.raises(MiscountError):
+        read_texts(texts(*({"index": index, "text": "x"} for index in indices)), 2)
+    right, _ = read_texts(texts({"index": 1, "text": "b"}, {"index": 0, "text": "a"}), 2)
+    assert [answer.text for answer in right] == ["a", "b"]
+
+
+def vectors(*rows: object) -> bytes:
+    """Make the body of embeddings."""
+    return json.dumps({"data": [{"index": place, "embedding": row} for place, row in enumerate(rows)]}).encode()
+
+
+def test_vectors() -> None:
+    """Vectors come as numbers or in base 64."""
+    found = read_vectors(vectors([1, 2.5], "AACAPwAAgL8="), 2)
+    assert found.tolist() == [[1.0, 2.5], [1.0, -1.0]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [([1.0], [1.0, 2.0]), ([float("nan")],), ([1e39],), ([10**400],), (["1"],), ([True],), ("!",), ("AAA=",), ([],)],
+)
+def test_no_vectors(rows: tuple[object, ...]) -> None:
+    """What is no finite vector of the common length is an error."""
+    with pytest.raises(MalformedError):
+        read_vectors(vectors(*rows), len(rows))
+    with pytest.raises(MalformedError):
+        read_vectors(vectors([1.0, 2.0]), 1, dimensions=3)

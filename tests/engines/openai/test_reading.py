@@ -1,0 +1,105 @@
+"""What is read from answers that nothing constrained: the answer where it is clear, nothing where it is not."""
+
+import json
+
+import pytest
+
+from flightllm.engines.openai.reading import read_constrained, read_schema
+from flightllm.engines.openai.strict import rooted, strict_schema, without_nulls
+from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
+
+YES = Choice(("Yes", "No"))
+CITY = JsonSchema('{"type":"object","properties":{"city":{"type":"string"},"year":{"type":"integer"}}}')
+CASES: list[tuple[Constraint, str, str | None]] = [
+    (YES, "Yes", "Yes"),
+    (YES, " yes.\n", "Yes"),
+    (YES, '{"answer": "Yes"}', "Yes"),
+    (YES, '{"verdict": "no"}', "No"),
+    (YES, '{"answer": true}', "Yes"),
+    (YES, 'Sure! Here is the JSON:\n```json\n{"answer": "No"}\n```\nBye.', "No"),
+    (YES, "**Yes**", "Yes"),
+    (YES, "Answer: Yes", "Yes"),
+    (YES, "**Answer:** Yes", "Yes"),
+    (YES, "The answer is No.", "No"),
+    (YES, "The film is dull.\n\nFinal answer: No", "No"),
+    (YES, "Yes. The text praises it.", "Yes"),
+    (YES, "Yes, but no one came", None),
+    (YES, "Yes or No", None),
+    (YES, "I cannot say Yes to this", None),
+    (YES, '{"answer": "Yes", "other": "No"} {"answer": "No"}', None),
+    (YES, '{"a": "Yes", "b": "No"}', None),
+    (YES, "", None),
+    (Choice(("New York", "York")), "New York.", "New York"),
+    (Choice(("1", "10")), "10", "10"),
+    (Choice(("1", "10")), '{"answer": 10.0}', "10"),
+    (Choice(("0.0", "1.0", "1.1")), "1", "1.0"),
+    (Choice(("a", "A")), "a", "a"),
+    (Choice(("b", "B")), '"b"', "b"),
+    (Regex("[0-9]{1,2}"), "Score: 42", "42"),
+    (Regex("[0-9]{1,2}"), '{"answer": "7"}', "7"),
+    (Regex("[0-9]{1,2}"), "about 7", None),
+    (CITY, '{"city":"Rome"}', '{"city":"Rome"}'),
+    (CITY, 'Sure! Here is: {"city": "Rome", "year": null} Enjoy!', '{"city": "Rome"}'),
+    (CITY, "No idea", None),
+    (CITY, '{"city": "Rome"} or {"city": "Bonn"}', None),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[1][:30])
+def test_reading(case: tuple[Constraint, str, str | None]) -> None:
+    """Clear answers are found in prose, fences and marks; a text that names several options has none."""
+    constraint, text, found = case
+    assert read_constrained(text, constraint, wrapped=False) == found
+
+
+def test_a_value_in_an_object() -> None:
+    """What is no object is asked for inside one, and taken out again."""
+    listed = JsonSchema('{"type":"array","items":{"type":"string"}}')
+    assert rooted(json.loads(listed.schema))[1]
+    assert read_constrained('{"answer": ["a"]}', listed, wrapped=True) == '["a"]'
+
+
+def test_a_schema_is_parsed_once() -> None:
+    """The answers of one call share the parsed schema, and reading them leaves it as it was."""
+    text = '{"type": "object", "properties": {"parsed once": {"type": "string"}}}'
+    before = read_schema.cache_info().misses
+    answers = [read_constrained('{"parsed once": null}', JsonSchema(text), wrapped=False) for _ in range(3)]
+    assert answers == ["{}"] * 3
+    assert read_schema.cache_info().misses == before + 1
+    assert read_schema(text) == json.loads(text)
+
+
+def test_strict_there_and_back() -> None:
+    """An optional property becomes nullable and required; its null is dropped again, one that means null stays."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 5},
+            "nick": {"type": ["string", "null"]},
+            "parts": {"type": "array", "items": {"$ref": "#/$defs/part"}},
+        },
+        "required": ["name"],
+        "$defs": {"part": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+    }
+    strict = strict_schema(schema)
+    assert strict is not None
+    assert strict["required"] == ["name", "nick", "parts"]
+    assert strict["properties"]["name"] == {"type": "string"}
+    assert strict["properties"]["nick"] == {"type": ["string", "null"]}
+    assert strict["$defs"]["part"]["additionalProperties"] is False
+    given = {"name": "a", "nick": None, "parts": [{"n": None}, {"n": 1}]}
+    assert without_nulls(given, schema) == {"name": "a", "nick": None, "parts": [{}, {"n": 1}]}
+    assert without_nulls({"name": "a", "parts": None}, schema) == {"name": "a"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "object", "properties": {"a": {"allOf": [{"type": "string"}]}}},
+    ],
+)
+def test_no_strict_form(schema: dict[str, object]) -> None:
+    """What strict mode cannot say is left to the plain form."""
+    assert strict_schema(schema) is None

@@ -1,0 +1,118 @@
+"""The probability of a chosen option, from the log probabilities of tokens in bodies of endpoints."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flightllm.engines.probabilities import read_probability
+
+Top = dict[str, float]
+YES_NO = ("Yes", "No")
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["content", "token", "logprob", "top_logprobs", "bytes", "tokens", "token_logprobs"]),
+            inner,
+            max_size=4,
+        )
+    ),
+)
+
+
+def chat(*steps: tuple[str, Top]) -> dict[str, Any]:
+    """Return what a chat's body says of tokens and, at each, of the probabilities of others."""
+    return {
+        "content": [
+            {
+                "token": token,
+                "logprob": math.log(top.get(token, 1e-9)),
+                "top_logprobs": [
+                    {"token": t, "logprob": math.log(p), "bytes": list(t.encode())} for t, p in top.items()
+                ],
+            }
+            for token, top in steps
+        ]
+    }
+
+
+def completion(*steps: tuple[str, Top]) -> dict[str, Any]:
+    """Return the same as a completion's body says it."""
+    return {
+        "tokens": [token for token, _ in steps],
+        "token_logprobs": [math.log(top.get(token, 1e-9)) for token, top in steps],
+        "top_logprobs": [{t: math.log(p) for t, p in top.items()} for _, top in steps],
+        "text_offset": [0] * len(steps),
+    }
+
+
+@pytest.mark.parametrize("form", [chat, completion])
+@pytest.mark.parametrize(
+    ("text", "options", "steps", "expected"),
+    [
+        ("Yes", YES_NO, [("Yes", {"Yes": 0.6, "No": 0.2, "Well": 0.2})], 0.75),
+        (" yes.", YES_NO, [(" yes", {" yes": 0.5, "Yes": 0.1, "No": 0.3, "Nope": 0.1}), (".", {".": 1.0})], 2 / 3),
+        ("Yes", YES_NO, [("Yes", {"Yes": 0.5, " yes": 0.1, "Y": 0.1, "No": 0.2, "Well": 0.1})], 0.75),
+        ("No", YES_NO, [("N", {"N": 0.2, "No": 0.1, "Y": 0.6}), ("o", {"o": 1.0})], 0.25),
+        ("good", ("good", "bad"), [("good", {"good": 0.5, "go": 0.1, "bad": 0.4, "b": 0.3})], 5 / 9),
+        ("so so", ("so so", "so bad", "no"), [("so", {"s": 0.1, "so": 0.6, "no": 0.2}), (" so", {" so": 1.0})], 0.75),
+        ("Yes", YES_NO, [('{"a": "', {'{"a": "': 1.0}), ("Yes", {"Yes": 0.9, "No": 0.1}), ('"}', {'"}': 1.0})], 0.9),
+        ("Yes", YES_NO, [("No, so ", {"No, so ": 1.0}), ("Yes", {"Yes": 0.6, "No": 0.4})], 0.6),
+        ("10", ("1", "10"), [("1", {"1": 1.0}), ("0", {"0": 0.25, "<end>": 0.75})], 0.25),
+        ("1", ("1", "10"), [("1", {"1": 1.0}), ("<end>", {"0": 0.25, "<end>": 0.75})], 0.75),
+        ("1", ("1", "10"), [("1", {"1": 1.0}), ("", {"0": 0.25, "": 0.75})], 0.75),
+        ("1", ("1", "10"), [("1", {"1": 0.8, "10": 0.2})], 0.8),
+        ("good", ("good", "good enough"), [("good", {"good": 1.0}), (".", {".": 0.5, " enough": 0.5})], 0.5),
+        ("a", ("A", "a"), [("a", {"a": 0.7, "A": 0.3})], 0.7),
+        ("s", ("s", "t"), [("s", {"s": 0.7, "t": 0.3}), ("</s>", {"</s>": 1.0})], 0.7),
+        ("heiß", ("heiß", "kühl"), [("he", {"he": 0.7, "k": 0.3}), ("iß", {"iß": 1.0})], 0.7),
+        ("b", ("b",), [("b", {"b": 0.1, "c": 0.9})], 1.0),
+    ],
+)
+def test_probability(form: Any, text: str, options: tuple[str, ...], steps: Any, expected: float) -> None:
+    """Spellings of a whole option count together, of its pieces the likeliest counts; ways are multiplied."""
+    assert read_probability(form(*steps), text, options) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "text"),
+    [
+        (None, "Yes"),
+        ({"content": None}, "Yes"),
+        ({"content": []}, "Yes"),
+        (chat(("Yes", {})), "Yes"),
+        (chat(("Maybe", {"Maybe": 0.9, "Yes": 0.05, "No": 0.05})), "Maybe"),
+        (chat(("No", {"No": 0.5, "Yes": 0.5})), "Yes"),
+        (chat(("Yes", {"Yes": 0.5, "Well": 0.3})), "Yes"),
+        (chat(("Yes", {"Yes": 0.5, "No": 0.5})), None),
+        ({"tokens": ["Yes"], "token_logprobs": [], "top_logprobs": [{"Yes": -0.1}]}, "Yes"),
+        ({"content": [{"token": "Yes", "logprob": math.nan, "top_logprobs": []}]}, "Yes"),
+        ({"content": [{"token": 1, "logprob": -1, "top_logprobs": "x"}]}, "Yes"),
+    ],
+)
+def test_unknown(logprobs: Any, text: str | None) -> None:
+    """Where log probabilities are missing, of something else, or leave out an option that can be likely, it is None."""
+    assert read_probability(logprobs, text, YES_NO) is None
+
+
+def test_unlisted_options_that_are_a_trace() -> None:
+    """An option that no listed token leads to is left out where it can be no more than a trace."""
+    found = read_probability(chat(("Yes", {"Yes": 0.9989, "Well": 0.001})), "Yes", YES_NO)
+    assert found == pytest.approx(1.0)
+
+
+def test_ended_early() -> None:
+    """An answer that another option goes on from has no probability where its end is not told."""
+    assert read_probability(chat(("1", {"1": 1.0})), "1", ("1", "10")) is None
+
+
+@given(ANYTHING, st.sampled_from([{}, chat(("Yes", {"Yes": 0.6, "No": 0.4}))]))
+def test_any_body(noise: Any, body: dict[str, Any]) -> None:
+    """Whatever a body has, the result is a probability or None."""
+    for logprobs in (noise, {**body, "content": noise}, {"content": [noise]}, {"tokens": noise, "top_logprobs": noise}):
+        found = read_probability(logprobs, "Yes", YES_NO)
+        assert found is None or 0 <= found <= 1

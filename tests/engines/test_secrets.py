@@ -1,0 +1,81 @@
+"""Options for secrets take references alone, and are never shown."""
+
+import pytest
+
+from flightllm.engines.secrets import holds_secret, shown_address, shown_options
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "holds"),
+    [
+        ("api_key", "sk-1", True),
+        ("api_key", "env:", True),
+        ("api_key", 1234, True),
+        ("hf_token", "x", True),
+        ("client_secret", "x", True),
+        ("password", "x", True),
+        ("authorization", "Bearer x", True),
+        ("base_url", "https://me:pass@host/v1", True),
+        ("base_url", "https://host/v1?api-key=x", True),
+        ("base_url", "https://host/v1?sig=x", True),
+        ("base_url", "https://host/v1?code=x", True),
+        ("base_url", "http://me:p/w@host/v1", True),
+        ("signature", "x", True),
+        ("x-auth", "x", True),
+        ("base_url", "http://[::1]:8000/@scope", False),
+        ("code", "x", False),
+        ("design", "x", False),
+        ("api_key", "env:NAME", False),
+        ("api_key", "file:/run/key", False),
+        ("base_url", "https://host/v1?api-version=1", False),
+        ("base_url", "http://[half", False),
+        ("tokens_per_minute", 5, False),
+        ("model", "gpt", False),
+    ],
+)
+def test_holds_secret(option: str, value: object, holds: bool) -> None:
+    """Options for secrets take references alone, and addresses have no secrets in them."""
+    assert holds_secret(option, value) is holds
+
+
+def test_shown() -> None:
+    """Of secrets only where they come from is shown, at any depth."""
+    options = {
+        "api_key": "env:NAME",
+        "api_key_file": "/run/key",
+        "timeout": 3,
+        "base_url": "http://a:b@h",
+        "engine_args": {"hf_token": "x", "seed": 1},
+    }
+    assert shown_options(options) == {
+        "api_key": "env:…",
+        "api_key_file": "hidden",
+        "timeout": 3,
+        "base_url": "hidden",
+        "engine_args": {"hf_token": "hidden", "seed": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://me:pass@host:8000/v1", "http://host:8000/v1"),
+        ("https://host/v1?api-key=x&api-version=1", "https://host/v1?api-version=1"),
+        ("http://host:8000/v1?api-version=1", "http://host:8000/v1?api-version=1"),
+        ("http://[half", "http://[half"),
+        ("http://me:pass@[half/v1?sig=x", "http://[half/v1"),
+        ("me:pass@host/v1", "host/v1"),
+        ("https://me:p/a?s#s@host/v1", "https://host/v1"),
+        ("https://host/@scope/x.csv", "https://host/@scope/x.csv"),
+        ("https://host/x.csv#access_token=x", "https://host/x.csv"),
+        ("https://b/x.csv?sv=1&sig=a%2Bb", "https://b/x.csv?sv=1"),
+        (
+            "https://b/x.csv?X-Amz-Date=1&X-Amz-Credential=x&X-Amz-Signature=x&X-Amz-Security-Token=x",
+            "https://b/x.csv?X-Amz-Date=1",
+        ),
+        ("https://b/x.csv?Signature=x&code=y", "https://b/x.csv"),
+    ],
+)
+def test_shown_address(address: str, shown: str) -> None:
+    """An address is shown without the secrets in it."""
+    assert shown_address(address) == shown

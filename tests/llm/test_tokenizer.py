@@ -1,0 +1,115 @@
+"""From prompt to tokens: what models of several families read, whether they are to think or not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flightllm.llm.thinking import MODES
+from flightllm.llm.tokenizer import PromptEncoder
+from tests.chat_templates import GOLDEN, TEMPLATES, digest, encoder_of, folder, rendered
+from tests.thinking_models import ALWAYS, SWITCHING
+
+pytest.importorskip("transformers", reason="the extra 'local' is not installed")
+DEMO = "<|begin|><|user|>\nIs it?<|end|>\n<|assistant|>\n"
+
+
+def told(encoder: PromptEncoder, mode: str | None = None) -> str:
+    """Return the text that the model reads for a prompt."""
+    return str(encoder.tokenizer.decode(encoder.encode(["Is it?"], mode)[0]))
+
+
+def test_the_demonstration_model_reads_the_same_in_every_mode(model_path: Path) -> None:
+    """A model that does not think gets the prompt of its chat template and nothing more, whatever is asked for."""
+    encoder = PromptEncoder(model_path)
+    assert {told(encoder, mode) for mode in (None, *MODES)} == {DEMO}
+    assert (encoder.form, encoder.revision, encoder.mode("high")) == (None, "", "off")
+
+
+@pytest.mark.parametrize("template", [SWITCHING, ALWAYS])
+def test_a_model_does_not_think_by_default(template: str, tmp_path: Path) -> None:
+    """A template that can switch thinking off does so; a thought that another one opens is closed again."""
+    encoder = encoder_of(template, tmp_path / "model")
+    assert told(encoder) == told(encoder, "off") == f"{DEMO}<think>\n\n</think>\n\n"
+    assert told(encoder, "low") == f"{DEMO}<think>\n"
+    assert encoder.revision == " reasoning=off"
+
+
+def test_a_models_own_default(tmp_path: Path) -> None:
+    """The model's mode counts where a prompt asks for none, and its revision tells it."""
+    encoder_of(SWITCHING, tmp_path / "model")
+    encoder = PromptEncoder(tmp_path / "model", reasoning="low")
+    assert told(encoder) == f"{DEMO}<think>\n"
+    assert told(encoder, "off") == f"{DEMO}<think>\n\n</think>\n\n"
+    assert (encoder.revision, encoder.mode(None), encoder.mode("off")) == (" reasoning=low", "low", "off")
+
+
+def test_a_template_that_fails_is_no_obstacle(tmp_path: Path) -> None:
+    """A template that refuses all of our arguments is rendered without any."""
+    refusing = (
+        "{% if enable_thinking is defined %}{{ raise_exception('no') }}{% endif %}<|user|>{{ messages[0].content }}"
+    )
+    assert told(encoder_of(refusing, tmp_path / "model")) == "<|user|>Is it?"
+
+
+_LOOP = "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}{% endfor %}"
+_REFUSES = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + _LOOP
+_DROPS = (
+    "{% for message in messages if message.role != 'system' %}<|{{ message.role }}|>{{ message.content }}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (_LOOP, "<|system|>Be brief.<|user|>Is it?"),
+        (_REFUSES, "<|user|>Be brief.\n\nIs it?"),
+        (_DROPS, "<|user|>Be brief.\n\nIs it?"),
+    ],
+)
+def test_a_system_message(template: str, expected: str, tmp_path: Path) -> None:
+    """A template without a place for a system message gets its text at the start of the user's."""
+    encoder = encoder_of(template, tmp_path / "model")
+    [ids] = encoder.encode(["\x1dBe brief.\x1dIs it?"])
+    assert encoder.tokenizer.decode(ids) == expected
+
+
+def test_the_thought_ends_with_its_mark(tmp_path: Path) -> None:
+    """What follows a thought is its closing mark and the blanks of the template, once, however the thought ended."""
+    encoder = encoder_of(SWITCHING, tmp_path / "model")
+    end = encoder.tokenizer.eos_token_id
+    thought = encoder.continuation("so it is")
+    for ending in ("", "</think>", "</think>\n"):
+        ended = encoder.ended_thought([*encoder.continuation(f"so it is{ending}"), end])
+        assert encoder.tokenizer.decode(ended) == "so it is</think>\n\n"
+    assert encoder.ends_thought(encoder.continuation("so it is</think>"))
+    assert not encoder.ends_thought(thought)
+    split = encoder.answer([*encoder.continuation("Yes"), end], encoder.ended_thought(thought))
+    assert (split.answer, split.reasoning, split.closed) == ("Yes", "so it is", True)
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
+def test_golden_prompts(name: str, tmp_path: Path) -> None:
+    """The prompts of models that people have are byte for byte as before, in every mode."""
+    golden = json.loads(GOLDEN.read_text())[name]
+    place = folder()
+    path = None if place is None else place / f"{name}.jinja"
+    if path is None or not path.exists():
+        pytest.skip(f"no template of {name}: set FLIGHTLLM_TEST_MODELS and run `python -m tests.chat_templates fetch`")
+    template = path.read_text()
+    assert digest(template) == golden["sha256"], f"another version than that of {golden['from']}"
+    assert rendered(encoder_of(template, tmp_path / "model")) == golden["prompts"]
+
+
+def test_golden_prompts_ask_for_no_thought() -> None:
+    """Unless asked to think, a model that opens its thoughts in the prompt has this one closed."""
+    golden = json.loads(GOLDEN.read_text())
+    assert golden.keys() == TEMPLATES.keys()
+    ends = {name: one["prompts"] for name, one in golden.items()}
+    for name in ("qwen3", "qwen3_8", "deepseek_r1_distill", "Kimi-K2-Thinking", "NVIDIA-Nemotron-Nano-v2"):
+        assert ends[name]["off"].endswith("<think>\n\n</think>\n\n"), name
+        assert ends[name]["low"].endswith("<think>\n"), name
+    assert ends["gptoss"]["off"].endswith("<|start|>assistant<|channel|>final<|message|>")
+    assert "Reasoning: high" in ends["gptoss"]["high"]
+    for name in ("gemma3", "llama3_1", "phi3_5", "meta-llama-Llama-3.3-70B-Instruct", "qwen3_instruct_2507"):
+        assert len(set(ends[name].values())) == 1, name
