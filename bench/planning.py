@@ -99,7 +99,7 @@ def clocks(clock: Clock) -> Iterator[None]:
         *((module, "frame_of", "resolve (DataFusion)") for module in (frames, query)),
         (query, "plan_query", "optimize (DataFusion)"),
         (SubstraitReader, "read", "read"),
-        (planner, "hoist", "hoist"),
+        (planner, "extract_calls", "hoist"),
         (query, "rewrite", "rewrite"),
         (Cutter, "cut", "cut"),
     )
