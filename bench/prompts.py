@@ -5,10 +5,9 @@
 
 Each format of `flightllm.llm.prompt_formats` sends the same calls to one model, with the instruction first. The
 labelled rows are of three tasks: film reviews, product reviews, and whether a paragraph answers a question. `filter`
-asks a question, `statement` states a claim.
-All formats get `--rows` rows of each task; the two best of a function get `--best-rows`.
-`sentiment` runs on the reviews. `extract` looks for the answer to a question in its paragraph. Both compare only
-`plain` with the format for instruct models.
+asks a question, `statement` states a claim. All formats get `--rows` rows of each task; the two best of a function
+get `--best-rows`. `sentiment` runs on the reviews. `extract` looks for the answer to a question in its paragraph.
+Both compare only `plain` with the format for instruct models.
 
 The figures:
 

@@ -257,7 +257,7 @@ def _no_function(rel: Rel) -> None:
         (_write, UnsupportedError, "a relation of the kind write"),
         (_many, LimitExceededError, r"\[limits\] sql_terms = 2,000"),
         (_no_column, FlightLLMError, "malformed|column|field"),
-        (_no_function, InvalidInputError, "function 77, which it does not declare"),
+        (_no_function, InvalidInputError, "function 77: declare it in the extensions"),
         (lambda rel: rel.Clear(), UnsupportedError, "a relation of the kind nameless"),
     ],
 )
