@@ -19,7 +19,7 @@ from flightllm.flight.server import FlightSqlServer
 from flightllm.log import configure_logging
 from flightllm.session.database import Database
 from tests.databases import open_database
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 Run = Callable[..., Result]
 FILTER = "SELECT ticket_id, ai_filter('Is {body} about money?', body) AS money FROM tickets ORDER BY ticket_id LIMIT 5"

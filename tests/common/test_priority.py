@@ -7,7 +7,7 @@ import pytest
 
 from flightllm.common.priority import INTERACTIVE_PROMPTS, Precedence
 from tests.databases import ask, open_database
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 
 def test_auto() -> None:

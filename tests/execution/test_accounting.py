@@ -20,7 +20,7 @@ from flightllm.operators.model_binding import ModelBinding
 from flightllm.session.database import Database
 from tests.databases import ask, open_database
 from tests.endpoints import answer, endpoint_of
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 MANY = "CREATE TABLE many AS SELECT value AS id, 'text ' || value AS t FROM generate_series(1, 300) AS g(value)"
 FILTERED = "SELECT id, ai_gen('x', t) AS g FROM many WHERE ai_filter('y', t)"

@@ -11,8 +11,8 @@ from flightllm.functions.base import Entries, Literal
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.llm.prompt_formats import FORMATS, one_text
 from tests.databases import ask, small_database
-from tests.engines import Scripted, using
 from tests.udfs.test_shipped_functions import call
+from tests.using_engines import Scripted, using
 
 DESCRIBED = Entries((("bug", "It is broken"), ("other", None)))
 

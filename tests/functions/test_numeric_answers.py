@@ -10,7 +10,7 @@ from flightllm.errors import FlightLLMError
 from flightllm.llm.engine import Request
 from flightllm.session.session import Session
 from tests.databases import ask, ask_both, open_database
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 ANSWERS = {"1": "4", "2": "Rating: 5.", "3": "4,5", "4": "4/5", "5": "no idea", "6": "2"}
 

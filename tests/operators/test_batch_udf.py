@@ -9,7 +9,7 @@ from flightllm.errors import InternalError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, canonical, small_database
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 FALLBACK = "SELECT unnest([1, 2]) AS n, id, ai_gen('x', note) AS g FROM people"
 

@@ -13,7 +13,7 @@ from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import SMALL, ask, ask_both, canonical, rows, small_database
 from tests.endpoints import Body, Reply, answer, endpoint_of
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 FAILING = {"fail_containing": "tea"}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flightllm.operators.prefix_overlap import PrefixOverlap, shared_start
 from tests.databases import ask, small_database
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 
 @pytest.mark.parametrize(

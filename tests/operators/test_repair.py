@@ -12,7 +12,7 @@ from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Reading, Said
 from flightllm.session.database import Database
 from tests.databases import ask, small_database
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 SQL = "SELECT id, ai_filter('x', note, on_error => 'struct') AS f FROM people WHERE note IS NOT NULL"
 

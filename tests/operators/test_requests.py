@@ -6,7 +6,7 @@ from pathlib import Path
 from flightllm.llm.engine import Request, Reuse
 from flightllm.operators.prefix_overlap import shared_start
 from tests.databases import ask, small_database
-from tests.engines import Scripted, using
+from tests.using_engines import Scripted, using
 
 
 def asked(folder: Path, sql: str, answer: str = "a note", **settings: str) -> list[Request]:
