@@ -137,7 +137,7 @@ PROMPTS: Final = re.compile(
 """Starts of strings that are not for users: models read them, or they are searched for. Other words change answers."""
 
 PLAIN: Final = ("CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/tutorials", "examples")
-"""Files and folders in which each finding fails the check. Add those that were rewritten, `"flightllm/sql"` say."""
+"""Files and folders in which each finding fails the check. Add a folder after its rewriting, such as `"flightllm/sql"`."""
 
 
 @dataclass(frozen=True, slots=True)
