@@ -72,7 +72,7 @@ class _Objects:
         else:
             yield from self._listed()
         if after := self._next():
-            raise InvalidInputError(f"after the ']' of its array stands {after!r}: {_INSTEAD}")
+            raise InvalidInputError(f"after the ']' of its array is {after!r}: {_INSTEAD}")
 
     def _listed(self) -> Iterator[str]:
         for number in count(1):
@@ -82,7 +82,7 @@ class _Objects:
                 return
             if after != ",":
                 found = repr(after) if after else "nothing"
-                raise InvalidInputError(f"after object {number} of its array stands {found}, not ',' or ']'")
+                raise InvalidInputError(f"after object {number} of its array is {found}, not ',' or ']'")
 
     def _read(self) -> None:
         """Read as much again as is left, so that a large object is parsed few times."""
@@ -100,14 +100,14 @@ class _Objects:
             self._read()
 
     def _take(self) -> str:
-        """Return the next character that is no white space, and go on behind it; empty at the end."""
+        """Return the next character after white space, and move past it; an empty text at the end."""
         found = self._next()
         self._at += len(found)
         return found
 
     def _object(self, number: int) -> str:
         if self._next() != "{":
-            raise InvalidInputError(f"value {number} of its array is no object: {_INSTEAD}")
+            raise InvalidInputError(f"value {number} of its array is not an object: {_INSTEAD}")
         while True:
             try:
                 _, end = json.JSONDecoder().raw_decode(self._text, self._at)
@@ -115,12 +115,14 @@ class _Objects:
                 raise InvalidInputError(f"object {number} of its array is nested too deep") from error
             except json.JSONDecodeError as error:
                 if self._ended:
-                    raise InvalidInputError(f"object {number} of its array is no JSON: {error.msg}") from error
+                    raise InvalidInputError(f"object {number} of its array is not JSON: {error.msg}") from error
                 if len(self._text) - self._at > _MOST:
                     raise InvalidInputError(
-                        f"object {number} of its array is no JSON, or has more than {_MOST:,} characters"
+                        f"object {number} of its array is not JSON, or has more than {_MOST:,} characters"
                     ) from error
                 self._read()
+            except ValueError as error:  # Python refuses integers of thousands of digits
+                raise InvalidInputError(f"object {number} of its array has a number of too many digits") from error
             else:
                 found, self._at = self._text[self._at : end], end
                 return found
