@@ -1,4 +1,4 @@
-"""The keys that verify tokens, fetched from an address."""
+"""The keys that verify login tokens (JWT); the server fetches the keys from an address."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ _log = structlog.get_logger(__name__)
 _KEPT_SECONDS = 300.0
 """After this time known keys are fetched again, because one of them can have been withdrawn."""
 _AGAIN_SECONDS = 10.0
-"""The least time between two fetches for unknown keys, which any client can name, and after a failed fetch."""
+"""The least time between two fetches for unknown keys, and after a failed fetch. Any client can name unknown keys."""
 _PATIENCE_SECONDS = 1.0
 """How long a call with a known key waits for a fetch."""
 
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 1.0
 class FetchedKeys:
     """The latest fetched keys; they stay valid while the address cannot be reached. Safe to use from several threads.
 
-    One thread at a time fetches. After a failed fetch, a call with a known key does not wait for the next one.
+    One thread at a time fetches. After a failed fetch, a call with a known key does not wait for the next fetch.
     """
 
     def __init__(self, fetch: Callable[[], Mapping[str, "PyJWK"]]) -> None:
@@ -38,7 +38,7 @@ class FetchedKeys:
         """Return the key with this id (without an id: any key), or None.
 
         Raises:
-            Exception: the error of the last fetch, where no keys were ever fetched.
+            Exception: the error of the last fetch, if no fetch has ever succeeded.
         """
         found = self._known(kid)
         if fetched := self._due(known=found is not None):

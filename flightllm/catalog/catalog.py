@@ -53,7 +53,7 @@ class Catalog:
         `storage` lists the places outside `folder` that tables can read.
 
         Raises:
-            ConfigError: another server uses the folder, or its list of tables is damaged.
+            ConfigError: another server uses the folder, or the folder's list of tables is damaged.
         """
         self.owner = LOCAL.name
         """The owner of the tables and views that this catalog creates."""
@@ -83,10 +83,10 @@ class Catalog:
     def reading(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
         """Open a reader; while the reader is open, no table's files are removed.
 
-        First re-read each CSV file or sheet that has changed and that a Parquet copy stands for. With `text`, this
-        concerns only the tables that `text` can name.
+        Before that, each changed CSV file or sheet with a Parquet copy is read again. With `text`, only the files of
+        tables that `text` can name are read again.
 
-        Open a reader before the first table look-up of a query, and keep it open until the query ends.
+        The caller must open a reader before a query's first table look-up, and keep it open until the query ends.
 
         Raises:
             CancelledError: `stopped()` turned true while a file was read.
@@ -100,17 +100,24 @@ class Catalog:
         return reader
 
     def check_unrestricted(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` where the principal sees only a part of a table. This class never raises."""
+        """Raise `PermissionDeniedError` if the principal sees only a part of a table.
+
+        In this class, every principal sees whole tables.
+        """
 
     def check_owned(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` where the principal does not own a table. This class never raises."""
+        """Raise `PermissionDeniedError` if the principal does not own a table.
+
+        In this class, every principal passes.
+        """
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
-        """Return a fresh context over these tables; a planning context leaves AI calls where the SQL put them.
+        """Return a new DataFusion context over these tables.
 
-        A context that is not parallel keeps rows in the order of their table.
+        A planning context leaves each AI call at its place in the SQL. A context that is not parallel keeps the row
+        order of each table.
 
-        Run clients' text only with `sql_with_options(text, QUERY_ONLY)`.
+        SQL text from clients must run only with `sql_with_options(text, QUERY_ONLY)`.
         """
         return self.store.context(planning=planning, parallel=parallel)
 
@@ -119,14 +126,14 @@ class Catalog:
         return self.store.schemas()
 
     def tables(self) -> list[TableInfo]:
-        """Return all tables by schema and name, the system tables included; touches no data."""
+        """Return all tables and system tables, sorted by schema and name; read no data."""
         with self.reading():
             entries = self.entries
             listed = [self.store.plans.info(entry, entries) for entry in entries.values()]
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def system_rows(self, name: str) -> pa.Table:
-        """Return the present rows of a system table, without recording a query.
+        """Return the current rows of a system table; record no query.
 
         Raises:
             NotFoundError: there is no such system table.
@@ -166,10 +173,10 @@ class Catalog:
         return self.store.revision(name, self.entries)
 
     def register_opened(self, name: str, path: Path | str, opened: files.FileTable, suffix: str) -> list[str]:
-        """Register the table that `open_file` returned for a path, under a SQL name that folds as in a query.
+        """Register a table that `open_file` returned; return notes about its files, one line each.
 
-        The path is that of a file or folder, or an address in an object store. Returns notes about the files, one line
-        each.
+        `name` is a SQL name, and folds as in a query. `path` is the path of a file or folder, or an address in an
+        object store.
 
         Raises:
             ConfigError: the name is taken or is not a SQL name.
@@ -185,10 +192,10 @@ class Catalog:
             if taken is not None and taken.kind != "file":
                 raise ConfigError(
                     f"table {name!r}: clients created a {taken.info.type.lower()} {table.display!r} in data_folder;"
-                    f" give {path} another name, or start the server without it and drop theirs"
+                    f" give {path} another name, or start the server without {path} and drop {table.display!r}"
                 )
             if taken is not None or table.schema in RESERVED:
-                raise ConfigError(f"table {name!r}: the name is taken")
+                raise ConfigError(f"table {name!r}: the name is taken; choose another name")
             self.store.add_schema(table.schema)
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
             copy.take()
@@ -202,7 +209,7 @@ class Catalog:
         return notes
 
     def open_file(self, name: str, path: Path | str) -> tuple[files.FileTable, str]:
-        """Return a configured table and, for an address, the ending of its files' names.
+        """Open a configured table; return the table and, for an address, the suffix of its files.
 
         Raises:
             ConfigError: the path or address cannot be read as a table.
@@ -211,7 +218,7 @@ class Catalog:
             return self._open_path(name, path), ""
         stores = self.store.places.stores
         if not stores.has(path):
-            raise ConfigError(f"table {name!r}: no object store in [storage.object_stores] has {path}")
+            raise ConfigError(f"table {name!r}: no object store covers {path}; add one to [storage.object_stores]")
         try:
             return files.open_address(path, stores)
         except InvalidInputError as error:
@@ -227,7 +234,7 @@ class Catalog:
         return files.open_file(name, path)
 
     def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
-        """Return the entry of a file; columns that clients see as another type get a cast."""
+        """Return the entry of a file, with a cast for each column that clients see as another type."""
         if not opened.needs_cast:
             return entry
         self.store.put(Entry(entry.name, "file", opened.stored, None, stored=opened.table))
@@ -243,11 +250,13 @@ class Catalog:
         batches: Iterable[pa.RecordBatch],
         mode: IngestMode = "create",
     ) -> int:
-        """Store all batches in a table in one step; return the number of rows. A plain text name is exact.
+        """Store all batches in a table in one step; return the number of rows.
+
+        A `name` of the type str is an exact name in the default schema.
 
         Raises:
             InvalidInputError: the table exists (`create`), a column does not fit, or the data is corrupt.
-            NotFoundError: the table does not exist (`append`), or its schema does not.
+            NotFoundError: the table (`append`) or its schema does not exist.
             PermissionDeniedError: the table is a file, a view or a system table.
             LimitExceededError: the upload is too large.
         """
@@ -255,9 +264,10 @@ class Catalog:
         return uploads.ingest(self.store, table, schema, batches, mode, self.owner)
 
     def values(self, statement: Statement) -> DataFrame:
-        """Plan the rows of an INSERT … VALUES without AI calls, with all columns of its table, for `insert`.
+        """Plan the rows of an INSERT … VALUES statement that has no AI calls; the result is the input of `insert`.
 
-        Each value is cast to its column's type. VALUES without casts refuses a column that mixes texts and timestamps.
+        The rows have all columns of the table. Each value is cast to its column's type, because VALUES without casts
+        refuses a column that mixes strings and timestamps.
 
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
@@ -271,7 +281,7 @@ class Catalog:
     def filled(
         self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows for the columns of an INSERT statement as rows for all columns of its table.
+        """Extend rows with the columns of an INSERT statement to all columns of its table, and yield them.
 
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
@@ -281,9 +291,10 @@ class Catalog:
         yield from Insertion(entry, statement.columns, schema).rows(batches)
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.
+        """Add the rows of an INSERT statement's query to its table; return the number of rows.
 
-        All rows are added together once `batches` has ended. If `batches` raises, no row is added.
+        The columns are matched by position, as in SQL. All rows are added together once `batches` has ended.
+        If `batches` raises, no row is added.
 
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
@@ -293,11 +304,10 @@ class Catalog:
         return uploads.insert(self.store, table, statement.columns, schema, batches)
 
     def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
-        """Run a statement that changes tables and adds no rows; return the rows affected, or -1.
+        """Run a statement that changes tables and adds no rows; return the number of affected rows, or -1.
 
         UPDATE and DELETE first find the rows to change, with `collect`. The session runs statements that add rows or
-        that
-        hold AI calls: see `check_create`, `ingest`, `insert`, `create_ai_view`.
+        have AI calls: see `check_create`, `ingest`, `insert`, `create_ai_view`.
 
         Raises:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
@@ -314,7 +324,7 @@ class Catalog:
 
     @contextmanager
     def changing(self, statement: Statement) -> Iterator[Entry]:
-        """Return the table whose rows a statement changes, as they are in `entries`.
+        """Return the table whose rows a statement changes, with its entry in `entries`.
 
         While the context is open, each change checks the principal's rights to the table again.
 
@@ -326,7 +336,7 @@ class Catalog:
         yield self.to_change(statements.target_of(statement))
 
     def to_change(self, name: TableName) -> Entry:
-        """Return a table that clients can change, as it is in `entries`; see `changing`."""
+        """Return the entry in `entries` of a table that clients can change; see `changing`."""
         entry = self.store.writable(name)
         return self.entries.get(name, entry)
 
@@ -341,7 +351,7 @@ class Catalog:
         return statements.check_create(self.store, statement)
 
     def create_ai_view(self, statement: Statement, schema: pa.Schema) -> None:
-        """Store a CREATE VIEW statement whose query has AI calls as text; `schema` has the query's columns.
+        """Store the text of a CREATE VIEW statement with AI calls; `schema` has the query's columns.
 
         Raises:
             InvalidInputError: the name exists; see `check_create`.
@@ -353,13 +363,13 @@ class Catalog:
         """Create a table over files in a place that the configuration lists; only for admins.
 
         Raises:
-            InvalidInputError: the name exists; see `check_create`. Or there are no files of the format.
+            InvalidInputError: the name exists (see `check_create`), or the place has no files of the format.
             PermissionDeniedError: the configuration does not list the place.
         """
         external.create_external(self.store, statement, self.owner)
 
     def inline_views(self, sql: str) -> str:
-        """Return a query with the AI views it names as WITH queries before it; other text is returned unchanged.
+        """Put the AI views that a query names before the query, as WITH queries; return other text unchanged.
 
         Raises:
             LimitExceededError: the query is too large together with the plain views that it reads.

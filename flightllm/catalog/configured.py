@@ -1,4 +1,4 @@
-"""Registers the tables of the configuration; in a folder, files that cannot be read are left out."""
+"""Registers the configured tables, and leaves out the unreadable files of a configured folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ def register_tables(catalog: Catalog, tables: Mapping[str, TablePlace]) -> list[
     A file of a folder is left out if it cannot be read. An unreadable file that the configuration names is an error.
 
     Raises:
-        ConfigError: a name is taken or is not a SQL name, a named table cannot be read, or no file of a folder can be.
+        ConfigError: a name is taken or not a SQL name, a named table is unreadable, or a folder has no readable file.
     """
     notes = list[str]()
     problems = dict[Path, str]()

@@ -1,4 +1,4 @@
-"""The Arrow types in which columns are stored: one layout for each kind of value, which every client can read."""
+"""The Arrow types of stored columns: each kind of value has one layout, and every client can read that layout."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -7,7 +7,7 @@ from flightllm.errors import InvalidInputError, UnsupportedError
 
 _VARIABLE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 _OFFSET = 4
-"""Bytes of the offset at which one value of a text or list begins."""
+"""The bytes of one offset: the position at which a string or list begins in its column's data."""
 
 
 def with_plain_types(schema: pa.Schema, *, unions: bool = False) -> pa.Schema:
@@ -16,9 +16,9 @@ def with_plain_types(schema: pa.Schema, *, unions: bool = False) -> pa.Schema:
     With `unions`, union columns stay as they are.
 
     Raises:
-        InvalidInputError: a column is run-end encoded, which the Arrow version in DataFusion does not check, or a list
-        view, which pyarrow cannot check.
-        UnsupportedError: a column is a union.
+        InvalidInputError: a column is run-end encoded (the Arrow version in DataFusion does not check it), or a list
+            view (pyarrow cannot check it).
+        UnsupportedError: a column is a union, and `unions` is False.
     """
     return pa.schema([_plain_field(field, field.name, unions) for field in schema])
 
@@ -74,18 +74,22 @@ def _plain_nested(kind: pa.DataType, column: str, unions: bool) -> pa.DataType: 
         raise InvalidInputError(f"column {column!r} is a list view, which is not accepted; send a list")
     if types.is_union(kind) and unions:
         return kind
-    raise UnsupportedError(f"column {column!r} is of type {kind}, which is not supported: decode it before sending")
+    raise UnsupportedError(f"column {column!r} is of the unsupported type {kind}: send another type, such as text")
 
 
 def elements(column: pa.Array) -> int:
-    """Return how many values a column has at all depths. It reads no value, so it is safe for corrupt columns."""
+    """Return how many values a column has at all depths.
+
+    The count reads no value, so it is safe for corrupt columns.
+    """
     return len(column) + sum(map(elements, _parts(column)))
 
 
 def plain_bytes(batch: pa.RecordBatch) -> int:
-    """Return the bytes of a valid batch once stored in plain types, counting at least one byte for each value.
+    """Return how many bytes a valid batch takes in plain types, with at least one byte for each value.
 
-    A short dictionary or view can stand for gigabytes, and the null type takes no bytes at all.
+    A short dictionary or view can become gigabytes in plain types. A value of the null type takes no bytes, so it
+    counts as one byte.
     """
     return max(int(batch.num_rows), sum(map(_bytes, batch.columns)))
 
@@ -118,7 +122,10 @@ def _bytes(column: pa.Array) -> int:
 
 
 def _used(part: pa.Array, column: pa.Array) -> pa.Array:
-    """Return the part of a list's or map's elements that belongs to this slice of the column."""
+    """Return the elements in `part` that belong to this slice of a list or map column.
+
+    For other types, return all of `part`.
+    """
     kind, length = column.type, len(column)
     if pa.types.is_fixed_size_list(kind):
         return part.slice(column.offset * kind.list_size, length * kind.list_size)

@@ -30,7 +30,8 @@ def read_secret(key: str, reference: str) -> str:
         raise ConfigError(f"{key}: the file cannot be read: {reason}") from error
     if not value.strip():
         raise ConfigError(
-            f"{key}: " + (f"set the environment variable {place}" if kind == "env" else "the file is empty")
+            f"{key}: "
+            + (f"set the environment variable {place}" if kind == "env" else "write the secret into the empty file")
         )
     return value.strip()
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 _MOST_FILES = 64
 """Footers are not read for tables with more files."""
 _SAMPLE_BYTES = 32 << 20
-"""A column is sampled if its part in a row group has at most this many bytes in memory; few values need fewer."""
+"""A column is sampled if it takes at most this many bytes of memory in a row group. Few distinct values take fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class TableSize:
     """The file with the most rows."""
 
     def distinct(self, column: str) -> float:
-        """Estimate the number of distinct values of a column, as if all were equally frequent, from its largest file.
+        """Estimate the number of distinct values of a column from the table's largest file.
 
-        The result is infinite if no value repeats, or nothing is known. NULL does not count, because no join matches
-        it.
+        The estimate assumes that all values are equally frequent. It is infinite if no value repeats, or nothing is
+        known. NULL does not count, because a join never matches NULL.
         """
         if self.largest is None:
             return inf
@@ -41,7 +41,7 @@ class TableSize:
 
 
 def size_of_files(paths: list[Path]) -> TableSize | None:
-    """Return the size of a table of these Parquet files, or None where their footers do not have it."""
+    """Return the size of a table of these Parquet files; None if their footers do not have the size."""
     if not paths or len(paths) > _MOST_FILES or any(path.suffix != ".parquet" for path in paths):
         return None
     rows, columns, largest, most = 0, dict[str, int](), paths[0], -1
@@ -74,7 +74,9 @@ def _footer(path: Path, changed: int, inode: int) -> TableSize:
 
 @lru_cache(4_096)
 def _distinct(path: Path, changed: int, inode: int, column: str) -> float:
-    """Return 1 / (the probability that two random rows of a Parquet file have the same value); see `_footer`.
+    """Return 1 / (the probability that two random rows of a Parquet file have the same value).
+
+    `_footer` explains `changed` and `inode`.
 
     The first, middle and last row groups are the sample. Of G row groups, two random rows share a group with
     probability 1/G. So equal pairs within groups get the weight 1/G, and pairs across groups get 1 - 1/G.

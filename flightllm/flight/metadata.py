@@ -16,9 +16,9 @@ from flightllm.flight.sql_types import described, type_rows
 
 TABLE_TYPES = ("SYSTEM TABLE", "TABLE", "VIEW")
 _LARGEST = 2 << 20
-"""The schema size in bytes above which column metadata is left out."""
+"""If a table's schema takes more bytes than this, column metadata is left out of it."""
 _TYPE_ALIASES = {"BASE TABLE": "TABLE"}
-"""The catalog and Grafana say `BASE TABLE` for what other clients call `TABLE`."""
+"""The catalog and Grafana use the type name `BASE TABLE`; other clients use `TABLE`."""
 
 
 def _schema(**types: str | pa.DataType) -> pa.Schema:
@@ -98,7 +98,7 @@ def metadata_table(
 ) -> pa.Table:
     """Return a metadata command's result.
 
-    A table's schema of more than `most_bytes` leaves out Flight SQL's metadata of each column.
+    If a table's schema takes more than `most_bytes`, Flight SQL's column metadata is left out of it.
     """
     message, schema = command.message, metadata_schema(command)
     if command.name == "CommandGetSqlInfo":
@@ -147,9 +147,10 @@ def _row(table: TableInfo, most_bytes: int | None) -> dict[str, Any]:
 
 
 def _encoded(table: TableInfo, most_bytes: int) -> bytes:
-    """Encode a table's schema with as much column metadata as fits: one value cannot be sent in pieces.
+    """Encode a table's schema with as much column metadata as fits into `most_bytes`.
 
-    The names of catalog, schema and table are dropped first, because the row of the table has them too.
+    The limit is necessary because one value of a result cannot be sent in pieces. The names of catalog, schema and
+    table are dropped first, because the table's row has these names too.
     """
     place = {"CATALOG_NAME": CATALOG, "DB_SCHEMA_NAME": table.name.schema, "TABLE_NAME": table.name.name}
     read_only = table.type != "BASE TABLE"

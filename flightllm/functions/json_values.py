@@ -1,6 +1,6 @@
-"""Values in JSON texts, found by a path; msgspec decodes one level at a time and keeps nested values as text.
+"""Reads the values at paths in JSON texts. A text that is not JSON has no values.
 
-So numbers keep all their digits. A text that is not JSON has no values.
+msgspec decodes one level at a time and keeps nested values as text, so numbers keep all their digits.
 """
 
 import re
@@ -31,15 +31,15 @@ _TYPES: Mapping[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.list_(pa.string()): "list of text",
 }
-"""The users' names for the types of results."""
+"""The name that users see for each result type."""
 
 
 def json_function(
     name: str, summary: str, kind: pa.DataType, read: Callable[[bytes], object], *, by_path: bool = True
 ) -> ScalarFunction:
-    """Return a function over JSON texts that applies `read` to the values at paths, or to whole texts.
+    """Return a SQL function that applies `read` to the value at a path in each JSON text, or to each whole text.
 
-    Its result is NULL for NULL, where there is no value at the path, and where `read` returns None.
+    The SQL function returns NULL if an argument is NULL, if the path has no value, or if `read` returns None.
     """
 
     def at(texts: pa.Array, paths: pa.Array) -> pa.Array:
@@ -60,9 +60,9 @@ def json_function(
 
 @lru_cache(maxsize=1024)
 def read_path(path: str) -> tuple[Step, ...]:
-    """Return the steps of `$.a[0]."b c"` or the JSON pointer `/a/0/b c`; other texts are one name, as in DuckDB.
+    """Return the steps of a path such as `$.a[0]."b c"`, or of a JSON pointer such as `/a/0/b c`.
 
-    A number in a JSON pointer is a position in a list.
+    Any other text is the name of one field, as in DuckDB. A number in a JSON pointer is a position in a list.
 
     Raises:
         SqlError: the path has wildcards or filters, or is malformed.
@@ -102,7 +102,7 @@ def _step(found: re.Match[str]) -> Step:
 
 
 def written_path(steps: tuple[Step, ...]) -> str:
-    """Return the path text of some steps."""
+    """Return the path with these steps as text, such as `$."a"[0]`."""
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{_escaped(step)}"' for step in steps)
 
 
@@ -111,7 +111,7 @@ def _escaped(name: str) -> str:
 
 
 def at_paths(texts: pa.Array, paths: pa.Array, read: Callable[[bytes], _T | None]) -> Iterator[_T | None]:
-    """Yield `read` of the value at each path of each text; None where there is no value."""
+    """Yield the result of `read` for the value at each row's path in the row's text; None for a row without a value."""
     for text, path in zip(texts.to_pylist(), paths.to_pylist(), strict=True):
         steps = None if text is None or path is None else _steps(path)
         value = None if steps is None else value_at(text, steps)
@@ -127,13 +127,13 @@ def _steps(path: str) -> tuple[Step, ...] | None:
 
 
 def of_each(texts: pa.Array, read: Callable[[bytes], _T | None]) -> Iterator[_T | None]:
-    """Yield `read` of each text; None for NULL."""
+    """Yield the result of `read` for each text; None for NULL."""
     for text in texts.to_pylist():
         yield None if text is None else read(text.encode())
 
 
 def value_at(text: str, steps: tuple[Step, ...]) -> bytes | None:
-    """Return the text of the value at the end of some steps; None where there is no value or the text is not JSON."""
+    """Return the JSON text of the value to which `steps` lead; None if there is no value or `text` is not JSON."""
     value = text.encode()
     try:
         for step in steps or ("",):
@@ -154,22 +154,22 @@ def as_json(value: bytes) -> str:
 
 
 def as_text(value: bytes) -> str | None:
-    """Return a text without its quotes, None for null, and other values as they are in the JSON text."""
+    """Return a JSON string without its quotes, None for null, and the JSON text of any other value."""
     if value[:1] == b'"':
         return as_string(value)
     return None if value == b"null" else value.decode()
 
 
 def as_scalar(value: bytes) -> str | None:
-    """Return a text, number or boolean as text; None for other values."""
+    """Return a JSON string, number or boolean as text; None for other values."""
     return None if value[:1] in {b"{", b"["} else as_text(value)
 
 
 def as_string(value: bytes) -> str | None:
-    """Return a text; None for other values."""
+    """Return a JSON string without its quotes; None for other values."""
     try:
         return msgspec.json.decode(value, type=str) if value[:1] == b'"' else None
-    except msgspec.DecodeError:  # half of a surrogate pair
+    except msgspec.DecodeError:  # the string has half of a surrogate pair
         return None
 
 

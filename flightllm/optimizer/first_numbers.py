@@ -1,7 +1,9 @@
-"""Ask about a window partition's rows only until enough pass for a condition on row_number().
+"""Stops the AI calls for a window partition once enough of its rows pass for a condition on row_number().
 
 Filter(n <= 2, Project(row_number() OVER (PARTITION BY k ORDER BY b) AS n, Filter(f(a), AiMap(a, x))))
-  →  the same over GroupLimit(Filter(f(a), AiMap(a, Groups(k, x)))), two rows a group, by b
+  →  the same over GroupLimit(Filter(f(a), AiMap(a, Groups(k, x))))
+
+The GroupLimit keeps two rows of each group, in the order of b.
 
 The window function and the condition stay in the plan. QUALIFY is such a condition.
 """
@@ -17,7 +19,7 @@ from flightllm.plan.through import has_window, over_input, windows
 
 
 def first_numbers(root: Node, functions: Functions) -> Node:
-    """Limit the input of row_number() to the rows of each partition that a condition on it keeps."""
+    """Limit each partition of row_number() to the rows that a condition on row_number() can keep."""
     return transform(root, lambda node: _limit(node, functions) if isinstance(node, Filter) else node)
 
 
@@ -55,7 +57,7 @@ def _kept(conjunct: Expression, project: Project, functions: Functions) -> int |
 
 
 def _limited(project: Project, chain: Chain, count: int, functions: Functions) -> Node | None:
-    """Return the projection over fewer rows; None where another window function would see that rows are missing."""
+    """Return the projection over fewer rows; None if another window function needs all rows."""
     found = [w.window_function for w in windows(project)]
     if any(functions.names[w.function_reference] != "row_number" for w in found):
         return None

@@ -1,4 +1,4 @@
-"""Substrait plans that clients send: checks, and binding of their AI calls as in SQL."""
+"""Checks the Substrait plans that clients send, and binds their AI calls as in SQL."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ _READS = frozenset({"named_table", "virtual_table"})
 _LEFT_ONLY = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI, JoinRel.JOIN_TYPE_LEFT_MARK})
 _RIGHT_ONLY = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_ANTI, JoinRel.JOIN_TYPE_RIGHT_MARK})
 _VALUES = ("string", "var_char", "fixed_char", "boolean", "i8", "i16", "i32", "i64", "fp32", "fp64")
-"""The kinds of literal that an option or a prompt of an AI function can have."""
+"""The literal types that an AI function accepts for an option or a prompt."""
 
 
 @dataclass(slots=True)
 class ClientPlan:
-    """A plan in which stubs replace the AI calls, and the calls by stub name."""
+    """A plan with stubs in place of its AI calls; `calls` has the AI calls by stub name."""
 
     encoded: bytes
     calls: Mapping[str, AICall]
@@ -46,14 +46,15 @@ def read_client_plan(
     """Check a serialized `substrait.Plan` and put stubs in place of its AI calls.
 
     A plan calls an AI function as an extension function of the same name, with arguments by position. Where SQL
-    requires a literal, the plan must have one too. A field's name is the name of its table's column, because a plan has
-    no other name: `{x}` in a prompt is the column `x`. `{field1}` is the first field if that field is computed.
-    `check_table` gets the name of every table, and raises where the user must not read it; `names` does the same for
-    models.
+    requires a literal, the plan must have one too. A plan has no names for fields, so a prompt names a field by its
+    table's column: `{x}` is the column `x`. If the first field is computed, its name is `{field1}`.
+
+    `check_table` gets the name of every table, and raises an error if the user must not read the table. `names` does
+    the same for models.
 
     Raises:
         InvalidInputError: the bytes are not a plan with one query.
-        UnsupportedError: the plan has a relation that clients cannot run, such as reading files or writing.
+        UnsupportedError: the plan has a relation that clients cannot run, such as a read of files or a write.
         LimitExceededError: the plan has more than `most_terms` relations, calls and literals; DataFusion recurses
             into each.
         AICallError: an AI call in the plan is wrong.
@@ -65,7 +66,7 @@ def read_client_plan(
     if len(plan.relations) != 1 or plan.relations[0].WhichOneof("rel_type") != "root":
         raise InvalidInputError("a Substrait plan must have one relation, a root with the names of its columns")
     if any("\0" in name for name in plan.relations[0].root.names):
-        raise InvalidInputError("the plan names a column with a NUL character")
+        raise InvalidInputError("a column name of the plan has a NUL character: remove the character")
     _check_size(plan, most_terms)
     for rel in messages(plan, Rel):
         _check_relation(rel, check_table)
@@ -94,21 +95,19 @@ def _check_size(plan: Plan, most: int) -> None:
 def _check_relation(rel: Rel, check_table: Callable[[Sequence[str]], None]) -> None:
     kind = rel.WhichOneof("rel_type") or "nameless"
     if kind not in _RELATIONS:
-        raise UnsupportedError(
-            f"the plan has a relation of the kind {kind}; there are: {', '.join(sorted(_RELATIONS))}"
-        )
+        raise UnsupportedError(f"the plan has a relation of the kind {kind}; use only: {', '.join(sorted(_RELATIONS))}")
     if kind == "read":
         read = rel.read.WhichOneof("read_type") or "nothing"
         if read not in _READS:
-            raise UnsupportedError(f"the plan reads {read}: only tables of the catalog, by name, can be read")
+            raise UnsupportedError(f"the plan reads {read}: read a table of the catalog by its name")
         if read == "named_table":
             check_table(list(rel.read.named_table.names))
 
 
 def _read_whole(rel: Rel) -> None:
-    """Make a relation that reads some columns and rows read all of them, and select the columns and rows above it.
+    """Make a read relation read its whole table, and move its projection and its filter into relations above it.
 
-    DataFusion reads parts only of plain tables, not of views. A table is a view where policies hide rows or values.
+    DataFusion cannot read only a part of a view. If policies hide rows or values of a table, the table is a view.
     """
     read = Rel(read=rel.read)
     read.read.common.Clear()
@@ -134,7 +133,10 @@ def _chosen(places: Sequence[int], mapping: Sequence[int]) -> list[int]:
 
 
 def _make_texts_plain(plan: Plan) -> None:
-    """Give every text and binary the plain type, which tables here have; clients can plan with view types."""
+    """Give every string and binary type its plain variation, because the server's tables have plain types.
+
+    Clients can send plans with view types.
+    """
     for kind in messages(plan, Type):
         if kind.WhichOneof("kind") in ("string", "binary"):
             getattr(kind, kind.WhichOneof("kind") or "").type_variation_reference = 0
@@ -144,7 +146,7 @@ def _make_texts_plain(plan: Plan) -> None:
 
 
 def _plain_name(name: str) -> str:
-    """Return a function's name without the types of its arguments, as in `ai_filter:str_str`."""
+    """Return a function's name without its argument types: `ai_filter` for `ai_filter:str_str`."""
     return name.partition(":")[0].lower()
 
 
@@ -160,7 +162,7 @@ class _Binder:
     _anchors: dict[str, int] = field(default_factory=dict)
 
     def visit(self, message: Message, columns: Sequence[str]) -> None:
-        """Bind the calls in `message`, whose expressions refer to `columns`, beginning with nested calls."""
+        """Bind the calls in `message`, nested calls first. The expressions in `message` refer to `columns`."""
         if isinstance(message, Rel):
             columns = _columns(message)
         for part in _parts(message):
@@ -177,7 +179,7 @@ class _Binder:
     def _bind(self, call: Expression.ScalarFunction, columns: Sequence[str]) -> None:
         name = self.functions.get(call.function_reference)
         if name is None:
-            raise InvalidInputError(f"the plan calls function {call.function_reference}, which it does not declare")
+            raise InvalidInputError(f"the plan calls function {call.function_reference}: declare it in the extensions")
         function = self.registry.get(name)
         if function is None:
             if name.startswith("ai_") and not self.registry.knows(name):
@@ -201,7 +203,7 @@ class _Binder:
         call.function_reference = self._anchor(bound.call.stub)
 
     def _argument(self, place: int, value: Expression, columns: Sequence[str]) -> Argument:
-        """Return an argument whose text is its position: `bind_call` names the fields by it, in order."""
+        """Return an argument with its position as its text: `bind_call` returns the fields as these texts, in order."""
         return Argument((SqlExpression(str(place), _name(value, columns) or None),), None, self._constant(value))
 
     def _constant(self, value: Expression) -> Constant | None:
@@ -277,7 +279,7 @@ def _inputs(rel: Rel) -> list[Rel]:
 
 
 def _columns(rel: Rel) -> list[str]:
-    """Return the names of the columns that a relation's expressions refer to; computed columns are empty."""
+    """Return the names of the columns that a relation's expressions refer to; a computed column's name is empty."""
     if rel.HasField("read"):
         return _top_level(rel.read.base_schema.names, rel.read.base_schema.struct.types)
     return [name for input_ in _inputs(rel) for name in _output(input_)]

@@ -1,4 +1,7 @@
-"""Moves AI calls out of expressions into `AiMap` operators, each with the guard that SQL's short circuits imply."""
+"""Moves AI calls out of expressions into `AiMap` operators.
+
+Each operator has the guard that SQL's short-circuit evaluation implies.
+"""
 
 from collections.abc import Iterable, Mapping
 from itertools import count
@@ -17,7 +20,7 @@ _NUMBERS_RIGHT = RIGHT_KEPT | {JoinRel.JOIN_TYPE_RIGHT, JoinRel.JOIN_TYPE_OUTER}
 
 
 def hoist(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> Node:
-    """Return the tree with every call of a stub in `calls` computed by an `AiMap` below the node that uses the call."""
+    """Return the tree with an `AiMap` for every call of a stub in `calls`, below the node that uses the call."""
     return transform(root, _Hoister(functions, calls).node)
 
 
@@ -64,7 +67,7 @@ class _Hoister:
     def _filter(self, node: Filter) -> Node:
         """Filter first by the conjuncts without AI calls, then by each of the others on the rows that are left.
 
-        AI calls that need no language model come before those that do.
+        Conjuncts without calls of a language model come before conjuncts with such calls.
         """
         conjuncts = self._functions.operands(node.condition, "and")
         plain = self._functions.conjunction(c for c in conjuncts if not self._any([c]))

@@ -1,4 +1,4 @@
-"""Quarantine: blocks, for a while, statements and users that preceded crashes of the server's process."""
+"""The quarantine: it blocks statements and users for a time after they preceded a crash of the server's process."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from flightllm.sql.tokens import tokenize
 ALL = b""
 """Stands for all statements of a user, in place of a digest."""
 Key: TypeAlias = tuple[str, bytes]
-"""A user, as `user_key` returns it, and the digest of one of the user's statements, or `ALL`."""
+"""The `user_key` of a user, with the digest of one of the user's statements or with `ALL`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,19 @@ class Refused:
 
     @property
     def name(self) -> str:
-        """Return the name by which an admin unblocks it."""
+        """Return the name that an admin uses to unblock this entry."""
         return self.digest.hex()[:12] if self.digest else self.user
 
     @property
     def seconds(self) -> float:
-        """Return the seconds until it is unblocked."""
+        """Return the seconds until this entry is unblocked."""
         return max(0.0, self.until - time.monotonic())
 
 
 def digest_of(sql: str) -> bytes:
     """Return the digest of a statement's tokens, so that comments and white space do not count.
 
-    Text that is not valid SQL is digested whole, for example an upload into a table with quotes in its name.
+    A text that is not valid SQL, such as an upload into a table with quotes in its name, is digested whole.
     """
     try:
         text = "\0".join([sql[token.start : token.end] for token in tokenize(sql)])
@@ -65,7 +65,7 @@ def user_key(name: str) -> str:
 class Quarantine:
     """The blocked statements. Safe to use from several threads. `lifted` is called with each key that is unblocked.
 
-    All admins share the empty user name, which is never blocked as a user.
+    All admins share the empty user name. The key of this name with `ALL` is never blocked.
     """
 
     def __init__(self, refused: Iterable[Refused] = (), lifted: Callable[[Key], None] = lambda _: None) -> None:
@@ -85,12 +85,12 @@ class Quarantine:
         for found in filter(None, map(self._refused.get, ((user, digest), (user, ALL)))):
             if (seconds := found.seconds) > 0:
                 kind: type[FlightLLMError] = QuarantinedError
-                what = "this statement was running when the server died, and can be the cause: it is"
+                what = "this statement was running when the server died, and can be the cause: the statement is"
                 if found.digest == ALL:
                     kind = BusyError
-                    what = "the server died several times while your statements were running: all of them are"
+                    what = "the server died several times while your statements were running: all your statements are"
                 raise kind(
-                    f"{what} refused for another {seconds:.0f} s; an admin can lift this with"
+                    f"{what} refused for another {seconds:.0f} s; to unblock, an admin can run"
                     f" `flightllm quarantine --lift {found.name}`"
                 )
 
@@ -108,7 +108,7 @@ class Quarantine:
         """
         found = [one.key for one in self.current() if one.name == name]
         if not found:
-            raise NotFoundError(f"no statement or user {name!r} is refused; see `flightllm quarantine`")
+            raise NotFoundError(f"no statement or user {name!r} is blocked; see the list of `flightllm quarantine`")
         for key in found:
             with self._lock:
                 self._refused.pop(key, None)

@@ -9,9 +9,9 @@ from flightllm.recovery.quarantine import Quarantine, digest_of, user_key
 
 
 class Watch:
-    """Records the statements of a database's sessions; without a journal it records and refuses nothing.
+    """Records the statements of a database's sessions. Without a journal, it records nothing and refuses nothing.
 
-    `user` is the statement's user, empty for admins.
+    The parameter `user` of the methods is the statement's user; it is empty for admins.
     """
 
     def __init__(self, journal: Journal | None = None, quarantine: Quarantine | None = None) -> None:
@@ -48,7 +48,10 @@ class Watch:
 
     @contextmanager
     def _noted(self, sql: str, phase: Phase, query_id: str, user: str, *, whole: bool = True) -> Iterator[int | None]:
-        """Record a statement in the journal; if `whole`, a good end proves the statement harmless."""
+        """Record a statement in the journal while the context is open.
+
+        If `whole`, an end without an error proves that the statement is harmless.
+        """
         if self._journal is None:
             yield None
             return

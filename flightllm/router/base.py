@@ -18,13 +18,13 @@ POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt on its way to a replica; `tree.pack` packed the `tokens`."""
+    """A prompt on its way to a replica; `tokens` is the result of `tree.pack`."""
 
     key: int
     """Unique among all prompts that have no answer yet."""
     tokens: bytes
     answer_tokens: int
-    """The most tokens that the answer can have."""
+    """The largest number of tokens that the answer can have."""
     salt: bytes = b""
     """Prompts with different salts share no prefix."""
     priority: int = 0
@@ -37,7 +37,7 @@ class Prompt:
 
 
 class Router(Protocol):
-    """A routing policy over the replicas of a fleet. One thread at a time."""
+    """A routing policy over the replicas of a fleet. Only one thread at a time can use a policy."""
 
     def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
         """Choose a replica for each prompt, in order, and assign the prompt to it in the fleet. `now` is in seconds.

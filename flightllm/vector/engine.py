@@ -1,4 +1,4 @@
-"""Searches for whole columns of queries: they return the numbers, scores and values of the rows found."""
+"""Vector searches for a column of queries, which return the numbers, scores and values of the found rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from flightllm.vector.store import VectorIndexes
 _FOUND = pa.struct([("row", pa.int64()), ("score", pa.float32())])
 Embed = Callable[[Sequence[str]], Vectors]
 Matching = Callable[[VectorIndex, str], NDArray[np.bool_]]
-"""Returns for each row of an index whether an SQL condition is true for it."""
+"""Takes an index and an SQL condition; returns for each row whether the condition is true."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The arguments of a search call; `generation` is the index generation for which it was planned."""
+    """The arguments of a search call; the call was planned for this `generation` of the index."""
 
     index: str
     generation: str
@@ -34,7 +34,7 @@ class Search:
     returning: str = ""
 
     def as_text(self) -> str:
-        """Return the search as a call's instruction."""
+        """Return the search as JSON, which is the instruction of its call."""
         return json.dumps(asdict(self))
 
 
@@ -52,7 +52,7 @@ class IndexSearcher:
         self._matching = matching
 
     def open(self, instruction: str) -> IndexSearch:
-        """Open the index that a call's instruction names.
+        """Return the search in a call's instruction, with its index open.
 
         Raises:
             InvalidInputError: the index is damaged.
@@ -64,7 +64,10 @@ class IndexSearcher:
 
 @dataclass(frozen=True, slots=True)
 class IndexSearch:
-    """One call's search in an open index; `within` flags the rows that a search can return, or is None for all."""
+    """One call's search in an open index.
+
+    `within` is true for each row that the search can return; None allows all rows.
+    """
 
     index: VectorIndex
     search: Search
@@ -77,18 +80,22 @@ class IndexSearch:
         return max(1, min(self.search.count, len(self.index.rows)))
 
     def find(self, queries: pa.Array) -> pa.ListArray:
-        """Return for each query the numbers and scores of the found rows, the best first.
+        """Return the row numbers and scores of each query's found rows, the best row first.
 
         Raises:
             InvalidInputError: a query vector does not have the length of the index's vectors.
-            EngineError: the embedding model is gone.
+            EngineError: the embedding model is no longer available.
         """
         found = self._found(queries.to_pylist()) if len(queries) else Found.of([])
         rows = pa.StructArray.from_arrays([pa.array(found.ids), pa.array(found.scores)], fields=[*_FOUND])
         return pa.ListArray.from_arrays(pa.array(found.offsets), rows)
 
     def values(self, found: pa.ListArray) -> pa.ListArray:
-        """Return the call's result for found rows: one column, the scores, or structs of all columns and the score."""
+        """Return the call's result for found rows.
+
+        The search's `returning` names one column or the score. If it is empty, each row is a struct of all columns and
+        the score.
+        """
         offsets = np.zeros(len(found) + 1, np.int32)
         np.cumsum(found.value_lengths().fill_null(0), out=offsets[1:])
         rows, scores = found.flatten().flatten()
@@ -118,7 +125,10 @@ def _vectors(vectors: Sequence[bytes]) -> Vectors:
     """
     lengths = sorted({len(vector) // np.dtype(np.float32).itemsize for vector in vectors})
     if len(lengths) > 1:
-        raise InvalidInputError(f"the query vectors have different lengths: {', '.join(map(str, lengths))}")
+        raise InvalidInputError(
+            f"the query vectors have different lengths: {', '.join(map(str, lengths))};"
+            " give each the length of the index's vectors"
+        )
     found = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), lengths[0])
     if not np.isfinite(found).all():
         raise InvalidInputError("a query vector has NULL, NaN or infinity in it")

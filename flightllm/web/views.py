@@ -1,4 +1,4 @@
-"""The page's views beside results, as values of JSON: only data that the user is allowed to see."""
+"""The web page's views, except query results, as JSON values. A view shows only data that its user can see."""
 
 from datetime import datetime
 from typing import Any
@@ -15,9 +15,9 @@ from flightllm.web.engine_load import prompts_in_flight
 from flightllm.web.statements import MOST_ROWS
 
 _MOST_QUERIES = 200
-"""The most ended queries in the list."""
+"""The largest number of ended queries in the list."""
 _MOST_TEXT = 300
-"""The most characters of a text in the list."""
+"""The largest number of characters of a text in the list."""
 _OPEN = ("planned", "running")
 _OBJECTS = ("vector_indexes", "models", "prompts")
 
@@ -42,7 +42,10 @@ class Views:
         }
 
     def queries(self, call: WebCall) -> dict[str, Any]:
-        """Return the running and the last ended statements of the user, newest first; for an admin of all users."""
+        """Return the user's running statements and last ended statements, the newest first.
+
+        An admin gets the statements of all users.
+        """
         rows = [row for row in self._system(call, "queries") if not row["sql"].startswith(BOOKKEEPING.strip())]
         rows.reverse()
         running = [_query(row) for row in rows if row["status"] in _OPEN]
@@ -114,7 +117,10 @@ class Views:
         }
 
     def _system(self, call: WebCall, name: str) -> list[dict[str, Any]]:
-        """Return the user's rows of a system table, without a statement, which would appear in the list."""
+        """Return the rows of a system table that the user can see.
+
+        No SQL statement runs, because it would appear in the list of queries.
+        """
         rows: list[dict[str, Any]] = self._database.catalog_of(call.principal).system_rows(name).to_pylist()
         return rows
 

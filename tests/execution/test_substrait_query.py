@@ -248,7 +248,7 @@ def _no_function(rel: Rel) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (_read_files, UnsupportedError, "reads local_files: only tables of the catalog"),
+        (_read_files, UnsupportedError, "reads local_files: read a table of the catalog"),
         (_reading(), InvalidInputError, "write schema and name"),
         (_reading("nope"), NotFoundError, "no table 'nope'"),
         (_reading("other", "public", "people"), NotFoundError, "no catalog 'other'"),
@@ -257,7 +257,7 @@ def _no_function(rel: Rel) -> None:
         (_write, UnsupportedError, "a relation of the kind write"),
         (_many, LimitExceededError, r"\[limits\] sql_terms = 2,000"),
         (_no_column, FlightLLMError, "malformed|column|field"),
-        (_no_function, InvalidInputError, "function 77, which it does not declare"),
+        (_no_function, InvalidInputError, "function 77: declare it in the extensions"),
         (lambda rel: rel.Clear(), UnsupportedError, "a relation of the kind nameless"),
     ],
 )

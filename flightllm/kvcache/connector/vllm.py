@@ -1,11 +1,11 @@
-"""vLLM's KV connector: it loads starts of prompts from a store instead of computing them, and saves computed starts.
+"""The KV connector for vLLM: it loads the KV cache of prompt prefixes from a store, and saves computed prefixes.
 
 Loads run between the engine's steps, in parallel to the forward passes of other requests. A request whose chunks are
 being loaded waits in the scheduler, and other requests do not see its blocks before they are filled.
 
-The connector does not load within a step, layer by layer. There a failure shows too late: other requests of the step
-have already read the unfilled blocks and cached wrong tokens after them. vLLM 0.32 recomputes those only for requests
-that are still running.
+The connector does not load layer by layer within a step, because a failed load would then show too late. Other requests
+of the step would already have read the unfilled blocks and cached wrong tokens after them. vLLM 0.32 recomputes wrong
+tokens only for requests that are still running.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import torch
 
 _NEVER_SOONER = 10.0
-"""The assumed seconds to compute a token if no rate is configured, so that loading counts as faster."""
+"""The assumed seconds to compute a token if no rate is configured: so many that a load counts as faster."""
 
 _log = structlog.get_logger(__name__)
 
@@ -162,7 +162,8 @@ class FlightLLMConnector(KVConnectorBase_V1):
         layers = {name: kv_caches[name] for name in group.layer_names}
         if set(kv_caches) != set(layers):
             raise UnsupportedError(
-                "layers of this model share their KV cache; the KV store needs a cache for each layer"
+                "layers of this model share their KV cache, but the KV store needs a cache for each layer"
+                " (turn off the KV store for this model)"
             )
         memory = PagedMemory(layers, attention, PagedShape(blocks, spec.num_kv_heads, spec.head_size))
         options, codecs = self._options, self._codecs
@@ -202,7 +203,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         return None, ended or None
 
     def get_block_ids_with_load_errors(self) -> set[int]:
-        """Return the blocks that those loads did not fill."""
+        """Return the ids of the blocks that the ended loads did not fill."""
         missing, self._missing = self._missing, set()
         return missing
 
@@ -215,7 +216,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         return report
 
     def shutdown(self) -> None:
-        """Wait a moment for running saves."""
+        """Stop, after a wait of at most `flush_seconds` for running saves."""
         if self._scheduling is not None:
             self._scheduling.close()
         if self._loading is not None:
@@ -254,7 +255,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
 
 def _is_plain(request: Any) -> bool:
-    """Return whether only a request's tokens determine its KV cache, and the request generates text."""
+    """Return whether a request generates text, and its KV cache depends only on its tokens."""
     return (
         request.sampling_params is not None
         and bool(request.prompt_token_ids)
@@ -305,6 +306,6 @@ def _revision(vllm_config: Any) -> str:
     name = model_digest(folder) if folder.exists() else f"{model.model} {commit or model.revision}"
     if "longrope" in str(
         getattr(model.hf_text_config, "rope_parameters", "")
-    ):  # its rotation depends on the longest allowed prompt
+    ):  # longrope's rotation depends on the longest allowed prompt
         name = f"{name} {model.max_model_len}"
     return f"{name} {model.quantization or ''} {model.hf_overrides or ''}".strip()

@@ -1,14 +1,16 @@
-"""`planned`: keeps the blocks of waiting prompts and of later prompts of a query; else it is `workload_aware`.
+"""The `planned` policy keeps blocks for waiting prompts and for later prompts of a query.
 
-A server of queries knows which prompts will come: those that wait in the engine, and, from the planner's order, how
-much of each prompt's start later prompts of the same query share. Blocks are evicted in this order:
+A query server knows two things about future prompts. It knows the prompts that wait in the engine. From the planner's
+order, it knows how many of a prompt's first blocks later prompts of the query share.
+
+Blocks are evicted in this order:
 
 1. blocks without a plan, in the order of `workload_aware`;
 2. blocks that later prompts of a query share;
-3. blocks that waiting prompts need, the one that is needed last first.
+3. blocks that waiting prompts need: first the block that is needed last.
 
-Blocks that their query no longer needs are a class of their own in `workload_aware`. It assumes that they are never
-used again until one of them is.
+`workload_aware` puts blocks that their query no longer needs into a separate class. It expects no use of these blocks
+until one of the blocks is used again.
 """
 
 from __future__ import annotations
@@ -26,17 +28,17 @@ from flightllm.kvcache.eviction.ranked import Ranked
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 _PATIENCE_SECONDS: Final = 30.0
-"""A query without a new prompt for this time has ended or is stalled: no blocks are kept for it.
+"""If a query sends no new prompt for this time, it counts as ended or stalled, and no blocks are kept for it.
 
-A query whose prompts waited keeps no blocks once its last waiting prompt has started.
+If prompts of a query waited, its blocks are kept only until its last waiting prompt starts.
 """
 _REMEMBERED: Final = 2
-"""The most blocks whose plans are remembered, as a multiple of the cache's blocks."""
+"""The policy remembers the plans of at most this many blocks, as a multiple of the cache's blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The plan of a block, from the last prompt of a query (in the query's order) that had the block."""
+    """The plan of a block: it comes from the last prompt, in its query's order, that had the block."""
 
     query: Hashable
     number: int
@@ -45,14 +47,17 @@ class _Plan:
 
 @dataclass(slots=True)
 class _Need:
-    """A block's position in prompts, and the priorities and turns of the waiting prompts that need it, in order."""
+    """A block's position in prompts, and the sorted (priority, turn) of each waiting prompt that needs the block."""
 
     place: int
     turns: list[tuple[int, int]] = field(default_factory=list)
 
 
 class _Needed(Ranked[Key]):
-    """The blocks that waiting prompts need; the block needed last is evicted first, within a prompt its end."""
+    """The blocks that waiting prompts need.
+
+    The block that is needed last is evicted first. Within a prompt, its last block is evicted first.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +75,7 @@ class _Needed(Ranked[Key]):
 
 
 class _Awaited(Lru[Key]):
-    """The blocks that later prompts of a query share, by LRU."""
+    """The blocks that later prompts of a query share, in LRU order."""
 
     def __init__(self, query: Hashable) -> None:
         super().__init__()
@@ -78,24 +83,24 @@ class _Awaited(Lru[Key]):
 
 
 class Planned(Policy[Key]):
-    """The `planned` policy; `queue` reports waiting prompts, and `Use.ahead` the later prompts of a query."""
+    """The `planned` policy: `queue` reports waiting prompts, and `Use.ahead` reports the later prompts of a query."""
 
     def __init__(self, blocks: int) -> None:
         self._most = _REMEMBERED * blocks
         self._others: WorkloadAware[Key] = WorkloadAware(blocks)
         self._awaited: OrderedDict[Hashable, _Awaited[Key]] = OrderedDict()
-        """Blocks by query, for queries that have awaited blocks."""
+        """The awaited blocks of each query that has such blocks."""
         self._needed: _Needed[Key] = _Needed()
         self._band: dict[Key, Policy[Key]] = {}
-        """The band of each evictable block."""
+        """The band that holds each evictable block: `_others`, `_needed` or a query's awaited blocks."""
         self._waiting: dict[int, tuple[tuple[int, int], Use[Key]]] = {}
-        """Priorities and turns of waiting prompts by `id`, which stays unique because the prompts are kept here."""
+        """Each waiting prompt and its (priority, turn), by `id(use)`. The id stays unique because this keeps `use`."""
         self._count = count()
         self._plans: OrderedDict[Key, _Plan] = OrderedDict()
         self._heard: OrderedDict[Hashable, float] = OrderedDict()
         """The time of each query's last prompt, the oldest first."""
         self._left: dict[Hashable, int] = {}
-        """The number of waiting prompts by query, for queries with prompts that waited."""
+        """The number of prompts that still wait, for each query with prompts that waited."""
 
     def queue(self, use: Use[Key], now: float) -> None:
         """Keep the blocks of a waiting prompt; see `Policy.queue`."""
@@ -132,7 +137,7 @@ class Planned(Policy[Key]):
                 self.free(key, now)
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Learn from a prompt, and record its query's plan; see `Policy.use`."""
+        """Record the plan of each block of a prompt, as its query states it; see `Policy.use`."""
         if use.ahead is not None:
             self._hear(use.query, now)
             for place, key in enumerate(use.keys):
@@ -202,7 +207,11 @@ class Planned(Policy[Key]):
             self.end(next(iter(self._heard)))
 
     def _replaces(self, plan: _Plan, known: _Plan) -> bool:
-        """Return whether `plan` replaces `known`: not if it is of an earlier prompt, or of a query that needs less."""
+        """Return whether `plan` replaces `known`.
+
+        In the same query, a plan of an earlier prompt does not replace `known`. A plan of another query does not
+        replace `known` if only `known` is awaited, and the query of `known` is active.
+        """
         if plan.query == known.query:
             return plan.number >= known.number
         return plan.awaited or not known.awaited or known.query not in self._heard

@@ -10,13 +10,13 @@ from flightllm.kvcache.eviction.base import Key, Policy, Use
 _NEW: Final = 0.25
 """The fraction of the cache that is reserved for new blocks."""
 _REMEMBERED: Final = 0.5
-"""The number of blocks evicted from probation that are remembered, as a fraction of the cache."""
+"""The policy remembers at most this many blocks that it evicted from probation, as a fraction of the cache."""
 
 
 class TwoQueues(Policy[Key]):
     """The 2Q policy.
 
-    Uses of a new block count as one burst, so the block stays new. A block that returns after its eviction is kept.
+    All uses of a new block count as one use, so the block stays new. A block that returns after its eviction is kept.
     """
 
     def __init__(self, blocks: int) -> None:
@@ -26,9 +26,9 @@ class TwoQueues(Policy[Key]):
         self._kept: OrderedDict[Key, None] = OrderedDict()
         self._gone: OrderedDict[Key, None] = OrderedDict()
         self._worthy: OrderedDict[Key, None] = OrderedDict()
-        """Blocks that go to `_kept` when they are freed; at most as many as the cache has.
+        """The blocks that go to `_kept` when they are freed; there are at most as many as blocks in the cache.
 
-        The bound forgets blocks that are lost without a call of `evict`.
+        Without this limit, blocks that leave the cache without a call of `evict` would stay here.
         """
 
     def use(self, use: Use[Key], now: float) -> None:
@@ -54,7 +54,7 @@ class TwoQueues(Policy[Key]):
         self._kept.pop(key, None)
 
     def evict(self, now: float) -> Key:
-        """Return the oldest block on probation if there are too many, else the LRU block; see `Policy.evict`."""
+        """Return the oldest new block if there are too many new blocks, else the LRU kept block; see `Policy.evict`."""
         del now
         if self._new and (len(self._new) > self._most_new or not self._kept):
             key, _ = self._new.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Use an engine in a Ray actor, anywhere on the cluster, like an engine in this process."""
+"""An engine in a Ray actor on any node of the cluster, used like an engine in this process."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from flightllm.router.ray.tokens import Tokens
 
 _CHARS_PER_TOKEN: Final = 4
 _CLOSE_SECONDS: Final = 2.0
-"""The time for an engine to close; after that its actor is killed, with all processes that the engine started."""
+"""The replica waits this long for its engine to close. Then it kills the actor and all processes of the engine."""
 _LOOK_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 60.0
 """An actor that is silent for this long counts as dead: a living actor returns from `take` at least every 10 s."""
 _ANSWERS: Final = "answers"
-"""The concurrency group of `take`, which Ray runs concurrently with the other calls."""
+"""The concurrency group of `take`: Ray runs `take` while other calls of the actor run."""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The requirements of an actor on its node, and the time limit for its start."""
+    """The resources that an actor requires of its node, and the time limit for its start."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
@@ -57,21 +57,21 @@ class Placement:
 
 
 class RayReplica:
-    """The client of an engine that `config` describes and that runs in its own actor; Ray must be connected.
+    """The client of an engine in its own Ray actor; `config` describes the engine. Ray must be connected.
 
-    One call after another takes all available answers from the actor. So messages become fewer and larger with load,
-    and an actor's death is noticed at once.
+    One call of `take` is always open, and returns all available answers. So the actor sends fewer and larger messages
+    under load, and the client notices the actor's death at once.
     """
 
     token_ids: Callable[[Sequence[str]], list[list[int]]]
-    """Returns the tokens of each prompt as the model gets it; exists only where this process has the tokenizer."""
+    """Returns the tokens that the model gets for each prompt. Exists only if this process has the tokenizer."""
     context_tokens: int
 
     def __init__(self, config: EngineConfig, placement: Placement, tokens: Tokens | None = None) -> None:
         """Start the actor, and wait until its engine is ready. `tokens` is the model's tokenizer in this process.
 
         Raises:
-            FlightLLMError: the engine's creation in the actor raised this error.
+            FlightLLMError: the actor raised this error when it created the engine.
             EngineUnavailableError: the actor did not start.
         """
         self._name = f"{config.kind} ({config.model}) on Ray"
@@ -81,14 +81,14 @@ class RayReplica:
         self._tokens = tokens
         self._keeps_fields = config.kind == "fake"
         self._waiting: dict[tuple[int, int], asyncio.Future[Completion]] = {}
-        """By group and request id. Only the loop's thread uses `_waiting`, `_outbox` and `_death`."""
+        """Answers to come, by group and request id. Only the loop's thread uses `_waiting`, `_outbox` and `_death`."""
         self._outbox: list[tuple[int, Request]] = []
         self._death: str | None = None
         self._closed = False
         self._loop = LoopThread("ray-replica")
         try:
             self._actor = _actor(placement)
-            _log.info("starting an actor, once the cluster has room", engine=self._name, within=placement.start_seconds)
+            _log.info("starting an actor when the cluster has room", engine=self._name, within=placement.start_seconds)
             self._take = self._actor.take.options(concurrency_group=_ANSWERS)
             self._about = self._loop.run(self._open(config, placement.start_seconds))
         except BaseException:
@@ -112,7 +112,7 @@ class RayReplica:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the actor is alive, as far as is known."""
+        """Return False once this process knows that the actor is dead."""
         return self._death is None
 
     @property
@@ -132,7 +132,7 @@ class RayReplica:
 
     @property
     def kv_events(self) -> KvEventsAddress | None:
-        """Return where the engine publishes its KV events; None where it does not, or only to its own node."""
+        """Return the address of the engine's KV events; None if it publishes no events, or only to its own node."""
         return self._about.kv_events
 
     @property
@@ -150,7 +150,7 @@ class RayReplica:
         return -(-len(text) // _CHARS_PER_TOKEN) if self._tokens is None else self._tokens.count(text)
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Answer requests with a full window; see `Engine.generate`."""
+        """Answer requests, with up to `max_in_flight` at the same time; see `Engine.generate`."""
         if self._death is not None:
             raise EngineUnavailableError(self._death)
         group = next(self._groups)
@@ -181,8 +181,8 @@ class RayReplica:
             found: Description | Failure = await asyncio.wait_for(_unless_lost(call), seconds)
         except TimeoutError as error:
             raise EngineUnavailableError(
-                f"the engine {self._name} did not start within start_seconds = {seconds:g}: see with `ray status`"
-                " whether the cluster has room for one more replica (num_cpus, num_gpus, resources)"
+                f"the engine {self._name} did not start within start_seconds = {seconds:g}: run `ray status` to"
+                " see whether the cluster has room for one more replica (num_cpus, num_gpus, resources)"
             ) from error
         except Exception as error:
             raise EngineUnavailableError(f"the engine {self._name} did not start: {_reason(error)}") from error
@@ -214,7 +214,7 @@ class RayReplica:
                 self._actor.ask.remote(group, [request for _, request in some])
 
     def _end(self, group: int) -> None:
-        # Requests sent after the end would start the group again, and no call would end it.
+        # A request that is sent after `end` would start the group again, and no call would end the group.
         self._outbox = [one for one in self._outbox if one[0] != group]
         if self._death is None:
             with suppress(Exception):
@@ -245,7 +245,7 @@ class RayReplica:
                 _fail(answer, result.error())
 
     async def _stop(self) -> None:
-        """Close the engine, so that it ends its own processes, then end the actor."""
+        """Close the engine, so that the engine ends its own processes; then kill the actor."""
         import ray
 
         if self._death is None:
@@ -265,7 +265,7 @@ def _actor(placement: Placement) -> Any:
         "resources": dict(placement.resources),
         "concurrency_groups": {_ANSWERS: 1},
         "max_restarts": 0,
-        "scheduling_strategy": "SPREAD",  # a lost node then has few replicas
+        "scheduling_strategy": "SPREAD",  # so that few replicas are lost with one node
     }
     if placement.runtime_env:
         options["runtime_env"] = dict(placement.runtime_env)
@@ -276,11 +276,14 @@ def _actor(placement: Placement) -> Any:
 
 
 async def _unless_lost(call: Any) -> Any:
-    """Wait for a call, or raise if the cluster is gone: a call does not always end with the cluster."""
+    """Wait for a call; raise an error if the cluster is lost.
+
+    A call does not always return when the cluster is lost.
+    """
     waited = asyncio.ensure_future(call)
     while not (await asyncio.wait({waited}, timeout=_LOOK_SECONDS))[0]:
         if await asyncio.to_thread(node_is_lost):
-            raise EngineUnavailableError("the Ray cluster is gone")
+            raise EngineUnavailableError("the Ray cluster is lost: run `ray status` to see whether it is up")
     return await waited
 
 

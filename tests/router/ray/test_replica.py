@@ -197,7 +197,7 @@ def test_errors_inside_come_out_as_they_are() -> None:
 
 def test_no_room() -> None:
     """A cluster without a place for the replica is waited for as long as it is told."""
-    with pytest.raises(EngineUnavailableError, match=r"start_seconds = 1: the cluster may have no room"):
+    with pytest.raises(EngineUnavailableError, match=r"start_seconds = 1: run `ray status` to see"):
         RayReplica(EngineConfig("fake", "demo", WINDOW, {}), Placement(num_cpus=1_000.0, start_seconds=1.0))
 
 
