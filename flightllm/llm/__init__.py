@@ -1,4 +1,4 @@
-"""The parts that all engines share: the `Engine` protocol, model files, tokenizers, prompt formats and configured prices.
+"""The parts that all engines share: the `Engine` protocol, files, tokenizer, prompt formats, configured prices.
 
 Imports: common, config, errors.
 """
