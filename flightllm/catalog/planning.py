@@ -1,4 +1,4 @@
-"""The plans of plain views, each made when somebody first looks the view up."""
+"""The plans of plain views. A view is planned at its first look-up."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +21,13 @@ Entries = Mapping[TableName, Entry]
 
 
 class ViewPlans:
-    """Plans views over what is seen of their tables; `context` returns one that looks given entries up in a given way.
+    """Plans views over the tables that a client can see.
 
-    Thread-safe. A plan is kept until something changes that the view reads, that of a view over tables of the server's
-    own, which have other rows all the time, is not kept at all.
+    `context(entries, planned)` returns a DataFusion context that finds the tables in `entries` and passes each table
+    that it looks up to `planned`.
+
+    Thread-safe. A plan is kept until a table that the view reads changes. The plan of a view over the server's own
+    tables is not kept, because the rows of these tables change all the time.
     """
 
     def __init__(self, limits: LimitsConfig, context: Callable[[Entries, Planned], SessionContext]) -> None:
@@ -32,7 +35,9 @@ class ViewPlans:
         self._context = context
 
     def looked_up(self, entry: Entry, entries: Entries) -> Entry:
-        """Return an entry as `planned` does, where DataFusion asks from inside its own runtime: nothing can plan there.
+        """Return what `planned` returns, for look-ups that DataFusion makes inside its runtime.
+
+        Nothing can be planned inside that runtime, so another thread plans the view.
 
         A view whose tables are gone or have changed has no provider.
 
@@ -45,15 +50,15 @@ class ViewPlans:
             with ThreadPoolExecutor(1, "flightllm-views") as thread:
                 return thread.submit(self.planned, entry, entries).result()
         except SqlError:
-            to_plan(entry, entries, self._limits)  # which says what views read each other
+            to_plan(entry, entries, self._limits)  # raises a clearer error if views read each other
             return entry
 
     def planned(self, entry: Entry, entries: Entries) -> Entry:
-        """Return an entry of a state of the tables, with provider and schema over the others where it is a view.
+        """Return one of `entries`; a view is planned over the other entries, and gets its provider and schema.
 
         Raises:
-            LimitExceededError: the view is too large together with those that it reads.
-            SqlError: it cannot be planned.
+            LimitExceededError: the view and the views that it reads are too large together.
+            SqlError: the view cannot be planned.
         """
         if entry.kind != "view":
             return entry
@@ -66,7 +71,7 @@ class ViewPlans:
                 passing.add(view.name)
                 seen[view.name] = self._planned(view, seen)
                 continue
-            with view.plan.lock:  # those beside it wait for the plan
+            with view.plan.lock:  # other threads wait for the plan
                 if view.plan.planned is None:
                     view.plan.planned = self._planned(view, seen)
             seen[view.name] = view.plan.planned
@@ -82,9 +87,9 @@ class ViewPlans:
         def found(entry: Entry, entries: Entries) -> Entry:
             if entry.kind != "view" or entry.provider is not None:
                 return entry
-            if planning:  # whoever made plans from here could come back to this view, and wait for it
-                raise SqlError(f"the view {entry.name.display!r} is to be read with FROM or JOIN")
-            return self.looked_up(entry, entries)  # a list of tables, which asks as the view runs
+            if planning:  # planning here could reach this view again, and wait for itself
+                raise SqlError(f"a query can read the view {entry.name.display!r} only with FROM or JOIN")
+            return self.looked_up(entry, entries)  # a list of tables looks views up while this view runs
 
         try:
             with panics_mapped():
@@ -102,7 +107,10 @@ class ViewPlans:
         return replace(view, provider=table, schema=table.schema)
 
     def info(self, entry: Entry, entries: Entries) -> TableInfo:
-        """Return what clients may know of a table; a view that cannot be planned has the columns that it had last."""
+        """Return what clients can know about a table.
+
+        A view that cannot be planned has the columns of its last plan.
+        """
         try:
             return self.planned(entry, entries).info
         except FlightLLMError:
