@@ -52,7 +52,7 @@ class Insertion:
 
 
 def planned_rows(context: SessionContext, entry: Entry, columns: Sequence[str], query: str) -> DataFrame:
-    """Plan the rows of `query` for insertion into `columns` (empty: all) of a table; the plan has all its columns.
+    """Plan the rows of `query` for a table's `columns` (empty: all); the planned rows have all columns of the table.
 
     Raises:
         SqlError: the query is wrong, or its rows do not fit the columns.

@@ -47,7 +47,7 @@ class CallNames:
         return None
 
     def prompt(self, reference: str) -> str | None:
-        """Return the text of the prompt that `name` or `name@version` means, or None where the text is not a name.
+        """Return the text of the prompt that `reference` (`name` or `name@version`) means; None if it is not a name.
 
         Raises:
             AICallError: there is no such prompt.
@@ -67,8 +67,8 @@ class CallNames:
             instead = suggestion(name, [one for one in prompts if self._rights.may_use("PROMPT", one, prompts[one])])
             stop = "" if instead.endswith("?") else "."
             raise AICallError(
-                f"there is no prompt {name!r}; {instead}{stop} A single word after prompt => is a prompt's name: write"
-                " a text as the first argument, without prompt =>"
+                f"there is no prompt {name!r}; {instead}{stop} A single word after prompt => is read as a prompt's"
+                " name: to give a text instead, write it as the first argument, without prompt =>"
             )
         self._rights.check_usage("PROMPT", name, owner)
         try:

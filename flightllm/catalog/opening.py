@@ -53,7 +53,7 @@ def _opened_external(entry: Entry, places: Places) -> Entry:
 
 
 def rows_table(location: str, suffix: str, schema: pa.Schema) -> Table:
-    """Return a table over one data file, or over a folder of them in the order of their names."""
+    """Return a table over one data file, or over a folder of data files in the order of their names."""
     context = scratch_context()
     if suffix == ".parquet":
         context.register_parquet("t", location, file_extension=suffix, schema=schema)

@@ -23,7 +23,7 @@ def cluster() -> None:
 def status(server: Server) -> None:
     """Show each replica.
 
-    It shows whether the replica is up, its load, and how much of its prompts its prefix cache served. On a server with
+    It shows whether the replica is up, its load, and the part of its prompts that was in its cache. On a server with
     users, only admins can see it. A * marks a cache whose content is known from the engine's events; without *, it is
     estimated.
     """

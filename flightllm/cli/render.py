@@ -39,7 +39,7 @@ def text_of(value: Any, width: int | None = None) -> str:
 
 
 def console_of(width: int = 150) -> Console:
-    """Return a console as wide as the terminal; without a terminal, of `width` characters."""
+    """Return a console as wide as the terminal, or `width` characters wide if there is no terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(width=width, highlight=False)
 
@@ -66,7 +66,7 @@ def as_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None
 
 
 def as_plan(rows: Iterable[Sequence[Any]]) -> Text:
-    """Format the output of EXPLAIN: each title, and below it its text with its lines and spaces unchanged."""
+    """Format the output of EXPLAIN: each title, then the text below it with lines and spaces unchanged."""
     text = Text()
     for *title, body in rows:
         if title:

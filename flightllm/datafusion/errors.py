@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
-    """Return our error for DataFusion's error in planning or running SQL; return our own errors unchanged.
+    """Translate DataFusion's error from planning or running SQL into ours; return our own errors unchanged.
 
     `parsed` is the SQL text that DataFusion parsed.
     """
@@ -54,13 +54,13 @@ def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
         return _limit(
             "memory_bytes",
             "the query needs more memory than [limits] memory_bytes (or server_memory_bytes, if set) allows:"
-            f" join or group fewer rows at once, or raise it in the server's configuration: {text}",
+            f" join or group fewer rows at once, or raise the limit in the server's configuration: {text}",
         )
     if "exceeded the allowable limit" in text:
         return _limit(
             "spill_bytes",
             "the query spills more bytes to disk than [limits] spill_bytes allows: sort, join or group fewer"
-            " rows at once, or raise it in the server's configuration",
+            " rows at once, or raise the limit in the server's configuration",
         )
     if any(sign in text for sign in _UNREADABLE):
         _log.error("a table's file cannot be read", error=text)
@@ -76,7 +76,7 @@ def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
 
 @contextmanager
 def panics_mapped() -> Iterator[None]:
-    """Raise our error for a panic in DataFusion, which Python sees as a `BaseException` that no handler expects."""
+    """Raise our error for a panic in DataFusion: to Python a panic is a `BaseException`, which no handler expects."""
     try:
         yield
     except BaseException as error:
@@ -136,7 +136,7 @@ def plain_text(error: Exception) -> str:
 
 
 def _without_option(text: str) -> str:
-    """Replace advice that names DataFusion's option by the advice to write double quotes."""
+    """Replace the advice to set DataFusion's option with the advice to write double quotes."""
     before, advice, after = text.partition(_CASE)
     column, end, rest = after.partition(_CASE_END)
     return (

@@ -1,7 +1,7 @@
 """Labels and their meanings, in all forms in which SQL can give them.
 
 The forms are `['a', 'b']`, `{'a': 'its meaning'}`, BigQuery's `[('a', 'its meaning')]`, and Snowflake's `[{'label':
-'a', 'description': 'its meaning', 'examples': ['a text']}]`. Databricks passes a text with any of these as JSON.
+'a', 'description': 'its meaning', 'examples': ['a text']}]`. Databricks passes one of these forms as JSON text.
 """
 
 import json
@@ -42,7 +42,7 @@ def read_names(value: Literal, name: str) -> tuple[str, ...]:
 
 
 def read_meanings(value: Literal, name: str) -> Entries:
-    """Return the meanings of values, given as entries, as a list of pairs, or as a text with either as JSON.
+    """Return the meanings of values; `value` holds them as entries, as a list of pairs, or as JSON text of either.
 
     Raises:
         AICallError: the value has another form, or a meaning is not a text.
@@ -95,7 +95,7 @@ def _read(value: Literal, name: str) -> Sequence[tuple[str, str | None]]:
 
 
 def _described(label: str, meaning: Literal, name: str, place: int) -> tuple[str, str | None]:
-    """Return a label with its meaning, which is a text, or entries with a description."""
+    """Return a label with its meaning; `meaning` is a text, or entries that contain a description."""
     if isinstance(meaning, Entries):
         return _label(Entries((("label", label), *meaning.items)), name, place)
     return label, _meaning(meaning, label, name, place)
@@ -113,7 +113,7 @@ def _label(item: Literal, name: str, place: int) -> tuple[str, str | None]:
         raise _unreadable(name, f"; label {place} is {_shown(item)}")
     where = f"label {place}, {label!r}"
     if unknown := [key for key in given if key not in _OF_LABEL]:
-        raise AICallError(f"{name}: {where}, has {unknown[0]!r}; the keys are {', '.join(_OF_LABEL)}")
+        raise AICallError(f"{name}: {where}, has the unknown key {unknown[0]!r}; valid keys: {', '.join(_OF_LABEL)}")
     meaning, texts = _meaning(given.get("description"), label, name, place), given.get("examples")
     if texts is None:
         return label, meaning
@@ -134,7 +134,7 @@ def _check_distinct(values: Sequence[str], name: str) -> None:
         if not value:
             raise AICallError(f"{name} must not be empty: number {place} is ''")
         if value in first:
-            raise AICallError(f"{name} must be distinct: number {place} is {value!r}, as number {first[value]} is")
+            raise AICallError(f"{name} must be distinct: numbers {first[value]} and {place} are both {value!r}")
         first[value] = place
 
 

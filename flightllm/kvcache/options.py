@@ -13,7 +13,7 @@ from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 
 HINT: Final = "flightllm_kv_prefix"
-"""The key of `SamplingParams.extra_args` for the number of first tokens that other prompts share."""
+"""The key in `SamplingParams.extra_args`; its value is the number of leading tokens that other prompts share."""
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {"int": (int,), "float": (int, float), "Sequence[str]": (list, tuple)}
 
@@ -26,22 +26,22 @@ Saved = Literal["hinted", "all", "none"]
 
 @dataclass(frozen=True, slots=True)
 class KvOptions:
-    """The place of KV chunks, their codecs, and the engine's time limits for them.
+    """Where KV chunks are kept, in which codecs, and the engine's time limits for loading and saving them.
 
     - `store`, `token`, `tls_ca`: the address of the store, a reference to its secret, and a file of certificates to
       trust in place of the system's.
     - `codec`, `codecs`: each chunk is kept in all of these codecs. Loads choose among them by the speed of the link.
-    - `slo_seconds`: loads take the best codec that arrives within this time. With 0 they take `codec`. Loads compute
-      the tokens instead where that is faster.
-    - `prefill_tokens_per_second`: the speed of computing a prompt on an idle engine, for vLLM's connector. With 0 it
-      assumes that loading is faster.
+    - `slo_seconds`: loads take the best codec that arrives within this time. With 0 they take `codec`. Where it is
+      faster, the engine computes the tokens instead.
+    - `prefill_tokens_per_second`: the speed of computing a prompt on an idle engine, for vLLM's connector. With 0 the
+      connector assumes that loading is faster.
     - `profile`: the model's profile, which CacheGen's codecs need; by default the file beside the model.
-    - `save`: `hinted` keeps the starts that other prompts share, as the request's hint states; `all` keeps whole
+    - `save`: `hinted` keeps a prompt's shared start, whose length the request's hint gives; `all` keeps whole
       prompts; `none` saves nothing.
-    - `min_tokens`: shorter starts are computed, which is faster.
+    - `min_tokens`: a prompt's start with fewer tokens is computed, because that is faster.
     - `load_seconds`: a load that takes longer is cancelled, and its tokens are computed.
-    - `pause_seconds`: the time for which a store is not asked again after it failed.
-    - `save_tokens`: nothing more is saved while this many tokens wait for it.
+    - `pause_seconds`: after a store fails, it is not asked again for this time.
+    - `save_tokens`: while this many tokens wait to be saved, nothing more is saved.
     - `flush_seconds`: how long the engine's shutdown waits for saves.
     """
 

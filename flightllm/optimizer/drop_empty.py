@@ -1,7 +1,7 @@
-"""Drop AI calls over rows that cannot occur or cannot change the result, and the empty inputs of unions.
+"""Drop AI calls over rows that cannot occur or cannot change the result, and drop the empty inputs of unions.
 
 Filter(false, AiMap(a, x))                      →  Filter(false, x), with NULL for the answers
-Join(Filter(false, x), AiMap(a, y))             →  Join(Filter(false, x), y); likewise all inputs that
+Join(Filter(false, x), AiMap(a, y))             →  Join(Filter(false, x), y); likewise for all inputs that
                                                    `emptiness.deciders` names
 UnionAll(Filter(false, x), y)                   →  y
 
@@ -17,7 +17,7 @@ from flightllm.plan.nodes import AiMap, Node, SetOp, children, has_ai, transform
 
 
 def drop_empty(root: Node, functions: Functions) -> Node:
-    """Remove AI operators that the plan shows to be irrelevant, and the inputs of unions without rows."""
+    """Remove AI operators that the plan shows to be irrelevant, and remove the inputs without rows from unions."""
     return _drop(root, functions)
 
 

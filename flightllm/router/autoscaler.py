@@ -26,7 +26,7 @@ class Autoscaler:
     def __init__(self, engine: RoutedEngine, name: str, create: Callable[[], Engine], scaling: Scaling) -> None:
         """Start the thread. `create` opens a new replica's engine.
 
-        A new replica is called `name` and a number; the numbers continue after those of the present replicas.
+        A new replica's name is `name` plus a number; the numbering continues after the present replicas.
         """
         self._engine = engine
         self._name = name

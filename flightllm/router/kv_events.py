@@ -44,7 +44,7 @@ _log = structlog.get_logger(__name__)
 class KvSubscription:
     """A thread that applies the KV events of one engine to `mirror`; it changes the mirror only under `lock`.
 
-    The engine can start later than the subscription, die and return: each time, the mirror starts empty.
+    The engine can start after the subscription, and can die and return. The mirror starts empty each time.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class KvSubscription:
         self._failure = "", ""
         """The endpoint and text of the last logged error."""
         self._misfit: int | None = None
-        """The block size in tokens of the last logged warning that blocks are ignored."""
+        """The block size, in tokens, that the last warning about ignored blocks named."""
         self._decoder = Decoder()
         self._next: int | None = None
         """The number of the next expected batch; None: any."""
         self._heard = -1
-        """The number of the last batch that was published, not replayed."""
+        """The number of the last batch that came from the publisher and not from a replay."""
         self._lost = False
         """Whether the monitor reported that the connection was lost."""
         self._closed = threading.Event()
@@ -179,7 +179,7 @@ class KvSubscription:
         self._take(number, payload)
 
     def _catch_up(self, start: int) -> None:
-        """Apply the replayed batches from a number on, where the engine offers a replay."""
+        """Apply the replayed batches from number `start` on, if the engine offers a replay."""
         if not self.address.replay:
             return
         try:

@@ -49,8 +49,8 @@ class Places:
         parts = real.rglob("*") if inside and real.is_dir() else ()
         if not inside or any(part.is_symlink() and not _stays(part, allowed) for part in parts):
             raise PermissionDeniedError(
-                "no folder in [storage] external_folders of the server's configuration has this location: write the"
-                " absolute path of a file or folder there"
+                "the location is in no folder of [storage] external_folders in the server's configuration: write the"
+                " absolute path of a file or folder inside one of these folders"
             )
         return real
 

@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions(RolePrefixes):
-    """The endpoint and its options; `dimensions` 0 keeps the model's own length of vectors.
+    """The endpoint and its options; with `dimensions` 0 vectors have the model's own length.
 
     Endpoints reject texts that are too long for the model. `max_chars` cuts texts (0: no cut). `extra_body` adds keys
     to each request; vLLM cuts texts with `{truncate_prompt_tokens = -1}`.
@@ -131,7 +131,7 @@ class OpenAIEmbedder:
         """
         rows, length = vectors.shape
         if length != self._dimensions:
-            # One vector must not set the length for all later vectors: a second answer confirms it.
+            # A single vector must not set the length for all later vectors, so a second answer must confirm it.
             self._dimensions = length if rows > 1 and not self._dimensions else self._length()
         if length != self._dimensions:
             raise self._failed(f"returned a vector of {length} numbers, not {self._dimensions}")
@@ -189,7 +189,7 @@ class OpenAIEmbedder:
 
 
 def _told(options: EmbeddingOptions) -> str:
-    """Return the other options that affect the embedded text."""
+    """Return the prefixes, the cut and the extra keys, which affect the vectors too."""
     return f"{options.query_prefix!r} {options.document_prefix!r} {options.max_chars} {dict(options.extra_body)!r}"
 
 

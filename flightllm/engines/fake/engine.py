@@ -1,7 +1,7 @@
 """A deterministic engine without a model: for tests, for benchmarks of the other parts, and for trying SQL.
 
 An answer depends on the function, the instruction, the parameters and the set of named field values. It does not depend
-on the order of the fields, so that every rewrite of a query must return the same rows. Four characters count as one
+on the order of the fields, so every rewrite of a query must return the same rows. Four characters count as one
 token.
 """
 
@@ -69,7 +69,7 @@ class FakeEngine:
         self._done = 0
         self._closed = False
         self._answerers: dict[Parameters, tuple[str, Callable[[int], str]]] = {}
-        """By parameters: their text, and the function that makes answers."""
+        """Maps parameters to their text and to the function that makes answers."""
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
     @property
@@ -93,7 +93,7 @@ class FakeEngine:
         return PrefixCache(_BLOCK_TOKENS, self._options.cache_blocks) if self._options.cache_blocks else None
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Answer each request; with a latency, up to the window of requests waits at the same time."""
+        """Answer each request; if a latency is set, a whole window of requests can wait at the same time."""
         if self._options.latency_ms > 0:
             window = Window(self._loop(), self._answer_late, self._window, shares=self._shares)
             with closing(window.stream(requests, cancelled)) as completions:

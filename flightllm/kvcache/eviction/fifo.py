@@ -8,7 +8,7 @@ from flightllm.kvcache.eviction.ranked import Ranked
 _REMEMBERED: Final = 2
 """The number of remembered blocks, as a multiple of the cache's blocks.
 
-This also forgets blocks that are lost without a call of `evict`.
+Because of this limit, blocks that are lost without a call of `evict` are forgotten too.
 """
 
 

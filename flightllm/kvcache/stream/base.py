@@ -21,7 +21,7 @@ class Ladder:
     def __post_init__(self) -> None:
         """Check that the names are consistent."""
         if len(set(self.codecs)) < len(self.codecs) or TEXT in self.codecs:
-            raise ValueError(f"codecs: expected different names other than {TEXT!r}; got {', '.join(self.codecs)}")
+            raise ValueError(f"codecs: expected distinct names, none of them {TEXT!r}; got {', '.join(self.codecs)}")
         if self.default not in self.codecs:
             raise ValueError(f"default: expected one of {', '.join(self.codecs)}; got {self.default!r}")
 
@@ -38,7 +38,7 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class HeldChunk:
-    """A chunk, and the sizes in bytes of its held bitstreams by codec; empty if the store holds no bitstream."""
+    """A chunk; `sizes` maps each codec in which the store holds it to the number of bytes, and can be empty."""
 
     chunk: Chunk
     sizes: Mapping[str, int]
@@ -55,7 +55,7 @@ class ChunkCosts:
     prefill: Callable[[int, int], float]
     """Seconds to compute a prompt's tokens from one position to another, with the tokens before them available."""
     decode: Callable[[str, int], float] = field(default=lambda _codec, _tokens: 0.0)
-    """Seconds to decode and load a number of tokens of a codec."""
+    """Seconds to decode a number of tokens from a codec, and to load them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Situation:
     round_trip: float = 0.0
     elapsed: float = 0.0
     slo: float | None = None
-    """The time limit for the whole fetch, with the same start as `elapsed`; None for as soon as possible."""
+    """The time limit for the whole fetch, counted from the same start as `elapsed`; None: as soon as possible."""
     busy: float = 0.0
     """The time until the arrived chunks are decoded."""
     have: int = 0
@@ -93,7 +93,9 @@ class Situation:
         return self.busy + self.costs.prefill(self.start, self.left[-1].chunk.stop)
 
     def fetch_seconds(self, codec: str, ladder: Ladder, begun: tuple[str, int] | None = None) -> float:
-        """Return the seconds until all missing chunks are fetched and decoded, or computed from the first one not held.
+        """Return the seconds until all missing chunks are fetched and decoded.
+
+        From the first chunk that is not held, all further tokens are computed instead.
 
         While a chunk is decoded, only the next chunk is transferred. If the transfer of the next chunk has already
         started, `begun` is its codec and the number of bytes still to come. An unknown rate counts as unlimited.
@@ -126,7 +128,7 @@ class FetchPolicy(Protocol):
     """A policy that chooses the codec of each chunk. Stateless, so thread-safe."""
 
     def choose(self, now: Situation) -> str:
-        """Return the held codec to fetch of the next chunk, or `TEXT` to compute all missing tokens."""
+        """Return the held codec in which to fetch the next chunk, or `TEXT` to compute all missing tokens."""
 
     def keeps(self, now: Situation, codec: str, rest: int) -> bool:
         """Return whether to continue the running transfer of the next chunk, with `rest` bytes still to come."""

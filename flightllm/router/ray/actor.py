@@ -19,7 +19,7 @@ from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.llm.engine import Completion, Engine, KvEventsAddress, PrefixCache, Request
 
 _PAUSE_SECONDS: Final = 0.05
-"""After this long without a request, the engine gets None: there is no request at the moment."""
+"""After this long without a request, the engine gets None, which means "no request at the moment"."""
 _TAKE_SECONDS: Final = 10.0
 _TAKEN: Final = 1_024
 """The most answers in one message."""
@@ -27,7 +27,7 @@ _TAKEN: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class ActorFailure:
-    """An error on its way to another process: not all of our error classes, and no foreign ones, can be pickled."""
+    """An error on its way to another process: some of our error classes, and all foreign ones, cannot be pickled."""
 
     kind: str
     message: str
@@ -142,7 +142,7 @@ def published(options: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def reached(address: KvEventsAddress | None, host: str | None) -> KvEventsAddress | None:
-    """Return the address of the KV events as other hosts reach it.
+    """Return the address at which other hosts reach the KV events.
 
     `host` is the name of the engine's host; None where the engine and its client share a host. Return None where other
     hosts cannot reach the address.

@@ -38,13 +38,13 @@ class Hnsw(Neighbors):
         self.index.hnsw.efSearch = depth
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
-        """Walk the graph with at least twice as many candidates as neighbors: the last candidates are inexact."""
+        """Walk the graph with at least twice as many candidates as results, because the last ones are inexact."""
         kept = max(self.index.hnsw.efSearch, 2 * count)
         scores, ids = self.index.search(queries, count, params=faiss.SearchParametersHNSW(efSearch=kept))
         return scores, ids
 
     def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
-        """Compare the flagged vectors, without the graph."""
+        """Compare the queries with each flagged vector, without the graph."""
         vectors = faiss.downcast_index(self.index.storage)
         scores, ids = vectors.search(queries, count, params=faiss.SearchParameters(sel=selector(within)))
         return scores, ids
