@@ -1,4 +1,4 @@
-"""GRANT, REVOKE, row filters and column masks, read from their tokens."""
+"""Parser for GRANT, REVOKE, row filters and column masks."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -16,10 +16,10 @@ _MASK = "write CREATE [OR REPLACE] COLUMN MASK ON table(column) TO user AS value
 
 
 def read_access_statement(tokens: Sequence[Token], text: str) -> Statement | None:
-    """Return the statement where it is about who may do what, else None.
+    """Return the statement if it changes grants, row filters or column masks, else None.
 
     Raises:
-        SqlError: a part is missing, or names no privilege or kind of object.
+        SqlError: a part is missing, or the privilege or the kind of object is unknown.
     """
     reader = _AccessStatementReader(tokens, text)
     if reader.take("grant"):
@@ -38,7 +38,7 @@ def read_access_statement(tokens: Sequence[Token], text: str) -> Statement | Non
 
 
 class _AccessStatementReader(Cursor):
-    """Reads the statements from left to right."""
+    """A reader that goes through the tokens from left to right."""
 
     def __init__(self, tokens: Sequence[Token], text: str) -> None:
         super().__init__(tokens, 0)
@@ -66,7 +66,7 @@ class _AccessStatementReader(Cursor):
         privileges = list(valid) if named == ["ALL"] else named
         for privilege in privileges:
             if privilege not in valid:
-                raise SqlError(f"on a {kind.lower()} there is no privilege {privilege}: {', '.join(valid)} or ALL")
+                raise SqlError(f"a {kind.lower()} has no privilege {privilege}: write {', '.join(valid)} or ALL")
         grants = tuple(
             Grant(grantee, cast("Privilege", p), kind, schema, name) for grantee in grantees for p in privileges
         )
@@ -94,7 +94,10 @@ class _AccessStatementReader(Cursor):
         return Statement("create_policy" if creates else "drop_policy", self._text, policy=policy, or_replace=replaces)
 
     def _without_comments(self) -> str:
-        """Return the rest of the text: one that ends in a comment could not stand in parentheses."""
+        """Return the rest of the text without comments.
+
+        The server later puts the text in parentheses. A comment at its end would hide the closing one.
+        """
         start = self.tokens[0].start
         rest, self.at = self.tokens[self.at :], len(self.tokens)
         return " ".join(self._text[token.start - start : token.end - start] for token in rest)

@@ -1,4 +1,4 @@
-"""Which expressions are arguments of aggregates that take numbers alone."""
+"""Detection of expressions that are arguments of numeric aggregates, such as `avg`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,16 +22,22 @@ _INTEGERS = ("int", "integer", "bigint", "smallint", "tinyint", "int2", "int4", 
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
-    """The aggregates in the tokens of one statement; `closing` has the closing bracket of each opening one."""
+    """The aggregates in the tokens of one statement; `closing` maps each opening bracket to its closing bracket."""
 
     tokens: Sequence[Token]
     closing: Mapping[int, int]
 
     def wanted(self, first: int, last: int) -> Number | None:
-        """Return which numbers an aggregate takes from `tokens[first:last]`; None where it is no whole argument of one.
+        """Return the kind of numbers that an aggregate takes from `tokens[first:last]`.
 
-        The argument of `avg(x)` is double; so is that of `avg(CAST(x AS DOUBLE))` and of `avg(x::double)`, but that of
-        `sum(x::int)` whole.
+        Return None if these tokens are not a whole argument of a numeric aggregate.
+
+        | call                     | kind   |
+        |--------------------------|--------|
+        | `avg(x)`                 | double |
+        | `avg(CAST(x AS DOUBLE))` | double |
+        | `avg(x::double)`         | double |
+        | `sum(x::int)`            | whole  |
         """
         cast: Number | None = None
         tokens = self.tokens
@@ -48,7 +54,7 @@ class Aggregates:
         return cast if self._is_argument(first) else None
 
     def _is_argument(self, first: int) -> bool:
-        """Tell whether an argument of an aggregate of numbers begins at a token."""
+        """Tell whether an argument of a numeric aggregate begins at a token."""
         if self._is_word(first - 1, "distinct") or self._is_word(first - 1, "all"):
             first -= 1
         opening = first - 1
@@ -65,7 +71,7 @@ class Aggregates:
         return "double" if token.is_word(*_DOUBLES) else "whole" if token.is_word(*_INTEGERS) else None
 
     def _after_type(self, at: int) -> int:
-        """Return the place after the name of a type, as in `double precision` and `decimal(10, 2)`."""
+        """Return the index after the name of a type, as in `double precision` and `decimal(10, 2)`."""
         at += 2 if self._is_word(at + 1, "precision") else 1
         return self.closing[at] + 1 if at in self.closing and self._is_symbol(at, "(") else at
 

@@ -1,4 +1,4 @@
-"""The arguments of one call: token ranges, names, literals, plain column references."""
+"""Readers for the arguments of one call: token ranges, names, literals, plain column references."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -19,15 +19,15 @@ _CONSTRUCTORS: Mapping[str, str] = {
     "named_struct": "(",
     "arrow_cast": "(",
 }
-"""Words that begin a constant, each with the brackets that can follow."""
+"""Words that begin a constant, each with the opening brackets that can follow the word."""
 _MOST_DEPTH = 8
-"""How deep constants can be nested: examples in a list, with lists as their answers, need four."""
+"""The deepest nesting of constants. A list of examples whose answers are lists needs four levels."""
 
 
 def split_arguments(
     tokens: Sequence[Token], start: int, end: int, closing: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the token ranges between the commas of `tokens[start:end]` that are in no bracket; an empty range too."""
+    """Yield the token ranges between the top-level commas of `tokens[start:end]`, empty ranges included."""
     if start == end:
         return
     first = index = start
@@ -42,10 +42,10 @@ def split_arguments(
 
 
 def read_constant(tokens: Sequence[Token]) -> Constant | None:
-    """Return the value of an argument that is a literal: text, number, boolean, NULL, or a list or entries of these.
+    """Return the value of an argument that is a literal, else None.
 
-    Bound values come in parentheses where they are negative, and as `arrow_cast(5, 'Int32')` where SQL has no literals
-    of their type.
+    A literal is a text, a number, a boolean, NULL, or a list or entries of these. A bound negative value is in
+    parentheses. A bound value whose type has no SQL literal is written as `arrow_cast(5, 'Int32')`.
     """
     if len(tokens) == 4 and tokens[0].is_symbol("(") and tokens[1].is_symbol("-") and tokens[3].is_symbol(")"):
         return read_constant(tokens[1:3])
@@ -57,7 +57,7 @@ def read_constant(tokens: Sequence[Token]) -> Constant | None:
 
 
 def read_column(tokens: Sequence[Token]) -> str | None:
-    """Return the column's name if the argument is a plain reference: `column`, `t.column`, `s.t."column"`."""
+    """Return the column's name if the argument is a plain reference, as in `column`, `t.column`, `s.t."column"`."""
     names = [identifier(token) for token in tokens[::2]]
     dotted = all(token.is_symbol(".") for token in tokens[1::2])
     plain = len(tokens) % 2 == 1 and dotted and None not in names
@@ -65,7 +65,7 @@ def read_column(tokens: Sequence[Token]) -> str | None:
 
 
 def read_star(tokens: Sequence[Token]) -> str | None:
-    """Return the qualifier of `t.*` (the last name of it), an empty text for `*`, None for anything else."""
+    """Return the last name of the qualifier of `t.*`, an empty text for `*`, None for anything else."""
     if not tokens or not tokens[-1].is_symbol("*"):
         return None
     if len(tokens) == 1:
@@ -74,11 +74,11 @@ def read_star(tokens: Sequence[Token]) -> str | None:
 
 
 class _NoConstantError(Exception):
-    """Tokens are no constant."""
+    """The signal that tokens do not form a constant."""
 
 
 def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
-    """Read the constant that begins at `start`; return it and where it ends."""
+    """Return the constant that begins at `start`, and the index after the constant."""
     if start >= len(tokens) or depth > _MOST_DEPTH:
         raise _NoConstantError
     token = tokens[start]
@@ -106,9 +106,9 @@ def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, in
 
 
 def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
-    """Read what a word constructs: `ARRAY[…]`, `struct(…)`, `MAP {…}`, `MAP([keys], [values])`, `arrow_cast(…)`.
+    """Read a constructor: `ARRAY[…]`, `struct(…)`, `MAP {…}`, `MAP([keys], [values])`, `arrow_cast(…)`.
 
-    Spark's `MAP(key, value, …)` is read too.
+    The reader also accepts Spark's `MAP(key, value, …)`.
     """
     word, bracket = tokens[start].text.lower(), start + 1
     if word == "map" and tokens[bracket].is_symbol("{"):
@@ -140,13 +140,13 @@ def _paired(keys: Sequence[Literal], values: Sequence[Literal]) -> Entries:
 
 
 def _nested(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
-    """Read `[a, b]` or `(a, b)`; parentheses around one value mean nothing."""
+    """Read `[a, b]` or `(a, b)`; ignore parentheses around one value."""
     items, end = _items(tokens, start, depth)
     return (items[0] if tokens[start].is_symbol("(") and len(items) == 1 else items), end
 
 
 def _items(tokens: Sequence[Token], start: int, depth: int) -> tuple[tuple[Literal, ...], int]:
-    """Read what is between brackets."""
+    """Read the values between brackets."""
     closing = _CLOSING[tokens[start].text]
     found: list[Literal] = []
     at = start + 1

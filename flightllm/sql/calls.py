@@ -1,4 +1,7 @@
-"""AI calls in SQL text: found by tokens, checked, and replaced by stub functions that DataFusion can plan."""
+"""Extraction of AI calls from SQL text: find them by tokens, check them, and replace them by stub functions.
+
+DataFusion can plan the stub functions.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,34 +27,37 @@ from flightllm.sql.scopes import Scopes, Table
 from flightllm.sql.tokens import Token, TokenKind, position
 
 NO_FIELDS = "''"
-"""What the stub of a call without fields is given: DataFusion tells a function its number of rows by its arguments."""
+"""The argument of a stub whose call has no fields. DataFusion tells a function its number of rows by an argument."""
 _MAX_NESTING = 32
 EXPRESSION_FOLLOWS = (
     *("select", "distinct", "all", "any", "some", "where", "on", "having", "qualify", "by", "limit", "offset"),
     *("and", "or", "xor", "not", "is", "in", "between", "like", "ilike", "rlike", "regexp", "similar", "to", "escape"),
     *("case", "when", "then", "else", "from", "for", "interval", "div", "values", "set", "return", "returning"),
 )
-"""Words after which an expression may begin; any other name before a call makes it an alias, as in `FROM t llm(a)`."""
+"""Words after which an expression can begin. After any other name, a call is an alias, as in `FROM t llm(a)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """SQL, or a client's Substrait plan in its place, whose AI calls are stubs, and the calls by stub name."""
+    """SQL, or a client's Substrait plan in its place, with stubs for its AI calls, and the calls by stub name."""
 
     sql: str
     calls: Mapping[str, AICall]
     tables: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The query's own tables by name: rows of searches in FROM, and the numbered table that a statement changes."""
     searched: frozenset[str] = frozenset()
-    """The indexes of these searches."""
+    """The names of the indexes that the searches in FROM use."""
     opened: tuple[object, ...] = ()
-    """The indexes that the calls search, held so that they stay as the query was planned for."""
+    """The indexes that the calls search. The reference keeps the versions that the query was planned for."""
     plan: bytes | None = None
     names: OutputNames = NO_NAMES
-    """Of columns without an alias, as the statement that was sent has them."""
+    """The names of columns without an alias, as the client's statement spells them."""
 
     def display_name(self, column: str) -> str:
-        """Return a column's name as the user wrote its expression: DataFusion names unaliased columns after stubs."""
+        """Return a column's name as the user wrote its expression.
+
+        DataFusion names columns without an alias after the stubs.
+        """
         for stub, call in self.calls.items():
             if column.startswith(f"{stub}(") and column.endswith(")"):
                 return call.text
@@ -69,16 +75,16 @@ def extract_calls(
     *,
     names: NameResolver,
 ) -> Extracted:
-    """Replace every AI call by `stub(argument, …)` and leave all other text byte for byte as it is.
+    """Replace every AI call by `stub(argument, …)`, and keep all other text byte for byte.
 
-    `columns_of` gives the columns of a table by its (dotted) name, for `t.*` and `*`; `columns_of_query` those of a
-    query, for stars over a subquery or CTE (without it, such a star is an error). `indexes` opens a vector index.
-    `lists` gives by stub the arguments that are lists of values: these become texts, element by element. `names` tells
-    what the names of models and prompts mean.
+    `columns_of` returns the columns of a table by its (dotted) name, for `t.*` and `*`. `columns_of_query` returns the
+    columns of a query, for a star over a subquery or CTE; without this function, such a star is an error. `indexes`
+    opens a vector index. `lists` maps each stub to its arguments that are lists of values. Such a list becomes text,
+    element by element. `names` resolves the names of models and prompts.
 
     Raises:
         SqlError: the text ends inside a string, or brackets do not match.
-        AICallError: a call is malformed; says where and how it is to be written.
+        AICallError: a call is malformed. The error says where, and how to write the call.
     """
     return _extract(
         ParsedText.of(text), _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {}), _MAX_NESTING
@@ -87,7 +93,7 @@ def extract_calls(
 
 @dataclass(frozen=True, slots=True)
 class _Catalog:
-    """What extraction looks up; `known` keeps the columns of queries already asked for."""
+    """The lookups that extraction needs; `known` caches the columns of queries."""
 
     registry: FunctionRegistry
     columns_of: Callable[[str], Sequence[str]]
@@ -110,7 +116,7 @@ def _extract(text: ParsedText, catalog: _Catalog, depth: int) -> Extracted:
 
 
 def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegistry) -> bool:
-    """Tell whether an AI function's name, or one that looks like it, stands before a parenthesis."""
+    """Tell whether a token is followed by a parenthesis, and names an AI function or looks like such a name."""
     token = tokens[index]
     if token.kind is not TokenKind.WORD or not tokens[index + 1].is_symbol("("):
         return False
@@ -119,7 +125,7 @@ def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegist
 
 
 class _Extractor:
-    """Extracts the calls of one statement."""
+    """An extractor for the calls of one statement."""
 
     def __init__(self, text: ParsedText, catalog: _Catalog, depth: int) -> None:
         tokens = text.tokens
@@ -136,7 +142,7 @@ class _Extractor:
         )
 
     def render(self, first: int, last: int, start: int, end: int, depth: int) -> str:
-        """Return `sql[start:end]`, which `tokens[first:last]` lie in, with its calls replaced."""
+        """Return `sql[start:end]` with its calls replaced; `tokens[first:last]` are the tokens in this text."""
         parts: list[str] = []
         index = first
         while index < last:
@@ -170,7 +176,7 @@ class _Extractor:
                 return False
         if self._scopes.names_table[index]:
             if known and before is not None and before.is_word("from", "join"):
-                raise self._error(index, "is no table function; call it in SELECT, WHERE or another expression")
+                raise self._error(index, "is not a table function; call it in SELECT, WHERE or another expression")
             return False
         return True
 
@@ -180,13 +186,13 @@ class _Extractor:
         return opening > 1 and self._tokens[opening - 1].is_word("on") and self._tokens[opening - 2].is_word("distinct")
 
     def _call(self, index: int, depth: int) -> tuple[pa.DataType, str]:
-        """Return the type of a call and what takes its place."""
+        """Return the type of a call and the text that replaces the call."""
         name = self._tokens[index].text.lower()
         lifted = self._catalog.registry.lifted(name)
         function = lifted[1] if lifted else self._catalog.registry.get(name)
         if function is None:
             close = " or ".join(self._catalog.registry.suggest(name))
-            raise self._error(index, f"is no AI function{f'; did you mean {close}?' if close else ''}")
+            raise self._error(index, f"is not an AI function{f'; did you mean {close}?' if close else ''}")
         if depth == 0:
             raise self._error(index, f"is nested more than {_MAX_NESTING} calls deep")
         if (closing := self._scopes.closing.get(index + 1)) is None:
@@ -209,14 +215,20 @@ class _Extractor:
         return bound.call.type, self._stub(self._with_lists(bound))
 
     def _with_number(self, bound: BoundCall, first: int, last: int) -> BoundCall:
-        """Read numbers in the texts that an aggregate such as `avg` takes; a text without one is an unusable answer."""
+        """Return a call whose answers are numbers if an aggregate such as `avg` takes its texts.
+
+        A text without a number is an unusable answer.
+        """
         wanted = self._aggregates.wanted(first, last) if bound.call.type == pa.string() else None
         if wanted is None:
             return bound
         return replace(bound, call=with_number(bound.call, whole=wanted == "whole"))
 
     def _with_lists(self, bound: BoundCall) -> BoundCall:
-        """Pass lists as texts: their elements are lines of one field if they are ordered, else fields of one name."""
+        """Pass lists as texts.
+
+        The elements of an ordered list are lines of one field. The elements of other lists are fields of one name.
+        """
         lists = self._catalog.lists.get(bound.call.stub)
         if lists is None:
             return bound
@@ -232,7 +244,7 @@ class _Extractor:
         return f"{bound.call.stub}({', '.join(bound.arguments) or NO_FIELDS})"
 
     def _lifted(self, scalar: ScalarFunction, function: AIFunction, arguments: Sequence[Argument], text: str) -> str:
-        """Return the call of an ordinary function on an AI function's answers, one for each argument."""
+        """Return the call of an ordinary function on an AI function's answers, with one answer for each argument."""
         if len(arguments) != len(scalar.arguments) or any(argument.name or argument.star for argument in arguments):
             raise AICallError(f"takes {len(scalar.arguments)} texts. Usage: {scalar.signature()}")
         names = self._catalog.names
@@ -240,7 +252,7 @@ class _Extractor:
         return f"{scalar.name}({', '.join(map(self._stub, bound))})"
 
     def _around(self, first: int, last: int) -> int:
-        """Return how many pairs of parentheses stand around a call alone, as in `(llm(a)).b`."""
+        """Return how many pairs of parentheses enclose only a call, as in `(llm(a)).b`."""
         pairs = 0
         while first > pairs and self._scopes.closing.get(first - pairs - 1) == last + pairs + 1:
             before = self._tokens[first - pairs - 2] if first > pairs + 1 else None
@@ -250,9 +262,10 @@ class _Extractor:
         return pairs
 
     def _fields(self, index: int, type_: pa.DataType) -> tuple[int, str]:
-        """Turn `.a.b` after a call's last token into `['a']['b']`, which is how DataFusion reads fields of a result.
+        """Turn `.a.b` after a call's last token into `['a']['b']`, DataFusion's syntax for fields of a result.
 
-        Returns the last token read and the new text. An unquoted name matches a field's exact spelling first.
+        Return the index of the last token read, and the new text. An unquoted name matches a field's exact spelling
+        first.
         """
         text = ""
         while index + 2 < len(self._tokens) and self._tokens[index + 1].is_symbol("."):
@@ -269,9 +282,9 @@ class _Extractor:
     def _check_after(self, index: int, after: int) -> None:
         following = self._tokens[after : after + 2]
         if following and following[0].is_word("over", "within"):
-            raise self._error(index, f"is no window or aggregate function: {following[0].text} cannot follow it")
+            raise self._error(index, f"is not a window or aggregate function: {following[0].text} cannot follow it")
         if len(following) == 2 and following[0].is_word("filter") and following[1].is_symbol("("):
-            raise self._error(index, "is no aggregate function: FILTER cannot follow it")
+            raise self._error(index, "is not an aggregate function: FILTER cannot follow it")
 
     def _argument(self, call: int, first: int, last: int, depth: int) -> Argument:
         tokens = self._tokens[first:last]
@@ -283,7 +296,7 @@ class _Extractor:
         if not tokens:
             raise AICallError("an argument is empty")
         if tokens[0].is_word("distinct") or tokens[0].is_word("order"):
-            raise AICallError(f"{tokens[0].text.upper()} is for aggregate functions")
+            raise AICallError(f"{tokens[0].text.upper()} works only in aggregate functions: leave it out")
         if (qualifier := read_star(tokens)) is not None:
             if name is not None:
                 raise AICallError(f"a star stands for many fields and cannot be named {name}")
@@ -297,7 +310,7 @@ class _Extractor:
         return Argument((Expression(sql, read_column(tokens), len(tokens) == 1),), name, read_constant(tokens))
 
     def _joined(self, parts: Sequence[Part], start: int, end: int, name: str | None, depth: int) -> Argument:
-        """Return `sql[start:end]`, which joins texts and values; each part is rendered once."""
+        """Return the argument `sql[start:end]`, which joins texts and values; render each part once."""
         whole: list[str] = []
         told: list[str | Expression] = []
         for part in parts:
@@ -313,7 +326,7 @@ class _Extractor:
         return Argument((expression,), name, parts=tuple(told))
 
     def _template(self, call: int, first: int, last: int, name: str | None, depth: int) -> Argument:
-        """Return `PROMPT('… {0} …', a)` as its text and its further arguments, which are the call's first fields."""
+        """Return `PROMPT('… {0} …', a)` as its text and its other arguments, which become the call's first fields."""
         if depth <= 0:
             raise AICallError(f"PROMPT is nested more than {_MAX_NESTING} deep")
         closing = self._scopes.closing
@@ -350,7 +363,7 @@ class _Extractor:
         return [Expression(f"{_quoted(table.alias)}.{_quoted(column)}", column) for column in columns]
 
     def _query_of(self, call: int, table: Table) -> str | None:
-        """Return SQL that has the columns of a subquery or CTE, None for a table of the catalog."""
+        """Return SQL that has the columns of a subquery or CTE, or None for a table of the catalog."""
         visible = [c for c in self._scopes.common_tables if c.end <= call]
         if table.subquery is not None:
             opening, closing = table.subquery
@@ -387,7 +400,7 @@ class _Extractor:
 
 
 class _PlacedError(AICallError):
-    """An error that already says where it is; not to be placed again by the call around it."""
+    """An error that already names its position; the call around it must not add another position."""
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The kind of a statement and its parts, read from the tokens of its text before anything is planned."""
+"""Parser that finds the kind of a statement and its parts before the planner runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
 
 SETTING_PREFIX = "flightllm"
 ANSWER_CACHE = TableName("system", "cache")
-"""The table about the answer cache, and what TRUNCATE calls it."""
+"""The system table of the answer cache; TRUNCATE uses this name."""
 _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     "vector": read_index_statement,
     "row": read_access_statement,
@@ -30,12 +30,12 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     **dict.fromkeys(("model", "models", "prompt", "prompts"), read_object_statement),
     "external": read_external_table,
 }
-"""By the word after CREATE [OR REPLACE], DROP, REFRESH and SHOW: readers, which return None for another statement."""
+"""Readers by the word after CREATE [OR REPLACE], DROP, REFRESH or SHOW; each returns None for other statements."""
 _QUERY_WORDS = ("select", "with", "values")
 
 
 def classify(text: str | ParsedText) -> Statement:
-    """Say what kind of statement a text is and return its parts; nothing is planned or executed.
+    """Return the kind of a statement and its parts, without planning or executing the statement.
 
     Raises:
         SqlError: the text is empty, holds several statements, or a part is missing.
@@ -58,7 +58,7 @@ def _one_statement(tokens: Sequence[Token]) -> Sequence[Token]:
 
 
 class _StatementReader:
-    """Walks the tokens of one statement from left to right."""
+    """A reader that goes through the tokens of one statement from left to right."""
 
     def __init__(self, sql: str, tokens: Sequence[Token]) -> None:
         self._sql = sql
@@ -76,7 +76,10 @@ class _StatementReader:
         return self._unknown(first) if read is None else read(self)
 
     def _object(self, at: int) -> Statement | None:
-        """Read a statement about an object of our own, which the word at a token names; None for another one."""
+        """Read a statement about an object that only this server has, such as a model; return None for others.
+
+        The token at `at` names the kind of object.
+        """
         token = self._tokens[at] if at < len(self._tokens) else None
         read = _OBJECTS.get(token.text.lower()) if token is not None and token.kind is TokenKind.WORD else None
         return None if read is None else read(self._tokens, self._rest(0))
@@ -88,7 +91,7 @@ class _StatementReader:
         return Statement("query", text, query=text)
 
     def _describe(self) -> Statement:
-        """Read DESCRIBE; of a table it has a target."""
+        """Read DESCRIBE; set `target` for a table and `described` for a query."""
         parts, after = read_parts(self._tokens, 1)
         target = table_name(parts) if parts and after == len(self._tokens) else None
         first = next((token for token in self._tokens[1:] if not token.is_symbol("(")), self._tokens[0])
@@ -96,7 +99,7 @@ class _StatementReader:
         return replace(self._query(), target=target, described=described)
 
     def _summarize(self) -> Statement:
-        """Read SUMMARIZE and a query; the name of a table became one before."""
+        """Read SUMMARIZE and a query; an earlier step turned the name of a table into a query."""
         self._at = 1
         return Statement("query", self._rest(0), query=self._inner_query("SUMMARIZE"), summarized=True)
 
@@ -121,7 +124,7 @@ class _StatementReader:
         return _insert_of(insert.target, insert.columns, f"{common} {insert.query}", change)
 
     def _main_of_with(self) -> int:
-        """Return the index of the word that follows the WITH list, or of the last token where there is none."""
+        """Return the index of the word that follows the WITH list, or of the last token if no word follows."""
         depth = 0
         for index, token in enumerate(self._tokens):
             depth += token.is_symbol("(") - token.is_symbol(")")
@@ -133,7 +136,7 @@ class _StatementReader:
     def _explain(self) -> Statement:
         options, self._at = read_explain_options(self._tokens, 1)
         if self._at >= len(self._tokens):
-            raise SqlError("EXPLAIN of what? Write EXPLAIN SELECT …")
+            raise SqlError("EXPLAIN needs a statement: write EXPLAIN SELECT …")
         inner = _StatementReader(self._sql, self._tokens[self._at :]).statement()
         analyze, text = options.analyze, self._rest(0)
         if inner.kind in ("update", "delete", "merge", "insert", "create_table_as"):
@@ -145,7 +148,9 @@ class _StatementReader:
                 )
             return Statement("explain", text, query=inner.query, format=options.format, explained=inner)
         if inner.kind != "query":
-            raise UnsupportedError("EXPLAIN explains queries and changes of rows: write EXPLAIN [ANALYZE] SELECT …")
+            raise UnsupportedError(
+                "EXPLAIN works only for queries and changes of rows: write EXPLAIN [ANALYZE] SELECT …"
+            )
         return Statement(
             "explain",
             text,
@@ -179,7 +184,7 @@ class _StatementReader:
         sign = "-" if self._at < len(self._tokens) and self._tokens[self._at].is_symbol("-") else ""
         self._at += len(sign)
         value = sign + self._literal_or_word()
-        self._end(f"SET {SETTING_PREFIX}.{key} takes one value; quote it where it has several words")
+        self._end(f"SET {SETTING_PREFIX}.{key} takes one value; quote a value of several words")
         return Statement("set", self._rest(0), key=key, value=value)
 
     def _reset(self) -> Statement:
@@ -212,9 +217,9 @@ class _StatementReader:
         if word in REFUSED_OBJECTS:
             raise UnsupportedError(REFUSED_OBJECTS[word])
         if word not in {"table", "view", "schema"}:
-            raise UnsupportedError("there is CREATE TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
+            raise UnsupportedError("write CREATE TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
         if temporary and word == "schema":
-            raise UnsupportedError("there are temporary tables and views, and no temporary schemas")
+            raise UnsupportedError("temporary schemas are not supported: write CREATE TEMPORARY TABLE or VIEW")
         self._at += 1
         exists_ok = self._take("if") and self._need("not") and self._need("exists")
         if word == "schema":
@@ -236,7 +241,7 @@ class _StatementReader:
             raise SqlError("write CREATE TABLE name (column type, …) or CREATE TABLE name AS SELECT …")
         self._at = self._closing(start) + 1
         tail, keys = read_column_list(self._slice(start, self._at), target)
-        self._end("nothing may follow the column list of CREATE TABLE; with AS SELECT, leave the column list out")
+        self._end("nothing can follow the column list of CREATE TABLE; with AS SELECT, leave the column list out")
         return Statement(
             "create_table",
             self._rest(0),
@@ -266,7 +271,7 @@ class _StatementReader:
             return found
         self._at = 2
         if len(self._tokens) < 2 or not self._tokens[1].is_word("table", "view", "schema"):
-            raise UnsupportedError("there is DROP TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
+            raise UnsupportedError("write DROP TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
         exists_ok = self._take("if") and self._need("exists")
         what = self._tokens[1].text.lower()
         target = self._schema_name() if what == "schema" else self._name()
@@ -316,7 +321,10 @@ class _StatementReader:
         return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)
 
     def _truncate(self) -> Statement:
-        """Read TRUNCATE [TABLE] system.cache, which forgets all answers; nothing else can be truncated."""
+        """Read TRUNCATE [TABLE] system.cache, which deletes all cached answers.
+
+        No other table can be truncated.
+        """
         self._at = 1
         _ = self._take("table")
         target = self._name()
@@ -371,7 +379,7 @@ class _StatementReader:
         return token.text
 
     def _column_list(self) -> tuple[str, ...]:
-        """Read `(a, "B")` where it is one; the start of a query in parentheses is left alone."""
+        """Read a list such as `(a, "B")` if there is one; do not read a query in parentheses."""
         tokens, start = self._tokens, self._at
         if start + 1 >= len(tokens) or not tokens[start].is_symbol("(") or tokens[start + 1].is_symbol("("):
             return ()

@@ -1,4 +1,7 @@
-"""The column list of CREATE TABLE: what DataFusion reads of it, and the keys, which it would forget or refuse."""
+"""Parser that splits the column list of CREATE TABLE into DataFusion's part and the keys.
+
+DataFusion would ignore or refuse the keys.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,18 +19,19 @@ _REFUSED = (
     *("check", "key", "generated", "auto_increment", "autoincrement", "identity", "materialized", "alias", "ephemeral"),
     *("collate", "on", "exclude"),
 )
-"""What begins other parts of a column's definition; columns may be called so."""
+"""Words that begin unsupported parts of a column's definition. A column can have such a word as its name."""
 _NESTED = ("struct", "map", "array")
 
 
 def read_column_list(columns: str, table: TableName) -> tuple[str, TableKeys]:
-    """Return the column list without its keys, columns of the primary key as NOT NULL, and the keys.
+    """Return the column list without its keys, and the keys.
 
-    A foreign key may name no columns of the other table. Whether columns exist is not looked at.
+    The list marks the columns of the primary key as NOT NULL. A foreign key can leave out the columns of the other
+    table. This function does not check that columns exist.
 
     Raises:
         SqlError: a constraint is not complete, or there are two primary keys.
-        UnsupportedError: a part of it asks for what nothing here sees to.
+        UnsupportedError: the list has a part that the server does not support, such as CHECK.
     """
     tokens = tokenize(columns)
     reader = _ColumnListReader(tokens, table)
@@ -43,7 +47,7 @@ def read_column_list(columns: str, table: TableName) -> tuple[str, TableKeys]:
 
 
 def read_constraint(tokens: Sequence[Token], at: int, table: TableName) -> TableKeys:
-    """Return the one key that a constraint of ALTER TABLE … ADD declares; it goes to the end of the statement."""
+    """Return the key that a constraint of ALTER TABLE … ADD declares; the constraint must end the statement."""
     reader = _ColumnListReader(tokens, table)
     if reader.element(at, len(tokens)).ranges or not reader.keys:
         raise SqlError(f"ALTER TABLE … ADD takes a key: [CONSTRAINT name] {_USAGE}")
@@ -55,7 +59,7 @@ def _text(columns: str, tokens: Sequence[Token], ranges: Sequence[tuple[int, int
 
 
 def column_ranges(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """Yield the token ranges of the columns and constraints of a column list, parentheses included in `tokens`."""
+    """Yield the token ranges of the columns and constraints of a column list; `tokens` include its parentheses."""
     depth, angles, start = 0, 0, 1
     for index, token in enumerate(tokens[:-1]):
         if index and token.is_symbol("<") and (angles or tokens[index - 1].is_word(*_NESTED)):
@@ -71,16 +75,16 @@ def column_ranges(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """A column with the token ranges that are left of its definition, or a constraint, which leaves none."""
+    """A column with the token ranges of its definition without keys, or a constraint, which has no ranges."""
 
     name: str = ""
     ranges: Sequence[tuple[int, int]] = ()
     required: bool = False
-    """It says NOT NULL."""
+    """The definition says NOT NULL."""
 
 
 class _ColumnListReader:
-    """Reads the parts of a column list one after the other, and gathers their keys."""
+    """A reader that goes through the parts of a column list and collects their keys."""
 
     def __init__(self, tokens: Sequence[Token], table: TableName) -> None:
         self._tokens = tokens
@@ -91,7 +95,7 @@ class _ColumnListReader:
         """Read a column or a constraint."""
         cursor = Cursor(self._tokens[:last], first)
         if first >= last:
-            raise SqlError("a comma too many in the column list")
+            raise SqlError("the column list has an extra comma: remove it")
         if self._constraint(cursor, column=None):
             if cursor.at < last:
                 raise SqlError(f"expected ',' or ')' after a constraint, found {self._tokens[cursor.at].text[:40]!r}")
@@ -114,7 +118,7 @@ class _ColumnListReader:
         return _Element(name, ranges, required=any(a.is_word("not") and b.is_word("null") for a, b in following))
 
     def _constraint(self, cursor: Cursor, column: str | None) -> bool:
-        """Read a constraint of a table, or of a column, if one stands there; tell whether it did."""
+        """Read a constraint of a table or of a column if there is one, and tell whether there was."""
         start = cursor.at
         name = ""
         if cursor.take("constraint"):
@@ -134,7 +138,7 @@ class _ColumnListReader:
         elif column is None and self._at(cursor, "check", "exclude"):
             raise self._refused(self._tokens[cursor.at])
         elif name and column is not None and self._at(cursor, "not", "null", "default"):
-            return True  # its name says nothing
+            return True  # the server ignores the name of such a constraint
         elif cursor.at != start:
             found = self._tokens[cursor.at] if cursor.at < len(self._tokens) else None
             if found is not None and found.is_word("check"):
@@ -152,7 +156,7 @@ class _ColumnListReader:
         return not after[0].is_word("check") or (len(after) == 2 and after[1].is_symbol("("))  # else a column's name
 
     def _is_unique(self, cursor: Cursor, column: str | None) -> bool:
-        """Read UNIQUE, if it is no name of a column."""
+        """Read UNIQUE if the word is a constraint and not the name of a column."""
         at = cursor.at
         if cursor.take("unique"):
             _ = cursor.take("key") or cursor.take("index")
@@ -175,14 +179,14 @@ class _ColumnListReader:
 
     def _primary(self, name: str, columns: tuple[str, ...]) -> None:
         if self.keys.primary is not None:
-            raise SqlError("a table has one PRIMARY KEY: write PRIMARY KEY (a, b) for one over several columns")
+            raise SqlError("a table has one PRIMARY KEY: write PRIMARY KEY (a, b) for a key of several columns")
         key = Key(name or self._named("pkey"), columns)
         self._add(TableKeys(key, self.keys.unique, self.keys.foreign), key.name)
 
     def _foreign(self, name: str, columns: tuple[str, ...], cursor: Cursor) -> None:
         table, others = cursor.table(), _name_list(cursor)
         if others and len(others) != len(columns):
-            raise SqlError(f"a foreign key has {len(columns)} columns, and {len(others)} that they refer to")
+            raise SqlError(f"a foreign key has {len(columns)} columns but refers to {len(others)}: name as many")
         rules: dict[str, Rule] = {}
         while cursor.take("match", "simple") or cursor.take("match", "full") or self._rule(cursor, rules):
             pass
@@ -203,11 +207,11 @@ class _ColumnListReader:
                     rules[event] = rule
                     return True
         if cursor.take("on"):
-            raise SqlError(f"a foreign key has ON UPDATE and ON DELETE, each with {', '.join(RULES)}")
+            raise SqlError(f"after ON in a foreign key write UPDATE or DELETE, then one of {', '.join(RULES)}")
         return False
 
     def _promises(self, cursor: Cursor) -> None:
-        """Read what else may be said of a constraint: none is enforced, and none says that it is."""
+        """Skip options of a constraint such as NOT ENFORCED, and refuse ENFORCED: the server enforces no constraint."""
         while any(
             cursor.take(*words)
             for words in (
@@ -227,21 +231,21 @@ class _ColumnListReader:
 
     def _add(self, keys: TableKeys, name: str) -> None:
         if name in {*(key.name for key in self.keys.candidates), *(key.name for key in self.keys.foreign)}:
-            raise SqlError(f"two constraints of the table are called {name!r}")
+            raise SqlError(f"two constraints of the table have the name {name!r}: rename one")
         self.keys = keys
 
     def _named(self, *parts: str) -> str:
         return "_".join([self._table.name, *parts])
 
     def _refused(self, token: Token) -> UnsupportedError:
-        what, instead = token.text.upper(), "write name, type, NOT NULL, DEFAULT, and keys, which are kept unenforced"
+        what, instead = token.text.upper(), "write name, type, NOT NULL, DEFAULT, and keys, which are not enforced"
         if token.is_word("check", "enforced", "exclude"):
-            instead = f"leave {what} out: nothing here checks that rows keep to it"
+            instead = f"leave {what} out: the server does not check rows against constraints"
         return UnsupportedError(f"{what} in CREATE TABLE is not supported: {instead}")
 
 
 def _name_list(cursor: Cursor) -> tuple[str, ...]:
-    """Read `(a, "B")`, if a list stands there."""
+    """Read a list such as `(a, "B")` if there is one."""
     if not cursor.symbol("("):
         return ()
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""Measure how deep and how large the plan of an SQL text is, from its tokens alone.
+"""Measurement of how deep and how large the plan of an SQL text is, by its tokens only.
 
 DataFusion walks a plan recursively. A plan that is too deep overflows the stack, and the process dies. Each construct
 that makes a plan deeper has a weight, and the weights along the deepest path are added up.
@@ -23,7 +23,7 @@ WEIGHTS: Final = {
     "window functions": 8,
     "pipe steps": 8,
 }
-"""What each construct adds to the depth of a plan."""
+"""The depth that each construct adds to a plan."""
 _OPERATOR_WORDS: Final = frozenset(
     {
         *("and", "or", "not", "is", "in", "like", "ilike", "rlike", "similar", "between", "div", "collate", "at"),
@@ -63,12 +63,12 @@ class Complexity:
 
     @property
     def total(self) -> int:
-        """Return the weight of the whole text, whatever is side by side."""
+        """Return the weight of the whole text, including the parts that are side by side in the plan."""
         return self.longest_list + sum(count * WEIGHTS[what] for what, count in self.counts.items())
 
     @property
     def heaviest(self) -> str:
-        """Return the construct in `WEIGHTS` that adds most."""
+        """Return the construct in `WEIGHTS` that adds the most weight."""
         return max(self.counts, key=lambda what: self.counts[what] * WEIGHTS[what])
 
 
@@ -103,7 +103,7 @@ class _PathWeight:
 
 @dataclass(slots=True)
 class _Scope:
-    """What stands between two parentheses, or between CASE and END."""
+    """The text between two parentheses, or between CASE and END."""
 
     is_case: bool = False
     is_query: bool = False
@@ -113,7 +113,7 @@ class _Scope:
     """Commas separate columns or keys. Those of FROM are joins, and a row of VALUES is cheap."""
     has_value_rows: bool = False
     in_condition: bool = False
-    """Of CASE: the present part is a condition."""
+    """In a CASE, the present part is a condition."""
     commas: int = 0
     path: _PathWeight = field(default_factory=_PathWeight)
 
@@ -166,7 +166,7 @@ class _Scopes:
 
 
 class _Scanner:
-    """Go through the tokens of a text once, and note each construct in its scope."""
+    """A scanner that goes through the tokens of a text once and notes each construct in its scope."""
 
     def __init__(self) -> None:
         self._scopes = _Scopes()

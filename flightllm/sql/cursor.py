@@ -1,4 +1,4 @@
-"""Walk the tokens of a statement of our own from left to right."""
+"""Cursor over the tokens of a statement that only this server has."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from flightllm.sql.tokens import Token, TokenKind
 
 
 class Cursor:
-    """A place among tokens; what is read moves it on."""
+    """A position among tokens; each read moves it forward."""
 
     def __init__(self, tokens: Sequence[Token], at: int) -> None:
         self.tokens = tokens
         self.at = at
 
     def take(self, *words: str) -> bool:
-        """Read some words if they follow, and tell whether they did."""
+        """Read some words if they follow, and tell whether they followed."""
         following = self.tokens[self.at : self.at + len(words)]
         found = len(following) == len(words) and all(t.is_word(w) for t, w in zip(following, words, strict=True))
         self.at += len(words) * found
         return found
 
     def symbol(self, text: str) -> bool:
-        """Read a symbol if it follows, and tell whether it did."""
+        """Read a symbol if it follows, and tell whether it followed."""
         found = self.at < len(self.tokens) and self.tokens[self.at].is_symbol(text)
         self.at += found
         return found
 
     def need(self, usage: str, *words: str) -> None:
-        """Read words that have to follow; raises `SqlError`."""
+        """Read words that must follow; raises `SqlError` if they do not."""
         if not self.take(*words):
             raise SqlError(f"{' '.join(words).upper()} was expected: {usage}")
 
     def next(self) -> Token | None:
-        """Read a token; None after the last."""
+        """Read a token; return None after the last token."""
         token = self.tokens[self.at] if self.at < len(self.tokens) else None
         self.at += 1
         return token
 
     def table(self) -> TableName:
-        """Read the name of a table; raises `SqlError`."""
+        """Read the name of a table; raises `SqlError` if no valid name follows."""
         table, self.at = read_name(self.tokens, self.at)
         return table
 
@@ -50,18 +50,18 @@ class Cursor:
         """Read the name of an object.
 
         Raises:
-            SqlError: there is none, or one of several parts.
+            SqlError: there is no name, or the name has several parts.
         """
         parts, self.at = read_parts(self.tokens, self.at)
         if len(parts) != 1:
-            raise SqlError(f"{what} has a name of one part: {usage}")
+            raise SqlError(f"{what} must have a name of one part: {usage}")
         return parts[0]
 
     def options(self, example: str) -> Mapping[str, Token]:
-        """Read `(name value, …)`, with or without `=` between, names and values quoted or not.
+        """Read `(name value, …)`, with or without `=` between name and value, and with or without quotes.
 
         Raises:
-            SqlError: it is no such list, or names an option twice.
+            SqlError: the list is malformed, or an option occurs twice.
         """
         found: dict[str, Token] = {}
         opening = self.next()
@@ -84,13 +84,13 @@ class Cursor:
                 raise SqlError(f"expected , or ) after the option {key}")
 
     def end(self, usage: str) -> None:
-        """Check that nothing follows; raises `SqlError`."""
+        """Check that nothing follows; raises `SqlError` if a token follows."""
         if self.at < len(self.tokens):
             raise SqlError(f"{self.tokens[self.at].text[:40]!r} was not expected: {usage}")
 
 
 def _option(name: Token | None) -> str | None:
-    """Return the name of an option, which other systems write in single quotes."""
+    """Return the name of an option; it can be in single quotes, as in other systems."""
     if name is None or name.kind is not TokenKind.STRING:
         return None if name is None else identifier(name)
     return name.text.lower()

@@ -1,4 +1,4 @@
-"""What an error of DataFusion's lacks to be of use: names that may have been meant, and places in the text as sent."""
+"""Additions to DataFusion's errors: suggestions of similar names, and positions in the text that the client sent."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -30,13 +30,13 @@ def explain_error(
     *,
     unlimited: bool = True,
 ) -> None:
-    """Make an error say where in `sql` it is, and which of the `tables` that its user may read can have been meant.
+    """Add to an error its position in `sql`, and a similar name from the `tables` that the user can read.
 
-    One who is not `unlimited` is told the same of a table that there is not and of one that is not granted.
+    A user who is not `unlimited` gets the same message for a missing table and for a table without a grant.
 
-    Where a struct with a confidence stands in place of its answer, it says how to write the answer.
+    If a query uses a struct with a confidence in place of its answer, the error says how to write the answer.
 
-    A table that DataFusion does not find, but which `is_view`, cannot be planned any more.
+    If DataFusion does not find a table and `is_view` is true for it, the view is broken: its query has no plan now.
     """
     text = str(error)
     if unknown := _TABLE.match(text):
@@ -57,20 +57,18 @@ def explain_error(
 
 def _broken(view: TableName) -> str:
     return (
-        f"the view {view.display!r} cannot be read: what it reads was dropped, has changed or is not granted to you;"
-        " mend that, or create the view anew"
+        f"the view {view.display!r} cannot be read: a table that it reads was dropped, has changed or is not granted to"
+        " you; repair the table, or create the view again"
     )
 
 
 def _unknown_function(name: str, close: str) -> str:
-    """Say what to write for a function of another server, or which one has a name that is spelt alike."""
+    """Return the message for an unknown function: what to write instead, or a function with a similar name."""
     meant = SYNONYMS.get(name.lower().rpartition(".")[2])
     if meant is not None:
         return f"there is no function {name!r}: write {meant}"
     alike = bool(close) and SequenceMatcher(None, name.lower()[:_LONGEST_NAME], close).ratio() >= _ALIKE
-    return (
-        f"Invalid function {name!r}. {f'Did you mean {close!r}?' if alike else 'SHOW FUNCTIONS lists those there are'}"
-    )
+    return f"Invalid function {name!r}. {f'Did you mean {close!r}?' if alike else 'SHOW FUNCTIONS lists all functions'}"
 
 
 def _suggestion(wanted: TableName, tables: Iterable[TableName]) -> str:
@@ -84,7 +82,10 @@ def _suggestion(wanted: TableName, tables: Iterable[TableName]) -> str:
 
 
 def _in_sent(sql: str, parsed: str, line: int, column: int) -> str:
-    """Return where in `sql` a place of `parsed` is, if the text before or after it is the same there; else nothing."""
+    """Return the position in `sql` of a position in `parsed`, or an empty text if it is unknown.
+
+    It is known if both texts agree before or after the position.
+    """
     lines = parsed.splitlines(keepends=True)
     offset = sum(map(len, lines[: line - 1])) + column - 1
     sent, before, after = sql.rstrip().removesuffix(";").rstrip(), parsed[:offset], parsed[offset:].rstrip()

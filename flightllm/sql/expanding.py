@@ -1,4 +1,4 @@
-"""Count the tables that a query reads, with the text of each WITH query in every place where it is used."""
+"""Counter of the tables that a query reads after each use of a WITH query is replaced by its text."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _ENDS_FROM: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """What a query consists of, once its WITH queries stand where they are used.
+    """The parts of a query after each use of a WITH query is replaced by its text.
 
     Example: `WITH v AS (FROM t, t) SELECT 1 FROM v, v` becomes `SELECT 1 FROM (FROM t, t), (FROM t, t)`. It has 3 parts
     and reads `t` 4 times.
@@ -30,19 +30,19 @@ class Expanded:
     tables: Mapping[TableName, int]
     """How often each table is read: 0 times if only an unused WITH query reads the table."""
     levels: Mapping[TableName, int] = field(default_factory=dict)
-    """For each table, in how many nested expressions the deepest query that reads the table stands."""
+    """For each table, the number of nested expressions around the deepest query that reads the table."""
     nested: int = 0
-    """How deep queries are nested in expressions, whatever tables they read."""
+    """How deep queries are nested in expressions, with or without tables."""
 
 
 def expanded(tokens: Sequence[Token]) -> Expanded:
-    """Return what a query consists of."""
+    """Return the parts of a query, and how often it reads each table."""
     return _TableFinder(tokens).read()
 
 
 @dataclass(slots=True)
 class _Scope:
-    """What the text between two parentheses reads."""
+    """The tables and queries that the text between two parentheses reads."""
 
     name: str | None = None
     """The name of the WITH query that the text is."""
@@ -56,7 +56,7 @@ class _Scope:
     """The WITH queries that the text begins with, and that its parts can use."""
 
     def add(self, part: "_Scope | Expanded", level: int = 0) -> None:
-        """Add what a part reads; `level` is 1 if the part is a query in an expression."""
+        """Add the tables that a part reads; `level` is 1 if the part is a query in an expression."""
         self.parts += part.parts
         self.nested = max(self.nested, level + part.nested)
         for table, times in part.tables.items():
@@ -68,7 +68,7 @@ class _Scope:
 
 
 class _ReadCounter:
-    """Count what each scope reads, and resolve the names of WITH queries."""
+    """A counter that counts the reads of each scope and resolves the names of WITH queries."""
 
     def __init__(self) -> None:
         self._scopes = [_Scope(parts=1)]
@@ -83,7 +83,7 @@ class _ReadCounter:
         self._scopes.append(scope)
 
     def close(self, *, is_query: bool) -> None:
-        """End the innermost scope. A WITH query counts only where it is used, any other scope at once."""
+        """End the innermost scope. A WITH query counts at each use; any other scope counts at once."""
         scope = self._scopes.pop()
         if scope.name is None:
             self._scopes[-1].add(scope, int(scope.in_expression and is_query))
@@ -106,7 +106,7 @@ class _ReadCounter:
         self._seen.add(table)
 
     def result(self) -> Expanded:
-        """Return what the outermost scope reads, with a 0 for tables of unused WITH queries."""
+        """Return the reads of the outermost scope, with a 0 for tables of unused WITH queries."""
         outermost = self._scopes[0]
         for table in self._seen - outermost.tables.keys():
             outermost.tables[table] = 0
@@ -115,7 +115,7 @@ class _ReadCounter:
 
 @dataclass(slots=True)
 class _Position:
-    """Where in a query the text between two parentheses has come to."""
+    """The state of the finder in the text between two parentheses."""
 
     is_query: bool = False
     in_from: bool = False
@@ -124,7 +124,7 @@ class _Position:
 
 
 class _TableFinder:
-    """Find the places where a table is named: at the start of each item of FROM, and after JOIN.
+    """A finder of the names of tables: at the start of each item of FROM, and after JOIN.
 
     `_table_next` is true at these places. In `SELECT a FROM t AS x, (u JOIN v)` it is true at `t`, `(`, `u` and `v`.
     """
@@ -154,7 +154,7 @@ class _TableFinder:
         if symbol == "(":
             self._counter.open(with_name(self._tokens, index), in_from=self._table_next, recursive=top.recursive)
             self._open.append(_Position(in_from=self._table_next))
-            return  # `_table_next` stays: in FROM, a table can stand in parentheses
+            return  # `_table_next` stays: in FROM, parentheses can enclose a table
         if symbol == ")" and len(self._open) > 1:
             self._close()
         elif symbol == "|>":
@@ -165,7 +165,7 @@ class _TableFinder:
         self._counter.close(is_query=self._open.pop().is_query)
 
     def _is_keyword(self, token: Token, index: int) -> bool:
-        """Tell whether a word is a keyword here, and not a name; note what it begins or ends."""
+        """Tell whether a word is a keyword here and not a name, and note the clause that it begins or ends."""
         top, before = self._open[-1], self._tokens[index - 1] if index else None
         first = before is None or before.is_symbol("(")
         if token.is_word(*_BEGINS_QUERY) and (first or not self._table_next):
@@ -190,12 +190,12 @@ class _TableFinder:
         return True
 
     def _is_distinct_from(self, index: int) -> bool:
-        """Tell whether FROM is that of `IS [NOT] DISTINCT FROM`."""
+        """Tell whether FROM belongs to `IS [NOT] DISTINCT FROM`."""
         before = self._tokens[max(0, index - 2) : index]
         return len(before) == 2 and before[1].is_word("distinct") and before[0].is_word("is", "not")
 
     def _table(self, index: int) -> int:
-        """Read the table that is named from a token on; return the index after its name."""
+        """Read the name of a table that begins at a token; return the index after the name."""
         self._table_next = False
         parts = list(self._parts(index))
         after = index + max(1, 2 * len(parts) - 1)

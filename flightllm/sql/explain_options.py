@@ -1,4 +1,4 @@
-"""Read what stands between EXPLAIN and the query: `ANALYZE VERBOSE`, `(ANALYZE, FORMAT json)`, `FORMAT json`."""
+"""Parser for the options of EXPLAIN: `ANALYZE VERBOSE`, `(ANALYZE, FORMAT json)`, `FORMAT json`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,25 +8,25 @@ from flightllm.sql.tokens import Token, TokenKind
 
 FORMATS = ("text", "json")
 _WITHOUT_MEANING = ("verbose", "costs", "buffers", "timing", "summary")
-"""Taken for the sake of clients that send them: EXPLAIN says all there is anyway."""
+"""Accepted because some clients send these options; they have no effect, as EXPLAIN always shows all details."""
 _QUERY_WORDS = ("select", "with", "values", "table", "from")
 _ON, _OFF = ("true", "on", "1"), ("false", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """How a query is to be explained."""
+    """The options of one EXPLAIN."""
 
     analyze: bool = False
     format: str = "text"
 
 
 def read_explain_options(tokens: Sequence[Token], at: int) -> tuple[ExplainOptions, int]:
-    """Return the options that start at token `at`, and where the query begins.
+    """Return the options that start at token `at`, and the index where the query begins.
 
     Raises:
-        SqlError: the list of options is broken off, or an option has a value that it cannot have.
-        UnsupportedError: there is no such format.
+        SqlError: the list of options is incomplete, or an option is unknown or has an invalid value.
+        UnsupportedError: the format is unknown.
     """
     options = ExplainOptions()
     if _is_list(tokens, at):
@@ -41,7 +41,7 @@ def read_explain_options(tokens: Sequence[Token], at: int) -> tuple[ExplainOptio
 
 
 def _is_list(tokens: Sequence[Token], at: int) -> bool:
-    """Tell a list of options from a query in parentheses."""
+    """Tell whether a list of options begins here, and not a query in parentheses."""
     opens = at + 1 < len(tokens) and tokens[at].is_symbol("(")
     return opens and tokens[at + 1].kind is TokenKind.WORD and not tokens[at + 1].is_word(*_QUERY_WORDS)
 
@@ -67,7 +67,7 @@ def _read_list(tokens: Sequence[Token], at: int) -> tuple[ExplainOptions, int]:
 
 
 def _switch(tokens: Sequence[Token], at: int) -> tuple[bool, int]:
-    """Return the value of an option that is on unless it says otherwise."""
+    """Return the value of a switch, on by default, and the index after the value."""
     word = tokens[at].text.lower() if at < len(tokens) else ""
     if word in _ON or word in _OFF:
         return word in _ON, at + 1

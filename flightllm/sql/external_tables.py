@@ -1,4 +1,4 @@
-"""CREATE EXTERNAL TABLE, read from its tokens."""
+"""Parser for CREATE EXTERNAL TABLE."""
 
 from collections.abc import Sequence
 from types import MappingProxyType
@@ -14,11 +14,11 @@ _OPTIONS = "write OPTIONS ('delimiter' ';', 'null' 'NA')"
 
 
 OPTION = "option "
-"""Begins the keys of what stands in OPTIONS (…)."""
+"""The prefix of the keys for the values in OPTIONS (…)."""
 
 
 def read_external_table(tokens: Sequence[Token], text: str) -> Statement | None:
-    """Return the statement where it is CREATE [OR REPLACE] EXTERNAL TABLE, else None.
+    """Return the statement if it is CREATE [OR REPLACE] EXTERNAL TABLE, else None.
 
     Raises:
         SqlError: a part is missing or unknown.
@@ -37,15 +37,15 @@ def read_external_table(tokens: Sequence[Token], text: str) -> Statement | None:
     format_ = cursor.next()
     kind = "" if format_ is None else format_.text.lower()
     if kind not in FORMATS:
-        raise SqlError(f"the files of an external table are one of {', '.join(FORMATS)}: {_USAGE}")
+        raise SqlError(f"the file format must be one of {', '.join(FORMATS)}: {_USAGE}")
     cursor.need(_USAGE, "location")
     location = cursor.next()
     if location is None or location.kind is not TokenKind.STRING:
-        raise SqlError(f"the location is a text in single quotes: {_USAGE}")
+        raise SqlError(f"the location must be a text in single quotes: {_USAGE}")
     found = cursor.options(_OPTIONS) if cursor.take("options") else {}
     given = {OPTION + name: value.text for name, value in found.items()}
     if cursor.next() is not None:
-        raise SqlError(f"the location, or OPTIONS (…), ends the statement: {_USAGE}")
+        raise SqlError(f"nothing can follow the location and OPTIONS (…): {_USAGE}")
     options = MappingProxyType({"format": kind, "location": location.text, **given})
     return Statement(
         "create_external", text, target=target, or_replace=or_replace, exists_ok=exists_ok, options=options

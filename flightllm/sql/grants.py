@@ -1,4 +1,4 @@
-"""What may be granted, and what restricts the rows and columns that somebody sees."""
+"""Privileges that admins can grant, and policies that restrict the rows and columns that a user sees."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,12 +12,15 @@ _TABLE: tuple[Privilege, ...] = ("SELECT", "INSERT", "UPDATE", "DELETE")
 PRIVILEGES: MappingProxyType[ObjectKind, tuple[Privilege, ...]] = MappingProxyType(
     {"SCHEMA": (*_TABLE, "CREATE"), "TABLE": _TABLE, "MODEL": ("USAGE",), "PROMPT": ("USAGE",)}
 )
-"""What may be granted on each kind of object; on a schema, for all its tables, those to come included."""
+"""The privileges for each kind of object. A grant on a schema covers all its present and future tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One privilege on one object for a user, a group or a role. A schema has no `name`, a model no `schema`."""
+    """One privilege on one object for a user, a group or a role.
+
+    For a schema, `name` is empty. For a model or a prompt, `schema` is empty.
+    """
 
     grantee: str
     privilege: Privilege
@@ -27,7 +30,7 @@ class Grant:
 
     @property
     def object(self) -> str:
-        """Return the object as messages name it."""
+        """Return the name of the object for messages."""
         if self.kind == "SCHEMA":
             return self.schema
         return TableName(self.schema, self.name).display if self.kind == "TABLE" else self.name
@@ -35,7 +38,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """A row filter, or with `column` that column's mask, for a user, a group or a role."""
+    """A row filter, or the mask of the column `column`, for a user, a group or a role."""
 
     grantee: str
     schema: str
@@ -43,7 +46,7 @@ class AccessPolicy:
     column: str
     """Empty for a row filter."""
     expression: str
-    """SQL over the table's columns; `current_user` in it is the name of whoever asks."""
+    """SQL over the table's columns; `current_user` in this SQL is the name of the user who sends the query."""
 
     @property
     def target(self) -> TableName:

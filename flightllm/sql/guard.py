@@ -1,13 +1,13 @@
-"""Refuse SQL text that would overflow DataFusion's stack or stall its planner, before DataFusion sees it.
+"""Guard that refuses SQL text before it can overflow DataFusion's stack or stall its planner.
 
 `sql_terms` bounds the depth of the plan, as `complexity` measures it. With 2,000, a text can chain 1,000 operators.
 
-Other texts keep the planner busy for minutes, and it cannot be interrupted. Each of these has a limit of its own:
+Other texts keep the planner busy for minutes, and nothing can interrupt the planner. Each has its own limit:
 
 | text | cost |
 |---|---|
 | queries nested in conditions or in WITH | each level of IN doubles the time; 20 levels take 16 s |
-| CASE nested in conditions of CASE | doubles likewise |
+| CASE nested in conditions of CASE | each level doubles the time |
 | nesting beyond the parser's own limit | the parser tries each level of CAST both ways |
 | lists of columns or sort keys | 4,000 aggregates take 10 s; twice as many take four times as long |
 """
@@ -34,21 +34,21 @@ _BYTES_PER_UNIT: Final = {
     **dict.fromkeys(("repeat", "lpad", "rpad"), 1),
     **dict.fromkeys(("array_repeat", "list_repeat", "array_resize", "list_resize"), 8),
 }
-"""Functions whose second argument says how large their value is at least: in characters, or in elements.
+"""Functions whose second argument is a lower bound for the size of their value, in characters or in elements.
 
-DataFusion's memory limit does not bound these values. The guard stops a number that is written in the text. Nothing but
-the operating system stops a number that is computed.
+Each maps to the bytes of one character or element. DataFusion's memory limit does not bound these values. The guard
+stops a number that is written in the text. Only the operating system stops a number that is computed.
 """
 _LARGEST_VALUE: Final = 8
-"""One value can take this part of a query's memory: an eighth."""
+"""The divisor for the largest value: one value can take an eighth of a query's memory."""
 _LONGEST_ARGUMENT: Final = 50
-"""The number of tokens in which the second argument is looked for."""
+"""The number of tokens in which the guard looks for the second argument."""
 _TABLE_FUNCTIONS: Final = ("generate_series", "range")
 _FOR_TABLE_FUNCTIONS: Final = (
     *("abs", "cast", "try_cast", "now", "current_date", "today", "date_trunc", "to_timestamp", "make_date", "interval"),
     *("decimal", "numeric", "timestamp", "varchar", "length", "round", "floor", "ceil"),
 )
-"""What the arguments of a table function can call: functions whose values are never large."""
+"""Functions that the arguments of a table function can call: their values are never large."""
 _CUBE_COLUMNS: Final = 12
 _NESTED: Final = 45
 """How deep parentheses and CASE can be nested."""
@@ -61,7 +61,7 @@ _NO_TABLES: Final = (
     *("select", "distinct", "all", "where", "on", "having", "qualify", "by", "and", "or", "not", "in", "like", "is"),
     *("case", "when", "then", "else", "between", "from", "join", "lateral", "as", "values", "limit", "offset", "set"),
 )
-"""Words that are no table. After them, `sample` is the name of a function, a column or a table."""
+"""Words that cannot be a table. After such a word, `sample` is the name of a function, a column or a table."""
 
 
 def check_text(sql: str, limits: LimitsConfig) -> None:
@@ -101,18 +101,18 @@ def check_sql(text: str | ParsedText, limits: LimitsConfig) -> None:
         raise over_limit("sql_terms", limits.sql_terms, found, "split the query into several")
     if complexity.cube_columns > _CUBE_COLUMNS:
         raise LimitExceededError(
-            f"CUBE has {complexity.cube_columns} columns; {_CUBE_COLUMNS} is the most: write GROUPING SETS"
+            f"CUBE has {complexity.cube_columns} columns; the limit is {_CUBE_COLUMNS}: write GROUPING SETS"
         )
 
 
 def check_bound(text: str | ParsedText, limits: LimitsConfig) -> None:
-    """Check a text again that `check_sql` let pass, after values have replaced its parameters.
+    """Check a text that passed `check_sql` again after values have replaced its parameters.
 
     A value is a single literal, which adds no depth. But in FROM, DataFusion reads a literal in single quotes as a
-    name. And a literal can tell a function how large its result is, or of which type.
+    name. And a literal can set the size or the type of a function's result.
 
     Raises:
-        FlightLLMError: as `check_sql` does.
+        FlightLLMError: the same errors as from `check_sql`.
     """
     parsed = ParsedText.of(text)
     sql, tokens = parsed.sql, parsed.tokens
@@ -125,7 +125,7 @@ def check_bound(text: str | ParsedText, limits: LimitsConfig) -> None:
 
 
 def _check_names(sql: str, tokens: Sequence[Token]) -> None:
-    """Check that a text has no construct that must never be planned; see `check_sql`."""
+    """Check that a text has no construct that DataFusion must never plan; see `check_sql`."""
     for before, token in pairwise(tokens):
         if token.is_word("tablesample") and not before.is_symbol("."):
             raise UnsupportedError(
@@ -138,9 +138,13 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
             )
     for token in tokens:
         if STORED_SUFFIX in token.text:  # in single quotes too: DataFusion reads these as a name in FROM
-            raise PermissionDeniedError(f"{token.text!r} is a name of the server's own: read the table by its name")
+            raise PermissionDeniedError(
+                f"{token.text!r} is a name that only the server can use: read the table by its own name"
+            )
         if token.is_word("input_file_name"):
-            raise UnsupportedError("input_file_name() is not supported: the server's files are its own")
+            raise UnsupportedError(
+                "input_file_name() is not supported: the server does not show the paths of its files; leave it out"
+            )
     if any(token.is_word(*_ARROW_CASTS) for token in tokens):
         _check_arrow_types(tokens)
 
@@ -229,7 +233,7 @@ def _check_arrow_types(tokens: Sequence[Token]) -> None:
     """Check that no text literal nests Arrow types deeper than DataFusion's stack allows."""
     for token in tokens:
         if token.kind is TokenKind.STRING and token.text.count("(") > _NESTED:
-            raise LimitExceededError(f"a type at the most {_NESTED} levels deep can be given to arrow_cast")
+            raise LimitExceededError(f"the type for arrow_cast is too deep: write a type of at most {_NESTED} levels")
 
 
 def _check_nesting(complexity: Complexity) -> None:
@@ -240,7 +244,7 @@ def _check_nesting(complexity: Complexity) -> None:
     ):
         if count > most:
             raise LimitExceededError(
-                f"{what} {count} levels deep, {most} are the most: use WITH, or split the query into several"
+                f"{what} {count} levels deep; the limit is {most}: use WITH, or split the query into several"
             )
 
 

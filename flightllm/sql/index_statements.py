@@ -1,4 +1,4 @@
-"""CREATE, DROP, REFRESH and SHOW of vector indexes, read from their tokens."""
+"""Parser for CREATE, DROP, REFRESH and SHOW of vector indexes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _CREATE = "write CREATE [OR REPLACE] VECTOR INDEX name ON table(column) [OPTIONS
 
 
 def read_index_statement(tokens: Sequence[Token], text: str) -> Statement | None:
-    """Return the statement where it is about vector indexes, else None.
+    """Return the statement if it concerns vector indexes, else None.
 
     Raises:
-        SqlError: a part is missing, or something follows that means nothing.
+        SqlError: a part is missing, or unexpected text follows the statement.
     """
     words = [token.text.lower() if token.kind is TokenKind.WORD else "" for token in tokens[:5]]
     verb = words[0]
@@ -48,7 +48,7 @@ def _names_index(words: Sequence[str], at: int) -> bool:
 
 
 class _IndexStatementReader:
-    """Walks the tokens from the words VECTOR INDEX on."""
+    """A reader for the tokens after the words VECTOR INDEX."""
 
     def __init__(self, tokens: Sequence[Token], at: int, text: str) -> None:
         self._cursor = Cursor(tokens, at + 2)

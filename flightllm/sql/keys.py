@@ -1,4 +1,4 @@
-"""The keys that CREATE TABLE declares: nothing enforces them, clients and ON CONFLICT read them."""
+"""The keys that CREATE TABLE declares. The server does not enforce keys; clients and ON CONFLICT read them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from flightllm.common.names import TableName
 
 Rule = Literal["CASCADE", "RESTRICT", "SET NULL", "NO ACTION", "SET DEFAULT"]
-"""What ON UPDATE and ON DELETE say; the order is that of Flight SQL's numbers."""
+"""The rules of ON UPDATE and ON DELETE, in the order of their numbers in Flight SQL."""
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
@@ -21,7 +21,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
-    """A FOREIGN KEY constraint. `references` are columns of `table`; none stands for its primary key."""
+    """A FOREIGN KEY constraint. `references` are columns of `table`; an empty tuple means its primary key."""
 
     name: str
     columns: tuple[str, ...]
@@ -40,16 +40,19 @@ class TableKeys:
     foreign: tuple[ForeignKey, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether there is any."""
+        """Tell whether the table has any key."""
         return bool(self.primary or self.unique or self.foreign)
 
     @property
     def candidates(self) -> tuple[Key, ...]:
-        """Return the keys that each tell one row from the others, the primary one first."""
+        """Return the keys that identify a row, the primary key first."""
         return (*([self.primary] if self.primary else []), *self.unique)
 
     def told_of(self, column: str) -> str | None:
-        """Return what people are told of a column: the keys that it is part of, and that nothing enforces these."""
+        """Return the remark that describes the keys of a column, or None if the column is in no key.
+
+        The remark says that the server does not enforce these keys.
+        """
         kinds = [("PRIMARY KEY", self.primary), *(("UNIQUE", key) for key in self.unique)]
         told = [f"{kind}{_others(key)}" for kind, key in kinds if key is not None and column in key.columns]
         for foreign in self.foreign:
@@ -59,7 +62,7 @@ class TableKeys:
         return f"{'; '.join(told)}; not enforced" if told else None
 
     def as_json(self) -> dict[str, object]:
-        """Return what `of_json` reads."""
+        """Return the keys as JSON values that `of_json` can read."""
         return {
             "primary": self.primary and _key_json(self.primary),
             "unique": [_key_json(key) for key in self.unique],
@@ -77,7 +80,7 @@ class TableKeys:
 
     @classmethod
     def of_json(cls, written: Mapping[str, Any]) -> "TableKeys":
-        """Read what `as_json` returned; raises ValueError, KeyError or TypeError where it is something else."""
+        """Return the keys in the result of `as_json`; raises ValueError, KeyError or TypeError for other values."""
         primary = written["primary"]
         return cls(
             None if primary is None else _read_key(primary),
@@ -90,7 +93,7 @@ NO_KEYS = TableKeys()
 
 
 def _others(key: Key | ForeignKey) -> str:
-    """Return the columns of a key that has several."""
+    """Return the columns of a key of several columns, or an empty text for a key of one column."""
     return f" ({', '.join(key.columns)})" if len(key.columns) > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""Arrow values as SQL literals that keep value and type."""
+"""Writer of Arrow values as SQL literals that keep value and type."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -35,7 +35,9 @@ _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanose
 
 
 def literal(value: pa.Scalar) -> str:
-    """Return SQL that evaluates to the value, with its type; large texts, views and dictionaries become plain.
+    """Return SQL that evaluates to the value, with its type.
+
+    Large texts and views become plain texts. A dictionary value becomes a value of the dictionary's value type.
 
     Raises:
         SqlError: SQL has no literal of the type.
@@ -49,7 +51,7 @@ def literal(value: pa.Scalar) -> str:
         return "NULL"
     if pa.types.is_map(kind):
         return _map(value)
-    if pa.types.is_union(kind):  # how some clients send a value whose type they only know when they send it
+    if pa.types.is_union(kind):  # from clients that learn the type only as they send the value
         return literal(value.value) if value.value is not None else "NULL"
     if not value.is_valid:
         return f"arrow_cast(NULL, {arrow_type(kind)})"
@@ -60,7 +62,10 @@ def literal(value: pa.Scalar) -> str:
 
 
 def count_items(value: pa.Scalar) -> int:
-    """Return how many values `literal` writes for one: for a list, a struct or a map those in it, at any depth."""
+    """Return how many values `literal` writes for one value.
+
+    The count of a list, a struct or a map is the number of values in it, at any depth.
+    """
     kind = value.type
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind) or pa.types.is_union(kind):
         return count_items(value.value) if value.value is not None else 1
@@ -72,7 +77,7 @@ def count_items(value: pa.Scalar) -> int:
 
 
 def _items_in(values: pa.Array) -> int:
-    """Return how many values an array holds, those inside of others too, without a step for each."""
+    """Return how many values an array holds, nested values included, without a step for each value."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return _items_in(values.storage)
@@ -84,7 +89,7 @@ def _items_in(values: pa.Array) -> int:
 
 
 def no_literal(kind: pa.DataType) -> SqlError:
-    """Return the error of a value that SQL has no literal for."""
+    """Return the error for a value whose type has no SQL literal."""
     return SqlError(f"a value of type {kind} cannot be bound: send it as text and CAST it")
 
 
@@ -93,9 +98,9 @@ def _text(value: pa.Scalar) -> str:
 
 
 def text_literal(text: str) -> str:
-    """Return a text as SQL; raises `SqlError` where it holds a NUL character."""
+    """Return a text as a SQL literal; raises `SqlError` if the text holds a NUL character."""
     if "\0" in text:
-        raise SqlError("the text holds a NUL character")
+        raise SqlError("the text holds a NUL character: remove it")
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -128,7 +133,7 @@ def _decimal(value: pa.Scalar) -> str:
 
 
 def _ticks(value: pa.Scalar) -> str:
-    """Write a date, time, duration or timestamp by the number of its units: exact, and of any year."""
+    """Write a date, time, duration or timestamp as its number of units, which is exact for any year."""
     number = pa.int32() if value.type.bit_width == 32 else pa.int64()
     return _cast(literal(pa.scalar(value.value, number)), value.type)
 
@@ -149,7 +154,7 @@ def _struct(value: pa.Scalar) -> str:
 
 
 def _map(value: pa.Scalar) -> str:
-    """Write a map of its keys and its values; arrow_cast knows no maps."""
+    """Write a map as `MAP(keys, values)`, because `arrow_cast` does not support map types."""
     kind = value.type
     entries = value.values if value.is_valid else None
     keys, items = (entries.field(0), entries.field(1)) if entries is not None else ([], [])
@@ -166,10 +171,10 @@ def _cast(text: str, kind: pa.DataType) -> str:
 
 
 def arrow_type(kind: pa.DataType) -> str:
-    """Return what `arrow_cast` takes for a type.
+    """Return the name of a type for `arrow_cast`, as a SQL literal.
 
     Raises:
-        SqlError: it has no name there.
+        SqlError: `arrow_cast` has no name for the type.
     """
     return text_literal(_arrow_name(kind))
 

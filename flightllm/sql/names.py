@@ -1,4 +1,4 @@
-"""Read names of tables as SQL writes them: unquoted parts fold to lower case, quoted ones stay exact."""
+"""Parser for names of tables in SQL: unquoted parts fold to lower case, quoted parts stay exact."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 
 def identifier(token: Token) -> str | None:
-    """Return the name an identifier token means, or None where the token is no identifier."""
+    """Return the name that a token means, or None if the token is not an identifier."""
     if token.kind is TokenKind.QUOTED:
         return token.text
     return token.text.lower() if token.kind is TokenKind.WORD else None
 
 
 def with_name(tokens: Sequence[Token], index: int) -> str | None:
-    """Return the name of the WITH query whose text the parenthesis at `index` opens, if it does."""
+    """Return the name of the WITH query whose text the parenthesis at `index` opens, or None for other text."""
     at = index - 1
     while at > 0 and tokens[at].is_word("materialized", "not"):
         at -= 1
@@ -30,7 +30,10 @@ def with_name(tokens: Sequence[Token], index: int) -> str | None:
 
 
 def read_parts(tokens: Sequence[Token], start: int) -> tuple[tuple[str, ...], int]:
-    """Read `a.b.c` from the token `start` on; return its parts and the index after it (no part: an empty tuple)."""
+    """Return the parts of the name that begins at the token `start`, as in `a.b.c`, and the index after the name.
+
+    If no name begins there, the tuple of parts is empty.
+    """
     parts: list[str] = []
     index = start
     while index < len(tokens) and (part := identifier(tokens[index])) is not None:
@@ -43,10 +46,10 @@ def read_parts(tokens: Sequence[Token], start: int) -> tuple[tuple[str, ...], in
 
 
 def read_name(tokens: Sequence[Token], start: int) -> tuple[TableName, int]:
-    """Read a table name from the token `start` on; return it and the index after it.
+    """Return the table name that begins at the token `start`, and the index after the name.
 
     Raises:
-        SqlError: no name stands there, or it names another catalog.
+        SqlError: no name begins there, or the name is in another catalog.
     """
     parts, after = read_parts(tokens, start)
     return table_name(parts), after
@@ -56,10 +59,10 @@ def parse_name(text: str) -> TableName:
     """Return the table that SQL text such as `movies`, `x."Movies"` or `flightllm.public.movies` means.
 
     Raises:
-        SqlError: the text is no table name.
+        SqlError: the text is not a table name.
     """
     tokens = tokenize(text)
     name, after = read_name(tokens, 0)
     if after != len(tokens) or tokens[-1].is_symbol("."):
-        raise SqlError(f"{text!r} is no table name; quote one with special characters: {quoted(text)}")
+        raise SqlError(f"{text!r} is not a table name; quote a name with special characters: {quoted(text)}")
     return name

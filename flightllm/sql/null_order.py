@@ -1,9 +1,9 @@
-"""Say where NULL goes in an ORDER BY … DESC of answers that does not say so itself: last.
+"""Addition of NULLS LAST to ORDER BY … DESC of answers if the query does not give a place for NULL.
 
 `ORDER BY ai_score('…', text) DESC LIMIT 3`  →  `ORDER BY ai_score('…', text) DESC NULLS LAST LIMIT 3`
 
-SQL's own rule, which other keys keep, puts NULL first. A call's answer is NULL where its row has nothing to ask about
-or the model failed, and such rows are not the best ones. An alias or a position in the same SELECT counts as its call.
+SQL's rule puts NULL first, and stays in force for other keys. An answer is NULL if its row gives no input or if the
+model failed, so these rows must not rank best. An alias or a position of a call in the same SELECT counts as the call.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ _ENDS = ("limit", "offset", "fetch", "for", "union", "intersect", "except", "row
 def ends_of_answers(
     tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool]
 ) -> frozenset[int]:
-    """Return the places of the DESC after which `ADDED` belongs.
+    """Return the indexes of each DESC that `ADDED` must follow.
 
-    `closing` gives the closing place of each opening bracket, `is_call` tells where an AI call begins.
+    `closing` maps each opening bracket to its closing bracket. `is_call` tells whether an AI call begins at an index.
     """
     found: set[int] = set()
     for place in range(len(tokens) - 1):
@@ -37,7 +37,7 @@ def ends_of_answers(
 def _names_call(
     tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool], order: int, key: int
 ) -> bool:
-    """Tell whether a key is the alias or the position of a call in the SELECT that an ORDER BY belongs to."""
+    """Tell whether a key is the alias or the position of a call in the SELECT of an ORDER BY."""
     items = list(_selected(tokens, closing, order))
     text = tokens[key].text
     if text.isdigit():
@@ -48,7 +48,7 @@ def _names_call(
 
 
 def _selected(tokens: Sequence[Token], closing: Mapping[int, int], order: int) -> Iterator[tuple[int, int]]:
-    """Yield where the items of the SELECT list before an ORDER BY begin and end."""
+    """Yield the token range of each item in the SELECT list before an ORDER BY."""
     place = max((o + 1 for o, end in closing.items() if o < order < end), default=0)
     select = None
     while place < order:
@@ -62,7 +62,7 @@ def _selected(tokens: Sequence[Token], closing: Mapping[int, int], order: int) -
 def _parts(
     tokens: Sequence[Token], closing: Mapping[int, int], first: int, end: int, words: Sequence[str]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the parts between commas, outside of brackets, up to one of `words` or a closing bracket."""
+    """Yield the parts between commas outside brackets, up to one of `words` or a closing bracket."""
     place = first
     while place < end:
         token = tokens[place]

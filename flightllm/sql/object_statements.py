@@ -1,4 +1,4 @@
-"""CREATE, DROP and SHOW of models and prompts, read from their tokens."""
+"""Parser for CREATE, DROP and SHOW of models and prompts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PROMPT = "write CREATE [OR REPLACE] PROMPT name AS 'text with {field}'"
 
 
 def read_object_statement(tokens: Sequence[Token], text: str) -> Statement | None:
-    """Return the statement where it is about models or prompts, else None.
+    """Return the statement if it concerns models or prompts, else None.
 
     Raises:
-        SqlError: a part is missing, or something follows that means nothing.
-        InvalidInputError: an option holds a secret. That is told here, before the text is kept anywhere.
+        SqlError: a part is missing, or unexpected text follows the statement.
+        InvalidInputError: an option holds a secret. The check is here so that the server never stores such a text.
     """
     cursor = Cursor(tokens, 0)
     if cursor.take("show", "models"):
@@ -71,7 +71,7 @@ def _model(cursor: Cursor, text: str, *, replaces: bool) -> Statement:
                 f"write {reference}" if names_secret(option) else f"take it out; for a key write api_key {reference}"
             )
             raise InvalidInputError(
-                f"the option {option} of the model {name!r} holds a secret, which would be kept and shown: {advice}"
+                f"the option {option} of the model {name!r} holds a secret, which others could read: {advice}"
             )
     return Statement(
         "create_model",
@@ -88,7 +88,7 @@ def _value(option: str, token: Token) -> str | int | float | bool:
     if constant is None:  # a word without quotes
         return token.text.lower()
     if not isinstance(constant.value, str | int | float | bool):
-        raise SqlError(f"the option {option} has no value: leave it out for its default")
+        raise SqlError(f"the option {option} has no value: leave the option out for its default")
     return constant.value
 
 
@@ -101,7 +101,7 @@ def _prompt(cursor: Cursor, text: str, *, replaces: bool) -> Statement:
     if content is None or content.kind not in {
         TokenKind.STRING,
         TokenKind.PLACEHOLDER,
-    }:  # a parameter is bound before it runs
+    }:  # a parameter gets its value before the statement runs
         raise SqlError(f"a text in quotes was expected after AS: {_PROMPT}")
     cursor.end(_PROMPT)
     return Statement("create_prompt", text, key=name, value=content.text, or_replace=replaces, exists_ok=exists_ok)

@@ -1,11 +1,11 @@
-"""Find out which part of an ON condition a function call is: the first, a later one, or a part of an expression."""
+"""Classifier of function calls in ON: the first condition, a later condition, or a part of an expression."""
 
 from typing import Final
 
 from flightllm.sql.source_tokens import SourceTokens
 
 JOIN_KINDS: Final = ("inner", "left", "right", "full", "outer", "semi", "anti", "cross", "natural", "asof")
-"""Words between two tables that say how they are joined."""
+"""Words between two tables that give the kind of join."""
 _LOGIC: Final = ("on", "and", "or", "xor", "not")
 """Words that a condition can follow."""
 _AFTER_ON: Final = (
@@ -17,9 +17,9 @@ _CLAUSES: Final = ("select", "from", "where", "group", "having", "order", "quali
 
 
 class OnConditions:
-    """Tells where conditions of ON begin and end in one statement; tokens are named by their indices.
+    """A classifier that finds where conditions of ON begin and end in one statement; it names tokens by their indexes.
 
-    Example: what the methods say of a call `f(…)` in four conditions.
+    Example: the results of the methods for a call `f(…)` in four conditions.
 
     | condition               | `is_first` | `is_later` | `is_joined_by_and` |
     |-------------------------|------------|------------|--------------------|
@@ -38,9 +38,9 @@ class OnConditions:
         return self._is_on(call - 1)
 
     def is_later(self, call: int) -> bool:
-        """Tell whether a call that is not first in ON is a condition of its own there.
+        """Tell whether a call that is not first in ON is a whole condition.
 
-        A call that is a part of a condition, such as `a = f(…)`, is no condition.
+        A call in a larger condition, such as `a = f(…)`, is not a whole condition.
         """
         before, after = call - 1, self._source.closing.get(call + 1, call) + 1
         # Look through parentheses that hold nothing but the call.
@@ -68,7 +68,7 @@ class OnConditions:
         return True
 
     def ends_at(self, at: int) -> bool:
-        """Tell whether the condition of an ON is over at a token."""
+        """Tell whether the condition of an ON ends before a token."""
         if at >= len(self._tokens) or any(map(self._tokens[at].is_symbol, (")", ",", ";"))):
             return True
         is_called = at + 1 < len(self._tokens) and self._tokens[at + 1].is_symbol("(")
@@ -77,11 +77,11 @@ class OnConditions:
         return self._tokens[at].is_word(*_AFTER_ON) and not self._tokens[at - 1].is_symbol(".")
 
     def _is_on(self, at: int) -> bool:
-        """Tell whether a token is the ON of a join, not that of SELECT DISTINCT ON."""
+        """Tell whether a token is the ON of a join, not the ON of SELECT DISTINCT ON."""
         return self._tokens[at].is_word("on") and not self._tokens[at - 1].is_word("distinct")
 
     def _is_in_on(self, at: int) -> bool:
-        """Tell whether the clause that a token stands in is ON; parentheses that only group do not matter."""
+        """Tell whether a token is in the clause ON; grouping parentheses do not matter."""
         while at >= 0 and not self._is_on(at):
             is_opened = at in self._source.closing and not self._is_group(at)
             if is_opened or (self._tokens[at].is_word(*_CLAUSES) and not self._tokens[at - 1].is_word("distinct")):

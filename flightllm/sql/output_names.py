@@ -1,4 +1,4 @@
-"""The names of a query's columns that have no alias."""
+"""Names for a query's columns without an alias."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,36 +6,38 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item of a SELECT: the name of its column, and those that it has where its expression is a name after all.
+    """An item of a SELECT, with the name of its column.
 
-    `name` is None for a column or an item with an alias, which are named already.
+    `name` is None for a plain column or an item with an alias, because these items already have names. If DataFusion
+    gives the column a name in `kept`, the expression is a name after all, and the column keeps DataFusion's name.
     """
 
     name: str | None
     kept: frozenset[str] = frozenset()
 
     def named(self, name: str) -> str:
-        """Return what a column is shown as that DataFusion gave a name."""
+        """Return the name that the client sees for a column; `name` is DataFusion's name."""
         return name if self.name is None or name in self.kept else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class OutputNames:
-    """The items of a query's first SELECT; at most one of them, such as a star, stands for any number of columns."""
+    """The items of a query's first SELECT; at most one item, such as a star, gives any number of columns."""
 
     items: tuple[Item, ...] = ()
     wide: int | None = None
-    """The place of that item."""
+    """The index of the item that gives any number of columns."""
 
     @property
     def fixed(self) -> bool:
-        """Tell whether each item is one column and some have names of their own."""
+        """Tell whether each item is one column and some items have names."""
         return self.wide is None and any(item.name is not None for item in self.items)
 
     def shown(self, names: Sequence[str]) -> list[str]:
-        """Return names for columns that DataFusion gave some.
+        """Return the names that the client sees for columns; `names` are DataFusion's names.
 
-        These stay where they do not fit the items, and for those columns that would get one name though theirs differ.
+        DataFusion's names stay if their number does not fit the items. They also stay for columns that would get the
+        same new name although their old names differ.
         """
         more = len(names) - len(self.items)
         if not self.items or more < -1 or (more and self.wide is None):

@@ -1,4 +1,4 @@
-"""Bound parameters put into SQL text as literals, token by token, so that a value can never become SQL."""
+"""Binding of parameters into SQL text as literals, token by token, so that a value can never become SQL."""
 
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
@@ -12,41 +12,45 @@ from flightllm.sql.tokens import Token, TokenKind
 
 _T = TypeVar("_T")
 _MOST = 65_535
-"""Parameters of one statement. `$n` stands for n of them, so that a short text could ask for any number."""
+"""The most parameters of one statement. `$n` asks for n parameters, so a short text could ask for any number."""
 _MOST_ITEMS, _MOST_TEXT = 10_000, 16 << 20
-"""What one row of parameters may come to in the text: values of lists, structs and maps, and characters.
+"""The limits of one row of parameters in the text: values in lists, structs and maps, and characters.
 
-The text is read as often as any other, and the values of a list are planned one by one: 100,000 took 20 s.
+The server parses the bound text again, and DataFusion plans the values of a list one by one: 100,000 values took 20 s.
 """
 
 
 def parameter_names(text: str | ParsedText) -> tuple[str, ...]:
-    """Return the names of the values that `text` takes: those of `:name` and `$name`, else `0`, `1`, ….
+    """Return the names of the parameters that `text` takes: those of `:name` and `$name`, else `0`, `1`, ….
 
-    There are as many as `?`, as the highest n of `$n`, or as different names, in the order in which these come.
+    | placeholders     | names        |
+    |------------------|--------------|
+    | `?`, `?`         | `0`, `1`     |
+    | `$3`             | `0`, `1`, `2`|
+    | `:b`, `:a`, `:b` | `b`, `a`     |
 
     Raises:
-        SqlError: kinds of placeholders are mixed, or there are too many.
+        SqlError: the text mixes kinds of placeholders, or has too many parameters.
     """
     return _names(_placeholders(text))
 
 
 def count_parameters(sql: str) -> int:
-    """Return how many values `sql` takes; see `parameter_names`.
+    """Return how many parameters `sql` takes; see `parameter_names`.
 
     Raises:
-        SqlError: kinds of placeholders are mixed, or there are too many.
+        SqlError: the text mixes kinds of placeholders, or has too many parameters.
     """
     return len(parameter_names(sql))
 
 
 def numbered(sql: str, intervals: Collection[int] = ()) -> str:
-    """Return `sql` with `$1`, `$2`, … for its parameters; those that are intervals, by index from 0, with a cast."""
+    """Return `sql` with `$1`, `$2`, … for its parameters; `intervals` are the indexes from 0 that need a cast."""
     return with_parameters(sql, lambda i: f"CAST(${i + 1} AS INTERVAL)" if i in intervals else f"${i + 1}")
 
 
 def with_parameters(text: str | ParsedText, write: Callable[[int], str]) -> str:
-    """Return a text with other text for its parameters; `write` is given the index of each, from 0."""
+    """Return a text with other text for its parameters; `write` takes the index of each parameter, from 0."""
     text = ParsedText.of(text)
     sql, placeholders = text.sql, _placeholders(text)
     indexes = _indexes(placeholders, _names(placeholders))
@@ -58,26 +62,27 @@ def with_parameters(text: str | ParsedText, write: Callable[[int], str]) -> str:
 
 
 def each_row(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of parameters one by one, each when its turn comes: there may be millions."""
+    """Yield the rows of parameters one by one and lazily, because there can be millions of rows."""
     for batch in parameters.to_batches() if parameters is not None else []:
         yield from (batch.slice(i, 1) for i in range(batch.num_rows))
 
 
 def bind_text(text: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
-    """Bind parameters as `bind` does; the same object comes back where the text has none."""
+    """Bind parameters as `bind` does; return the same object if the text has no parameters."""
     bound = bind(text, parameters)
     return text if bound == text.sql else ParsedText(bound)
 
 
 def bind(text: str | ParsedText, parameters: pa.RecordBatch | None) -> str:
-    """Return a text with every placeholder replaced by the literal of its value; `parameters` has one row.
+    """Return a text with each placeholder replaced by the literal of its value; `parameters` has one row.
 
-    `?` take the columns from left to right, `$n` the n-th column; `:name` and `$name` the one of their name, or where
-    columns are named otherwise, the one in the place of their name among all.
+    Each `?` takes the next column from left to right, and `$n` takes the n-th column. `:name` and `$name` take the
+    column of this name. If the columns have other names, the first name in the text takes the first column, and so on.
 
     Raises:
-        SqlError: the number of values or rows does not fit, or a value's type has no literal; names the column.
-        LimitExceededError: the values are too many or too large to stand in a statement's text.
+        SqlError: the number of values or rows does not fit, or a value's type has no literal. The error for a type
+            names the column.
+        LimitExceededError: the values are too many or too large for a statement's text.
     """
     text = ParsedText.of(text)
     placeholders = _placeholders(text)
@@ -104,7 +109,7 @@ def bind(text: str | ParsedText, parameters: pa.RecordBatch | None) -> str:
 
 def _too_much(found: str, most: str) -> LimitExceededError:
     return LimitExceededError(
-        f"the parameters of one row {found}, at most {most} may be: upload them as a table, and join it"
+        f"the parameters of one row {found}; the limit is {most}: upload them as a table, and join it"
     )
 
 
@@ -113,7 +118,7 @@ def _placeholders(text: str | ParsedText) -> list[Token]:
 
 
 def _indexes(placeholders: list[Token], names: tuple[str, ...]) -> list[int]:
-    """Return the index of the parameter that each placeholder stands for."""
+    """Return the index of each placeholder's parameter."""
     if any(map(_is_named, placeholders)):
         places = {name: index for index, name in enumerate(names)}
         return [places[token.text[1:]] for token in placeholders]
@@ -140,13 +145,13 @@ def _too_many() -> SqlError:
 def _count(placeholders: list[Token]) -> int:
     marks = {token.text == "?" or _is_named(token) for token in placeholders}
     if len(marks) > 1 or any(map(_is_named, placeholders)):
-        raise SqlError("write either ? or $1, $2, … or :name for parameters, one kind alone")
+        raise SqlError("the statement mixes kinds of parameters: write only ?, only $1, $2, …, or only :name")
     if marks <= {True}:
         count = len(placeholders)
     else:
         for token in placeholders:
             if not token.text[1:].strip("0"):
-                raise SqlError(f"parameter {token.text[:80]!r} is unknown: they are counted from $1")
+                raise SqlError(f"parameter {token.text[:80]!r} is unknown: the first parameter is $1")
         digits = max((token.text[1:].lstrip("0") for token in placeholders), key=lambda text: (len(text), text))
         count = int(digits) if len(digits) <= len(str(_MOST)) else _MOST + 1
     if count > _MOST:
@@ -155,7 +160,10 @@ def _count(placeholders: list[Token]) -> int:
 
 
 def _read(parameters: pa.RecordBatch, column: int, read: Callable[[pa.Scalar], _T]) -> _T:
-    """Read a value; where that fails, say which. Arrow has values that neither SQL nor Python can hold."""
+    """Read a value; if that fails, raise an error that names its column.
+
+    Arrow has values that neither SQL nor Python can hold, so any exception can occur here.
+    """
     value = parameters.column(column)[0]
     try:
         return read(value)

@@ -1,4 +1,4 @@
-"""A SQL text, its tokens and what later steps ask of them, each computed when first asked for."""
+"""A SQL text with its tokens and their properties; each property is computed at its first use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _ENDS_ITEMS = (
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """One SELECT: the index of its word, the token ranges of its items and the index of the token after them."""
+    """One SELECT: the index of its word, the token ranges of its items, and the index of the token after the items."""
 
     start: int
     items: tuple[tuple[int, int], ...]
@@ -24,14 +24,14 @@ class Select:
 
 
 class ParsedText:
-    """One SQL text."""
+    """One SQL text that is split into tokens at most once."""
 
     def __init__(self, sql: str) -> None:
         self.sql = sql
 
     @classmethod
     def of(cls, text: "str | ParsedText") -> "ParsedText":
-        """Return a text that is parsed already, or parse one."""
+        """Return a parsed text for a text that is parsed or not."""
         return text if isinstance(text, ParsedText) else ParsedText(text)
 
     @cached_property
@@ -50,7 +50,7 @@ class ParsedText:
 
     @cached_property
     def marks(self) -> frozenset[str]:
-        """Return the symbols, each two neighbouring symbols joined (`((`), and the prefixes of literals (`n'`)."""
+        """Return the symbols, the pairs of neighboring symbols (`((`), and the prefixes of literals (`n'`)."""
         return frozenset(self._marks())
 
     def _marks(self) -> Iterator[str]:
@@ -73,20 +73,20 @@ class ParsedText:
 
     @cached_property
     def scopes(self) -> Scopes:
-        """Return which tables are in scope where."""
+        """Return the tables that are in scope at each token."""
         return read_scopes(self.sql, self.tokens)
 
     @property
     def closing(self) -> Mapping[int, int]:
-        """Return the closing bracket of each opening one."""
+        """Return the index of the closing bracket for the index of each opening bracket."""
         return self.scopes.closing
 
     def is_word(self, index: int, *words: str) -> bool:
-        """Tell whether there is one of some words at an index, which need not be one of a token."""
+        """Tell whether one of some words is at an index; the index can be out of range."""
         return 0 <= index < len(self.tokens) and self.tokens[index].is_word(*words)
 
     def is_symbol(self, index: int, text: str) -> bool:
-        """Tell whether there is a symbol at an index, which need not be one of a token."""
+        """Tell whether a symbol is at an index; the index can be out of range."""
         return 0 <= index < len(self.tokens) and self.tokens[index].is_symbol(text)
 
     def text(self, first: int, last: int) -> str:
@@ -95,7 +95,7 @@ class ParsedText:
 
     @cached_property
     def selects(self) -> tuple[Select, ...]:
-        """Return the SELECTs, in the order of their words."""
+        """Return the SELECTs in the order of the text."""
         if "select" not in self.words:
             return ()
         starts = (i for i, t in enumerate(self.tokens) if t.is_word("select") and not self.is_symbol(i - 1, "."))
@@ -124,14 +124,14 @@ class ParsedText:
         return Select(start, tuple((a, b) for a, b in (*items, (first, index)) if a < b), index)
 
     def has_leading_from(self) -> bool:
-        """Tell whether a FROM follows the items of no SELECT."""
+        """Tell whether the text has a FROM that does not follow the items of a SELECT."""
         ends = {select.end for select in self.selects}
         return any(token.is_word("from") and index not in ends for index, token in enumerate(self.tokens))
 
     def has_similar_items(self) -> bool:
         """Tell whether two items of a SELECT end in the same token, or a SELECT has a star among several items.
 
-        Only these items can be columns of one name.
+        Only such items can give two columns of the same name.
         """
         return any(self._are_similar(select.items) for select in self.selects if len(select.items) > 1)
 
@@ -141,7 +141,7 @@ class ParsedText:
         return len(names) < len(items) or any(token.is_symbol("*") for token in last)
 
     def first_item(self, select: int) -> int:
-        """Return the index of a SELECT's first item, after DISTINCT and the like."""
+        """Return the index of a SELECT's first item, after DISTINCT, ALL or DISTINCT ON (…)."""
         index = select + 1
         while self.is_word(index, "distinct", "all"):
             index += 1
@@ -158,5 +158,5 @@ class ParsedText:
         return end
 
     def position_of(self, index: int) -> str:
-        """Return where a token stands, as errors say it: `line:column`."""
+        """Return the position of a token for errors, as `line:column`."""
         return position(self.sql, self.tokens[index].start)

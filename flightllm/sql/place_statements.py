@@ -1,4 +1,4 @@
-"""USE and SET of the session's schema, read from their tokens."""
+"""Parser for USE and SET of the session's schema."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ _USAGE = "write USE schema, or SET search_path TO schema [, …]"
 
 
 def read_place_statement(tokens: Sequence[Token], text: str) -> Statement | None:
-    """Return the statement where it says in which schemas unqualified names are looked up, else None.
+    """Return the statement if it sets the schemas for unqualified names, else None.
 
     Raises:
-        SqlError: it names no schema, or another catalog.
+        SqlError: the statement does not name a schema, or names another catalog.
     """
     cursor = Cursor(tokens, 0)
     if cursor.take("use"):
@@ -51,7 +51,7 @@ def _names(cursor: Cursor) -> list[str]:
 
 
 def _name(cursor: Cursor) -> str:
-    """Read a schema: a name, one after that of the catalog, or either as a text."""
+    """Read a schema: `schema`, `catalog.schema`, or a text in quotes."""
     token = cursor.tokens[cursor.at] if cursor.at < len(cursor.tokens) else None
     if token is not None and token.kind is TokenKind.STRING:
         cursor.at += 1

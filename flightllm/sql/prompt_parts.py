@@ -1,4 +1,4 @@
-"""Take a prompt apart that SQL puts together: the texts of `concat`, `concat_ws` and `||`, and the values between."""
+"""Parser for a prompt that SQL joins with `concat`, `concat_ws` and `||`: its texts, and the values between them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _MOST_INTEGER = 2**63
 
 @dataclass(frozen=True, slots=True)
 class PromptValue:
-    """The tokens of a part that is no literal; `filled` tells that an empty text stands for its NULL."""
+    """The tokens of a part that is not a literal; if `filled` is true, NULL becomes an empty text."""
 
     first: int
     last: int
@@ -38,11 +38,12 @@ Part = str | PromptValue
 def read_prompt_parts(
     tokens: Sequence[Token], first: int, last: int, closing: Mapping[int, int]
 ) -> tuple[Part, ...] | None:
-    """Return the parts of the expression in `tokens[first:last]`, joined in this order.
+    """Return the parts that the expression in `tokens[first:last]` joins, in their order.
 
-    `concat('a ', b, 1)` → `'a '`, `b`, `'1'`. `closing` has the closing bracket of each opening one. None where the
-    expression joins nothing, where an operator in it binds otherwise, or where no text in it has a letter:
-    such texts only part the values of a row.
+    `concat('a ', b, 1)` → `'a '`, `b`, `'1'`. `closing` maps each opening bracket to its closing bracket.
+
+    Return None if the expression does not join parts, or if another operator in it prevents a split. Also return None
+    if no text in it has a letter: such texts only separate the values of a row.
     """
     joins = any(token.is_symbol("||") or token.is_word(*JOINING) for token in tokens[first:last])
     parts = _PromptPartReader(tokens, closing).joined(first, last, filled=False, levels=_MOST_LEVELS) if joins else None
@@ -52,15 +53,16 @@ def read_prompt_parts(
 
 @dataclass(frozen=True, slots=True)
 class _PromptPartReader:
-    """Reads the expressions of one statement."""
+    """A reader for the expressions of one statement."""
 
     tokens: Sequence[Token]
     closing: Mapping[int, int]
 
     def joined(self, first: int, last: int, *, filled: bool, levels: int) -> list[Part] | None:
-        """Return the parts of an expression that joins some, else None; `filled` tells that `concat` takes it.
+        """Return the parts of an expression that joins parts, else None.
 
-        NULL makes all of `a || b` NULL: where `concat` takes that, it stays whole.
+        `filled` is true for an argument of `concat`. One NULL makes all of `a || b` NULL, so `a || b` is not split
+        inside `concat`.
         """
         if levels == 0:
             return None
@@ -93,7 +95,7 @@ class _PromptPartReader:
         return [PromptValue(first, last, filled)]
 
     def _separated(self, first: int, last: int, levels: int) -> list[Part] | None:
-        """Return the parts of `concat_ws('separator', a, b)`; those of a NULL keep their separator."""
+        """Return the parts of `concat_ws('separator', a, b)`; a column that is NULL keeps its separator."""
         separator, *ranges = split_arguments(self.tokens, first + 2, last - 1, self.closing)
         between = self._text(*separator)
         if between is None or not ranges or not all(map(self._is_plain, ranges)):
@@ -105,7 +107,7 @@ class _PromptPartReader:
         return parts
 
     def _text(self, first: int, last: int) -> str | None:
-        """Return the text of a literal, as SQL makes it in a concatenation; of one cast to text too."""
+        """Return the text that a literal, or a literal cast to text, has in a concatenation, else None."""
         while True:
             if (inner := self._inside(first, last)) is not None:
                 first, last = inner
@@ -119,11 +121,14 @@ class _PromptPartReader:
         return None if constant is None else _written(constant.value)
 
     def _ends_with_type(self, last: int, before: str = "") -> bool:
-        """Tell whether the name of a type of texts ends at `last`, after the word `before`."""
+        """Tell whether the name of a text type ends at `last`, after the word `before`."""
         return self.tokens[last - 1].is_word(*_TEXT_TYPES) and (not before or self.tokens[last - 2].is_word(before))
 
     def _inside(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return what is inside of the parentheses around a whole expression; a query or a tuple is none."""
+        """Return the range inside the parentheses around a whole expression, else None.
+
+        The parentheses of a query or of a tuple do not count.
+        """
         if not self._is_bracket(first, "(") or self.closing.get(first) != last - 1 or last - first < 3:
             return None
         ranges = list(split_arguments(self.tokens, first + 1, last - 1, self.closing))
@@ -137,14 +142,17 @@ class _PromptPartReader:
         return self._is_bracket(first + 1, "(") and self.closing.get(first + 1) == last - 1
 
     def _is_plain(self, argument: tuple[int, int]) -> bool:
-        """Tell whether an argument of `concat` is an expression alone."""
+        """Tell whether an argument of `concat` is only an expression, without DISTINCT, a name or a star."""
         first, last = argument
         if first == last or self.tokens[first].is_word("distinct", "all") or self.tokens[last - 1].is_symbol("*"):
             return False
         return last - first < 2 or not self.tokens[first + 1].is_symbol("=>")
 
     def _operands(self, first: int, last: int) -> list[tuple[int, int]] | None:
-        """Return what is between the `||` of an expression, None where it has none, or other operators beside."""
+        """Return the ranges between the `||` of an expression.
+
+        Return None if the expression has no `||`, or has other operators next to them.
+        """
         starts, index = [first], first
         while index < last:
             if index in self.closing:
@@ -161,7 +169,7 @@ class _PromptPartReader:
         return self.tokens[index].is_word("case") and not (index and self.tokens[index - 1].is_symbol("."))
 
     def _end_of_case(self, index: int, last: int) -> int:
-        """Return where the CASE at `index` has its END, `last` where it has none."""
+        """Return the index of the END for the CASE at `index`, or `last` if there is no END."""
         open_ = 0
         while index < last:
             if index in self.closing:
@@ -176,7 +184,7 @@ class _PromptPartReader:
         return last
 
     def _is_operand(self, first: int, last: int) -> bool:
-        """Tell whether an expression has no operator that binds as `||` does, or less."""
+        """Tell whether all operators of an expression bind more tightly than `||`."""
         if first >= last:
             return False
         if read_constant(self.tokens[first:last]) is not None:
@@ -197,7 +205,10 @@ class _PromptPartReader:
         return index == last
 
     def _after_value(self, first: int, last: int) -> int:
-        """Return the place after the name, literal, brackets or CASE that an operand begins with, else a higher one."""
+        """Return the index after the name, literal, brackets or CASE at the start of an operand.
+
+        Return an index above `last` if the operand begins with another token.
+        """
         token = self.tokens[first]
         if self._begins_case(first):
             return self._end_of_case(first, last) + 1
@@ -212,7 +223,7 @@ class _PromptPartReader:
 
 
 def _written(value: object) -> str | None:
-    """Return a literal as SQL casts it to text; None where Python would write it otherwise."""
+    """Return the text that SQL casts a literal to, or None if Python would write another text."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

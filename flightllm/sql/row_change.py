@@ -1,4 +1,4 @@
-"""The parts of a statement that changes rows: UPDATE, DELETE, MERGE, INSERT … ON CONFLICT, with what it returns."""
+"""The parts of a statement that changes rows: UPDATE, DELETE, MERGE, INSERT … ON CONFLICT, and their RETURNING."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,9 +9,9 @@ Rows = Literal["matched", "not_matched", "not_matched_by_source"]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is done with rows of one kind; `values` are the columns to set and the SQL of their new values.
+    """One action for rows of one kind; `values` are the columns to set and the SQL of their new values.
 
-    The value `None` stands for DEFAULT. An `insert` without values adds a row of defaults.
+    The value `None` means DEFAULT. An `insert` without values adds a row of defaults.
     """
 
     kind: ActionKind
@@ -19,12 +19,12 @@ class Action:
     condition: str = ""
     values: tuple[tuple[str, str | None], ...] = ()
     positional: bool = False
-    """The columns of an INSERT were left out: its values are those of the first columns, in order."""
+    """True for an INSERT without a list of columns: its values go to the first columns, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """ON CONFLICT: the columns of the key (none: any key), and what to do with the row that is there."""
+    """ON CONFLICT: the columns of the key (empty: any key), and the action for the row that exists."""
 
     columns: tuple[str, ...]
     action: Action
@@ -32,20 +32,20 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """A change of rows. All texts are SQL as written, without comments; an empty one stands for a part left out."""
+    """A change of rows. All texts are SQL as the user wrote it, without comments; a missing part is an empty text."""
 
     alias: str
-    """What the statement calls the table that it changes."""
+    """The name or alias that the statement uses for the table that it changes."""
     common: str = ""
-    """WITH queries."""
+    """The WITH queries."""
     source: str = ""
     """The tables of FROM or USING."""
     condition: str = ""
-    """Of WHERE, or of MERGE … ON."""
+    """The condition of WHERE, or of MERGE … ON."""
     actions: tuple[Action, ...] = ()
     conflict: Conflict | None = None
     returning: str = ""
     merged: bool = False
-    """It is MERGE: a row that two source rows match is an error."""
+    """True for MERGE, where a row that matches two source rows is an error."""
     simple: bool = False
-    """DataFusion's own UPDATE or DELETE would do: one table, no subquery, nothing returned."""
+    """True if DataFusion's own UPDATE or DELETE is enough: one table, no subquery, no RETURNING."""

@@ -1,4 +1,4 @@
-"""UPDATE, DELETE and MERGE, and the ON CONFLICT and RETURNING of INSERT, read from their tokens."""
+"""Parser for UPDATE, DELETE and MERGE, and for ON CONFLICT and RETURNING of INSERT."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -19,13 +19,13 @@ _SUBQUERY_WORDS = ("values", "with", "table")
 
 
 def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Statement:
-    """Return an UPDATE or DELETE; of a simple one, `query` counts the rows that it changes.
+    """Return an UPDATE or DELETE; if the statement is simple, its `query` counts the rows that it changes.
 
-    `common` are the WITH queries before it.
+    `common` are the WITH queries before the statement.
 
     Raises:
-        SqlError: a part is missing, or a column is set twice.
-        UnsupportedError: it has LIMIT or ORDER BY.
+        SqlError: a part is missing, or the statement sets a column twice.
+        UnsupportedError: the statement has LIMIT or ORDER BY.
     """
     kind: StatementKind = "update" if tokens[0].is_word("update") else "delete"
     if kind == "delete" and not (len(tokens) > 1 and tokens[1].is_word("from")):
@@ -64,14 +64,14 @@ def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Stat
     condition = _text(tokens[where:], sql)
     named_as = _text(tokens[start:named], sql)
     text = _text(tokens, sql)
-    if kind == "delete" and named > start:  # DataFusion reads the alias of a DELETE and forgets it
+    if kind == "delete" and named > start:  # DataFusion parses the alias of a DELETE but then ignores it
         text = f"DELETE FROM {target.sql} {_text(tokens[where:], sql, alias, target.sql)}"
     query = f"SELECT count(*) FROM {target.sql} {named_as} {condition}"
     return Statement(kind, text, query=query, target=target, change=change)
 
 
 def read_merge(tokens: Sequence[Token], sql: str, common: str = "") -> Statement:
-    """Return a MERGE.
+    """Return a MERGE statement.
 
     Raises:
         SqlError: a part is missing or cannot be read.
@@ -91,7 +91,7 @@ def read_merge(tokens: Sequence[Token], sql: str, common: str = "") -> Statement
     actions = tuple(_when(tokens[first:end], sql) for first, end in zip(whens, ends, strict=True))
     for index, (_, later) in enumerate(pairwise(actions)):
         if any(a.rows == later.rows and not a.condition for a in actions[: index + 1]):
-            raise SqlError("a WHEN after one of the same kind without a condition is never reached: put it before")
+            raise SqlError("a WHEN never runs after a WHEN of the same kind without a condition: swap the two")
     source, condition = parts.text(using + 1, on), parts.text(on + 1, whens[0])
     if not source or not condition or (returning + 1 == len(tokens)):
         raise SqlError(_WHENS)
@@ -102,7 +102,7 @@ def read_merge(tokens: Sequence[Token], sql: str, common: str = "") -> Statement
 
 
 def read_insert_tail(tokens: Sequence[Token], sql: str, alias: str) -> tuple[int, RowChange | None]:
-    """Read what follows the rows of an INSERT; return where that begins, and None where nothing does.
+    """Return the index after the rows of an INSERT, and the ON CONFLICT and RETURNING that follow, if any.
 
     Raises:
         SqlError: a part is missing or cannot be read.
@@ -113,7 +113,7 @@ def read_insert_tail(tokens: Sequence[Token], sql: str, alias: str) -> tuple[int
     if on < 0 and returning == len(tokens):
         return len(tokens), None
     if returning + 1 == len(tokens):
-        raise SqlError("RETURNING of what? INSERT has nothing after it")
+        raise SqlError("nothing follows RETURNING in INSERT: write RETURNING column, … or RETURNING *")
     conflict = _conflict(tokens[on:returning], sql) if on >= 0 else None
     change = RowChange(alias, conflict=conflict, returning=parts.text(returning + 1, len(tokens)))
     return on if on >= 0 else returning, change
@@ -157,7 +157,7 @@ def _when(tokens: Sequence[Token], sql: str) -> Action:
         raise SqlError(_WHENS)
     condition = _text(tokens[at + 1 : then], sql)
     if at + 1 == then:
-        raise SqlError(f"AND of what? {_WHENS}")
+        raise SqlError(f"nothing follows AND in WHEN: {_WHENS}")
     return _then(tokens[then + 1 :], sql, rows, condition)
 
 
@@ -168,13 +168,13 @@ def _then(tokens: Sequence[Token], sql: str, rows: Rows, condition: str) -> Acti
     if rows == "not_matched":
         if words[0] == "insert":
             return _merge_insert(tokens[1:], sql, condition)
-        raise SqlError(f"WHEN NOT MATCHED can INSERT or DO NOTHING, not {words[0][:40].upper()}: there is no row yet")
+        raise SqlError(f"WHEN NOT MATCHED has no row to {words[0][:40].upper()}: write INSERT or DO NOTHING")
     if words == ["update", "set"]:
         return Action("update", rows, condition, _assignments(tokens[2:], sql))
     if words == ["delete"]:
         return Action("delete", rows, condition)
     if words[0] == "insert":
-        raise SqlError("INSERT is for WHEN NOT MATCHED: where a row matched, UPDATE or DELETE it")
+        raise SqlError("INSERT works only after WHEN NOT MATCHED: write UPDATE or DELETE for a row that matched")
     raise SqlError(_WHENS)
 
 
@@ -186,7 +186,7 @@ def _merge_insert(tokens: Sequence[Token], sql: str, condition: str) -> Action:
         for part in split_list(tokens[1:end]):
             name = identifier(part[0]) if len(part) == 1 else None
             if name is None:
-                raise SqlError(f"INSERT ({_text(part, sql)[:40]}) names no column: {_WHENS}")
+                raise SqlError(f"INSERT ({_text(part, sql)[:40]}) does not name a column: {_WHENS}")
             names.append(name)
         at = end + 1
     if [token.text.lower() for token in tokens[at:]] == ["default", "values"]:
@@ -195,7 +195,7 @@ def _merge_insert(tokens: Sequence[Token], sql: str, condition: str) -> Action:
         raise SqlError(_WHENS)
     end = _Parts(tokens, 0, sql).closing(at + 1)
     if end != len(tokens) - 1:
-        raise SqlError(f"MERGE inserts one row: {_WHENS}")
+        raise SqlError(f"INSERT in MERGE takes one row of values: {_WHENS}")
     values = [_value(part, sql) for part in split_list(tokens[at + 2 : end])]
     if names and len(names) != len(values):
         raise SqlError(f"INSERT names {len(names)} columns but gets {len(values)} values")
@@ -208,7 +208,7 @@ def _assignments(tokens: Sequence[Token], sql: str) -> tuple[tuple[str, str | No
     """Read `a = 1, (b, c) = (2, 3)`.
 
     Raises:
-        SqlError: a column is set twice, of which DataFusion would take one of the values, or an assignment is none.
+        SqlError: an assignment is malformed, or it sets a column twice. DataFusion would silently use one value.
     """
     found: list[tuple[str, str | None]] = []
     for part in split_list(tokens):
@@ -238,7 +238,9 @@ def _together(tokens: Sequence[Token], sql: str) -> Iterator[tuple[str, str | No
         )
     values = [_value(part, sql) for part in split_list(row[1:-1])]
     if len(values) != len(names):
-        raise SqlError(f"SET has {len(names)} columns in parentheses, but {len(values)} values for them")
+        raise SqlError(
+            f"SET has {len(names)} columns in parentheses but {len(values)} values: write as many values as columns"
+        )
     for name, value in zip(names, values, strict=True):
         if name is None:
             raise SqlError("SET (a, b) takes names of columns")
@@ -258,7 +260,7 @@ def _check_twice(names: Sequence[str], what: str) -> None:
 
 
 def _alias(tokens: Sequence[Token], target: TableName, verb: str) -> str:
-    """Return what a table is called, from the tokens after its name."""
+    """Return the alias of a table from the tokens after its name, or its name if there is no alias."""
     named = tokens[1:] if tokens and tokens[0].is_word("as") else tokens
     alias = identifier(named[0]) if len(named) == 1 else None
     if (tokens and alias is None) or len(named) > 1:
@@ -277,14 +279,17 @@ def _check_clauses(tokens: Sequence[Token], start: int, end: int, verb: str) -> 
 
 
 def _check_given(tokens: Sequence[Token], starts: Sequence[int]) -> None:
-    """Raise `SqlError` where nothing follows FROM, USING, WHERE or RETURNING."""
+    """Raise `SqlError` if nothing follows FROM, USING, WHERE or RETURNING."""
     for start, end in pairwise(starts):
         if end == start + 1:
-            raise SqlError(f"nothing follows {tokens[start].text.upper()}: write what, or leave the word out")
+            raise SqlError(f"nothing follows {tokens[start].text.upper()}: complete the clause, or leave the word out")
 
 
 def _is_simple(tokens: Sequence[Token], start: int, values: Sequence[tuple[str, str | None]]) -> bool:
-    """Tell whether DataFusion plans it right: with a subquery it drops the WHERE and changes every row."""
+    """Tell whether DataFusion plans the statement correctly.
+
+    If the statement has a subquery, DataFusion drops the WHERE and changes every row.
+    """
     for before, token in pairwise(tokens[start - 1 :]):
         if token.is_word("select") or (before.is_symbol("(") and token.is_word(*_SUBQUERY_WORDS)):
             return False
@@ -292,7 +297,7 @@ def _is_simple(tokens: Sequence[Token], start: int, values: Sequence[tuple[str, 
 
 
 class _Parts:
-    """Finds words outside of parentheses and of CASE … END."""
+    """A finder of words outside parentheses and outside CASE … END."""
 
     def __init__(self, tokens: Sequence[Token], start: int, sql: str) -> None:
         self._tokens = tokens
@@ -300,31 +305,31 @@ class _Parts:
         self._sql = sql
 
     def all(self, word: str, start: int, end: int) -> Iterator[int]:
-        """Yield where a word stands; the FROM of IS DISTINCT FROM is none."""
+        """Yield the indexes of a word, except the FROM of IS DISTINCT FROM."""
         for index in outside(self._tokens, start, end):
             if self._tokens[index].is_word(word) and not (index and self._tokens[index - 1].is_word("distinct")):
                 yield index
 
     def at(self, word: str, *, start: int | None = None, end: int | None = None) -> int:
-        """Return where a word stands first, or `end`."""
+        """Return the first index of a word, or `end` if the word is missing."""
         end = len(self._tokens) if end is None else end
         return next(self.all(word, self._start if start is None else start, end), end)
 
     def at_last(self, word: str, start: int, end: int) -> int:
-        """Return where a word stands last, or `end`."""
+        """Return the last index of a word, or `end` if the word is missing."""
         return max(self.all(word, start, end), default=end)
 
     def text(self, start: int, end: int) -> str:
-        """Return the tokens between two places as text."""
+        """Return the tokens from `start` up to `end` as text."""
         return _text(self._tokens[start:end], self._sql)
 
     def closing(self, start: int) -> int:
-        """Return where the parenthesis that opens at `start` is closed."""
+        """Return the index of the parenthesis that closes the one at `start`."""
         return closing_parenthesis(self._tokens, start)
 
 
 def outside(tokens: Sequence[Token], start: int, end: int) -> Iterator[int]:
-    """Yield the places of tokens that stand in no brackets and in no CASE … END."""
+    """Yield the indexes of tokens outside brackets and outside CASE … END."""
     depth = cases = 0
     for index in range(start, min(end, len(tokens))):
         token = tokens[index]
@@ -339,7 +344,7 @@ def outside(tokens: Sequence[Token], start: int, end: int) -> Iterator[int]:
 
 
 def split_list(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """Yield the parts between commas that stand in no brackets."""
+    """Yield the parts between commas outside brackets."""
     first = 0
     for index in outside(tokens, 0, len(tokens)):
         if tokens[index].is_symbol(","):
@@ -349,7 +354,10 @@ def split_list(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 
 
 def _text(tokens: Sequence[Token], sql: str, alias: str | None = None, name: str = "") -> str:
-    """Return tokens without comments, so that nobody can read them otherwise; `name` stands for a table's alias."""
+    """Return tokens as text without comments, with `name` in place of the table's alias `alias`.
+
+    Without comments, no later step can read the text in another way.
+    """
     parts, end = [], tokens[0].start if tokens else 0
     for index, token in enumerate(tokens):
         parts.append(" " if token.start > end else "")
@@ -360,13 +368,13 @@ def _text(tokens: Sequence[Token], sql: str, alias: str | None = None, name: str
 
 
 def _qualifies(tokens: Sequence[Token], index: int) -> bool:
-    """Tell whether a name is the first of several, as a table's before its column's."""
+    """Tell whether a name is the first part of a longer name, as `t` in `t.column`."""
     after = tokens[index + 1 : index + 2]
     return bool(after) and after[0].is_symbol(".") and not (index and tokens[index - 1].is_symbol("."))
 
 
 def with_alias(tokens: Sequence[Token], sql: str, target: TableName, alias: str) -> str:
-    """Return tokens as text in which `schema.table.column` of the table to change is `alias.column`."""
+    """Return tokens as text, with `alias.column` for each `schema.table.column` of the target table."""
     full = [(target.schema, target.name), ("flightllm", target.schema, target.name)]
     parts, end, index = [], tokens[0].start if tokens else 0, 0
     while index < len(tokens):

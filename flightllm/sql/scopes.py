@@ -1,4 +1,4 @@
-"""Which tables are in scope where, read from tokens: enough to expand `t.*` and to tell a call from a table name."""
+"""Reader of the tables in scope at each token, used to expand `t.*` and to distinguish calls from table names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +16,15 @@ NO_ALIAS = (
     *(*_CLAUSES, "inner", "left", "right", "full", "cross", "natural", "outer", "lateral", "semi", "anti"),
     "tablesample",
 )
-"""Words after a table that are no alias of it."""
+"""Words that cannot be the alias of a table before them."""
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A FROM item: its alias, its dotted name or the tokens of its subquery, and those of the alias's column list.
+    """A FROM item: its alias, its dotted name or its subquery, and the column list after the alias.
 
-    Token ranges are from `(` to `)`.
+    The subquery and the column list are token ranges from `(` to `)`, both included.
     """
 
     alias: str
@@ -32,17 +32,17 @@ class Table:
     subquery: tuple[int, int] | None = None
     columns: tuple[int, int] | None = None
     parts: tuple[str, ...] = ()
-    """Of its dotted name."""
+    """The parts of its dotted name."""
     first: int = 0
-    """The token that it begins with."""
+    """The index of its first token."""
     last: int = 0
-    """The token after its name or subquery."""
+    """The index of the token after its name or subquery."""
     aliased: bool = False
 
 
 @dataclass(slots=True)
 class Scope:
-    """The FROM items of one SELECT, within those of the SELECT around it."""
+    """The FROM items of one SELECT; `parent` has the items of the SELECT around it."""
 
     parent: "Scope | None"
     tables: list[Table] = field(default_factory=list)
@@ -59,19 +59,19 @@ class CommonTable:
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """What the tokens of one statement say about scopes; indices are token indices."""
+    """The scopes of one statement; all indexes are token indexes."""
 
     closing: Mapping[int, int]
-    """Closing bracket of each opening one; an unclosed one is absent."""
+    """The closing bracket of each opening bracket; unclosed brackets are absent."""
     of: Sequence[Scope]
     """The scope of each token."""
     names_table: Sequence[bool]
-    """Whether a name at each token would stand for a table: in FROM, INTO, WITH … rather than in an expression."""
+    """For each token, whether a name there means a table: in FROM, INTO, WITH …, not in an expression."""
     common_tables: Sequence[CommonTable]
 
 
 def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:
-    """Read scopes in one pass over the tokens.
+    """Return the scopes of a statement, from one pass over its tokens.
 
     Raises:
         SqlError: a closing bracket has no opening one.
@@ -93,14 +93,16 @@ def _match(sql: str, tokens: Sequence[Token]) -> dict[int, int]:
             opened.append(index)
         elif token.text in {")", "]", "}"}:
             if not opened or _PAIRS[tokens[opened[-1]].text] != token.text:
-                raise SqlError(f"{token.text!r} at {position(sql, token.start)} closes nothing")
+                raise SqlError(
+                    f"{token.text!r} at {position(sql, token.start)} has no opening bracket: remove it or add one"
+                )
             closing[opened.pop()] = index
     return closing
 
 
 @dataclass(slots=True)
 class _Frame:
-    """One level of parentheses: the clause being read, and the WITH that opened it."""
+    """One level of parentheses: the present clause, and the index of its WITH."""
 
     outer: Scope
     scope: Scope
@@ -109,7 +111,7 @@ class _Frame:
 
 
 class _ScopeReader:
-    """The pass over the tokens."""
+    """A reader that goes through the tokens once."""
 
     def __init__(self, tokens: Sequence[Token], closing: Mapping[int, int]) -> None:
         self._tokens = tokens
@@ -197,7 +199,7 @@ class _ScopeReader:
             )
 
     def _common_table(self, index: int, frame: _Frame) -> None:
-        """Add a CTE if this parenthesis is the body of one: `name [(columns)] AS [[NOT] MATERIALIZED] (`."""
+        """Add a CTE if this parenthesis opens its body: `name [(columns)] AS [[NOT] MATERIALIZED] (`."""
         before = index - 1
         while self._is_word(before, "materialized", "not"):
             before -= 1

@@ -1,4 +1,4 @@
-"""Write the SQL that runs a search for each distinct query of a table, before the statement itself runs."""
+"""Writer of the SQL that searches for each distinct query of a table before the statement runs."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,13 +12,13 @@ from flightllm.sql.source_tokens import SourceTokens, TokenRange
 from flightllm.sql.tokens import TokenKind
 
 _VOLATILE: Final = ("random", "rand", "uuid", "gen_random_uuid", "now", "today")
-"""Functions that return something else in each run."""
+"""Functions whose value changes from run to run."""
 _VOLATILE_WORDS: Final = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
 _NO_TOKENS: Final = TokenRange(0, 0)
 
 
 class SearchQueries:
-    """Writes the SQL that searches for the queries of one statement.
+    """A writer of the SQL that searches for the queries of one statement.
 
     Example: `… FROM wishes w JOIN fruit f ON vector_search('names', w.wish)` gives
     `SELECT query, vector_search('names', query) AS __near FROM (SELECT DISTINCT w.wish AS query FROM "wishes" AS "w"
@@ -32,13 +32,13 @@ class SearchQueries:
         self._repeatable = _RepeatableReads(source, registry)
 
     def pairs_sql(self, call: int, query: TokenRange, search: str, joined_alias: str) -> str:
-        """Return SQL with the columns `query` and `__near`, a row for each distinct query that is not NULL.
+        """Return SQL with the columns `query` and `__near`, and a row for each distinct query that is not NULL.
 
-        `query` is the expression searched for, `search` a call that searches for the column `query`, and `joined_alias`
-        the table that the search is joined to, which has no queries.
+        `query` is the expression to search for. `search` is a call that searches for the column `query`. `joined_alias`
+        is the table that the search is joined to; this table has no queries.
 
         Raises:
-            AICallError: the columns of `query` are not of one table, or its rows can differ from run to run.
+            AICallError: the columns of `query` belong to several tables, or the rows can differ from run to run.
         """
         table = self._table_of(call, query, joined_alias)
         needed = self._needed_common_tables(call, table)
@@ -55,7 +55,7 @@ class SearchQueries:
         return f"{prefix}SELECT query, {search} AS __near FROM ({queries}) AS queries"
 
     def _table_of(self, call: int, query: TokenRange, joined_alias: str) -> Table:
-        """Return the table that the columns of a query belong to: the one it names, or the only one there is."""
+        """Return the table of the columns in a query: the table that the query names, or the only table in FROM."""
         tables = [table for table in self._scopes.of[call].tables if table.alias != joined_alias]
         named = {
             identifier(self._tokens[at])
@@ -70,7 +70,7 @@ class SearchQueries:
         return candidates[0]
 
     def _needed_common_tables(self, call: int, table: Table) -> list[CommonTable]:
-        """Return the WITH queries that a table reads, directly or through others, in their order."""
+        """Return the WITH queries that a table reads directly or through other WITH queries, in their order."""
         visible = [c for c in self._scopes.common_tables if c.end <= call < self._end_of_scope(c.start)]
         spans = [TokenRange(*table.subquery) if table.subquery else _NO_TOKENS]
         needed: list[CommonTable] = []
@@ -103,7 +103,7 @@ class SearchQueries:
         while not self._tokens[as_word].is_word("as"):
             as_word -= 1
         name = as_word - 1
-        if name in self._source.opening:  # it closes a list of columns, which follows the name
+        if name in self._source.opening:  # this token closes a list of columns, which follows the name
             name = self._source.before(name)
         return self._source.text(TokenRange(name, common.end + 1))
 
@@ -126,7 +126,10 @@ def _closed(brackets: tuple[int, int]) -> TokenRange:
 
 
 class _RepeatableReads:
-    """Checks that rows are the same each time: a semantic join reads them once to search, once in the statement."""
+    """A check that rows are the same each time.
+
+    A semantic join reads the rows twice: once to search, and once in the statement.
+    """
 
     def __init__(self, source: SourceTokens, registry: FunctionRegistry) -> None:
         self._source = source
@@ -137,7 +140,7 @@ class _RepeatableReads:
         """Check tokens that the search at `call` reads.
 
         Raises:
-            AICallError: they ask the language model, call a volatile function, or cut off rows without an order.
+            AICallError: the tokens call the language model or a volatile function, or have LIMIT without ORDER BY.
         """
         use_table = "write these rows to a table first: CREATE TABLE … AS"
         calls = set(self._source.calls(span))
@@ -177,7 +180,7 @@ class _RepeatableReads:
         return after.kind is TokenKind.NUMBER or after.is_symbol("(") or after.is_word("first", "next", "case", "cast")
 
     def _is_ordered(self, limit: int) -> bool:
-        """Tell whether ORDER BY stands before a token, within the same bracket."""
+        """Tell whether ORDER BY precedes a token within the same bracket."""
         at = limit - 1
         while at >= 0 and at not in self._source.closing:
             if self._tokens[at].is_word("order") and self._tokens[at + 1].is_word("by"):

@@ -1,4 +1,4 @@
-"""`JOIN t ON vector_search('idx', q.text, top_k => 3)`: join the rows that a search finds, without a cross product."""
+"""Rewriting of `JOIN t ON vector_search('idx', q.text, top_k => 3)` into a join without a cross product."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class SemanticJoin:
     table: TableName
     """The joined table, which the index must be over."""
     text: str
-    """The call as the user wrote it."""
+    """The text of the call, as the user wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Pairs:
 def replace_semantic_joins(
     text: str | ParsedText, registry: FunctionRegistry, find: Callable[[SemanticJoin], Pairs]
 ) -> str:
-    """Replace each search after ON by an equality with the rows that `find` found; return the new SQL.
+    """Return SQL with each search after ON replaced by an equality with the rows that `find` found.
 
     `find` runs each search for all queries and stores the pairs in a table. Other text stays as it is.
 
@@ -81,7 +81,7 @@ def replace_semantic_joins(
 
 @dataclass(frozen=True, slots=True)
 class _JoinedTable:
-    """The table after JOIN; `span` has the tokens of its name and alias."""
+    """The table after JOIN; `span` is the range of the tokens of its name and alias."""
 
     table: TableName
     alias: str
@@ -90,11 +90,11 @@ class _JoinedTable:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A search after ON; `span` has the tokens of the call."""
+    """A search after ON; `span` is the range of the tokens of the call."""
 
     index: str
     query: str
-    """The expression that is searched for."""
+    """The expression to search for."""
     pairs: str
     """See `SemanticJoin.pairs`."""
     span: TokenRange
@@ -110,7 +110,7 @@ class _Arguments:
 
 
 class _JoinReader:
-    """Reads the joins of one statement; a call is named by the index of the function's token."""
+    """A reader for the joins of one statement; it names a call by the index of the function's token."""
 
     def __init__(self, text: ParsedText, registry: FunctionRegistry) -> None:
         self._tokens = text.tokens
@@ -143,7 +143,7 @@ class _JoinReader:
         """Return the table that the ON before a call joins.
 
         Raises:
-            AICallError: no table is joined by its name, or the kind of join needs rows without a pair.
+            AICallError: the join does not name a table, or the kind of join needs rows without a pair.
         """
         join = next((at for at in range(call - 1, 0, -1) if self._tokens[at].is_word("join")), 0)
         parts, after = read_parts(self._tokens, join + 1)
@@ -167,7 +167,7 @@ class _JoinReader:
             kind = " ".join(token.text.upper() for token in self._tokens[first : join + 1])
             raise self._source.error(
                 call,
-                f"finds pairs only, but {kind} needs all rows of {table}: write the table of the queries first, with"
+                f"finds only pairs, but {kind} needs all rows of {table}: write the table of the queries first, with"
                 " JOIN or LEFT JOIN",
             )
 
@@ -175,8 +175,8 @@ class _JoinReader:
         """Return the search at a call, which is joined to a table.
 
         Raises:
-            AICallError: another condition than AND follows, an argument is missing or calls an AI function, or the
-                queries cannot be read before the statement runs.
+            AICallError: a word other than AND follows, an argument is missing or calls an AI function, or the server
+                cannot read the queries before the statement runs.
         """
         closing = self._source.closing.get(call + 1)
         if closing is None:
@@ -185,8 +185,8 @@ class _JoinReader:
         if not self._conditions.is_joined_by_and(closing + 1):
             raise self._source.error(
                 call,
-                f"after ON must be a condition of its own: write ON {name}(…), or ON {name}(…) AND (…) with any OR in"
-                " the parentheses",
+                f"after ON must be a separate condition: write ON {name}(…), or ON {name}(…) AND (…) with any OR in the"
+                " parentheses",
             )
         arguments = self._read_arguments(TokenRange(call + 2, closing))
         index = read_constant(self._tokens[slice(*arguments.index)]) if arguments.index else None
@@ -219,9 +219,9 @@ class _JoinReader:
         return self._source.text(span)
 
     def offset(self, at: int) -> int:
-        """Return where a token begins in the SQL."""
+        """Return the offset in the SQL where a token begins."""
         return self._tokens[at].start
 
     def end_offset(self, span: TokenRange) -> int:
-        """Return where the last token of a span ends in the SQL."""
+        """Return the offset in the SQL where the last token of a span ends."""
         return self._tokens[span.end - 1].end

@@ -1,4 +1,4 @@
-"""The tokens of one statement together with the text that they were read from."""
+"""The tokens of one statement together with their source text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from flightllm.sql.tokens import Token, TokenKind, position
 
 
 class TokenRange(NamedTuple):
-    """Tokens from `start` up to but without `end`."""
+    """The tokens from `start` up to `end`; `end` is excluded."""
 
     start: int
     end: int
@@ -19,7 +19,7 @@ class TokenRange(NamedTuple):
 
 
 class SourceTokens:
-    """Tokens, their text, and their matching brackets; tokens are named by their indices.
+    """Tokens, their text, and their matching brackets; the methods name tokens by their indexes.
 
     Example: the tokens of `f(a, g(b)) c`. A whole bracket counts as one step.
 
@@ -34,7 +34,7 @@ class SourceTokens:
         self.sql = sql
         self.tokens = tokens
         self.closing = closing
-        """By opening bracket: the closing one."""
+        """The closing bracket of each opening bracket."""
         self.opening = {end: start for start, end in closing.items()}
 
     def after(self, at: int) -> int:
@@ -46,7 +46,7 @@ class SourceTokens:
         return self.opening.get(at, at) - 1
 
     def bracket_around(self, at: int) -> int | None:
-        """Return the innermost bracket that is opened before a token and not closed before it, if any."""
+        """Return the innermost bracket that opens before a token and does not close before it, or None."""
         at -= 1
         while at >= 0 and at not in self.closing:
             at = self.before(at)
@@ -59,10 +59,10 @@ class SourceTokens:
                 yield at
 
     def text(self, span: TokenRange) -> str:
-        """Return the text of tokens, with the white space and comments between them; at least one token."""
+        """Return the text of one or more tokens, with the white space and comments between the tokens."""
         return self.sql[self.tokens[span.start].start : self.tokens[span.end - 1].end]
 
     def error(self, at: int, message: str) -> AICallError:
-        """Return an error about a token; `message` goes on after the token and its position."""
+        """Return an error about a token; `message` continues the sentence after the token and its position."""
         token = self.tokens[at]
         return AICallError(f"{token.text} at {position(self.sql, token.start)} {message}")

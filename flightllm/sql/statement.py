@@ -1,4 +1,4 @@
-"""The parts of one SQL statement, and the kinds of statement the server does not run."""
+"""The parts of one SQL statement, and the kinds of statement that the server does not run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,14 +49,14 @@ StatementKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement, taken apart as far as its kind asks for; `text` has no trailing `;` and no comment around it.
+    """One statement with the parts that its kind needs; `text` has no trailing `;` and no comment around it.
 
-    `query` is the text of the query itself, of the one inside EXPLAIN, CREATE TABLE AS, CREATE VIEW, or of the rows
-    INSERT INTO adds; of a simple UPDATE or DELETE it counts the rows that it changes. A query with a `target` is the
-    DESCRIBE of a table; a `summarized` one is that of SUMMARIZE.
+    `query` is the text of the query itself, or of the query inside EXPLAIN, CREATE TABLE AS, CREATE VIEW or INSERT
+    INTO. For a simple UPDATE or DELETE, `query` counts the rows that the statement changes. A query with a `target` is
+    the DESCRIBE of a table. A `summarized` query belongs to SUMMARIZE.
 
-    `exists_ok` stands for IF NOT EXISTS and IF EXISTS. `key` of a setting has no `flightllm.` before it. `columns` of
-    `search_path` are schemas.
+    `exists_ok` is true for IF NOT EXISTS and IF EXISTS. The `key` of a setting has no `flightllm.` before it. The
+    `columns` of `search_path` are schemas.
     """
 
     kind: StatementKind
@@ -68,34 +68,37 @@ class Statement:
     exists_ok: bool = False
     summarized: bool = False
     described: str | None = None
-    """The query that DESCRIBE is of."""
+    """The query that DESCRIBE describes."""
     key: str | None = None
     value: str | None = None
     analyze: bool = False
     format: str = "text"
-    """Of EXPLAIN: `text` or `json`."""
+    """The format of EXPLAIN: `text` or `json`."""
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Of CREATE VECTOR INDEX, whose name is `key`; of CREATE EXTERNAL TABLE `format` and `location`."""
+    """The options of CREATE VECTOR INDEX, whose name is `key`.
+
+    For CREATE EXTERNAL TABLE, the options are `format`, `location` and those in OPTIONS (…).
+    """
     model_options: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
-    """Of CREATE MODEL, whose name is `key`; a prompt's text is `value`."""
+    """The options of CREATE MODEL, whose name is `key`. CREATE PROMPT has its text in `value` instead."""
     grants: tuple[Grant, ...] = ()
     policy: AccessPolicy | None = None
     """A row filter or column mask."""
     change: RowChange | None = None
-    """Of UPDATE, DELETE and MERGE, and of INSERT with ON CONFLICT or RETURNING."""
+    """The change of UPDATE, DELETE and MERGE, and of INSERT with ON CONFLICT or RETURNING."""
     explained: "Statement | None" = None
-    """What EXPLAIN explains, where it is no query."""
+    """The statement that EXPLAIN explains, if this statement is not a query."""
     tail: str = ""
     """CREATE TABLE's column list, without its keys."""
     names: OutputNames = NO_NAMES
-    """Of the columns of its query that have no alias."""
+    """The names of the query's columns without an alias."""
     keys: TableKeys = NO_KEYS
-    """That CREATE TABLE declares; a foreign one may leave out the columns that it refers to."""
+    """The keys that CREATE TABLE declares. A foreign key can leave out the columns that it refers to."""
 
     source: ParsedText | None = field(default=None, compare=False, repr=False)
-    """The whole text, parsed once, of a statement that stands by itself."""
+    """The whole text, parsed once; None for a statement inside another one."""
     sent: ParsedText | None = field(default=None, compare=False, repr=False)
-    """The text as the client sent it, where a session read the statement."""
+    """The text as the client sent it, if a session read the statement."""
 
     @property
     def whole(self) -> ParsedText:
@@ -103,22 +106,22 @@ class Statement:
         return self.source or ParsedText(self.text)
 
     def parsed(self, text: str) -> ParsedText:
-        """Return a text of the statement's parts; the one that is parsed already where it is the whole statement."""
+        """Return a parsed text; reuse the parsed source if `text` is the whole statement."""
         return self.source if self.source is not None and self.source.sql == text else ParsedText(text)
 
     @property
     def is_update(self) -> bool:
-        """Tell whether the statement changes something; with RETURNING it returns rows too."""
+        """Tell whether the statement changes something; a statement with RETURNING also returns rows."""
         return self.kind not in {"query", "explain", "show"}
 
     @property
     def returning(self) -> str:
-        """Return what RETURNING asks for, empty where the statement returns no rows of those that it changes."""
+        """Return the expressions of RETURNING, or an empty text if the statement has no RETURNING."""
         return "" if self.change is None else self.change.returning
 
     @property
     def counts_rows(self) -> bool:
-        """Tell whether the statement answers how many rows it affected; others answer 0."""
+        """Tell whether the statement returns the number of rows it affected; other statements return 0."""
         return self.kind in {
             "create_table_as",
             "insert",
@@ -132,19 +135,19 @@ class Statement:
 
 
 REFUSED = {
-    "copy": "COPY is not supported: the server reads and writes no path a client names; fetch the rows with a query",
+    "copy": "COPY is not supported: the server does not read or write a client's paths; fetch the rows with a query",
     "prepare": "PREPARE is not supported in SQL text: use the client's prepared statements",
     "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
-    "alter": "ALTER is not supported: create the table anew with CREATE OR REPLACE TABLE … AS",
+    "alter": "ALTER is not supported: create the table again with CREATE OR REPLACE TABLE … AS",
     "pivot": "PIVOT without ON is not supported: write PIVOT t ON a IN ('x', 'y') USING sum(c) GROUP BY b",
     "unpivot": "UNPIVOT without ON is not supported: write UNPIVOT t ON a, b INTO NAME name VALUE value",
     "replace": "REPLACE INTO is not supported: write CREATE OR REPLACE TABLE … AS",
 }
 REFUSED_OBJECTS = {
-    "unbounded": "CREATE UNBOUNDED EXTERNAL TABLE is not supported: the server reads no path a client names",
+    "unbounded": "CREATE UNBOUNDED EXTERNAL TABLE is not supported: write CREATE EXTERNAL TABLE",
     "function": "CREATE FUNCTION is not supported: the administrator adds AI functions under [functions] folders",
-    "database": "there is one catalog, flightllm: write CREATE SCHEMA instead",
-    "index": "the only indexes are those over texts and vectors: write CREATE VECTOR INDEX name ON table(column)",
+    "database": "CREATE DATABASE is not supported: the only catalog is flightllm; write CREATE SCHEMA instead",
+    "index": "the server has only indexes over texts and vectors: write CREATE VECTOR INDEX name ON table(column)",
     "materialized": "materialized views are not supported: write CREATE TABLE … AS",
 }

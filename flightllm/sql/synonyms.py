@@ -1,4 +1,4 @@
-"""What to write for functions that other servers have: looked at before names that are only spelt alike."""
+"""Replacements for functions of other servers; error messages prefer them to functions with a similar name."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ SYNONYMS: Mapping[str, str] = {
     "object_construct": "named_struct('name', value)",
     "parse_date": "to_date(text, '%Y-%m-%d')",
     "parse_timestamp": "to_timestamp(text, '%Y-%m-%d %H:%M:%S')",
-    "prompt": "AI_FILTER(PROMPT('Is {0} kind?', review)), as PROMPT stands inside of a call",
+    "prompt": "AI_FILTER(PROMPT('Is {0} kind?', review)), because PROMPT works only inside an AI call",
     "regexp_contains": "regexp_like(text, pattern)",
     "regexp_substr": "regexp_match(text, pattern)[1]",
     "safe_divide": "a / nullif(b, 0)",
@@ -42,4 +42,4 @@ SYNONYMS: Mapping[str, str] = {
     "unix_timestamp": "date_part('epoch', time)",
     "zeroifnull": "coalesce(x, 0)",
 }
-"""By name: an expression."""
+"""The expression to write for each function, by its name in lower case."""

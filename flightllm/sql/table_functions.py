@@ -1,4 +1,4 @@
-"""Searches in FROM: `vector_search('idx', 'text', top_k => 5) AS v` becomes a table of the rows found."""
+"""Rewriting of searches in FROM: `vector_search('idx', 'text', top_k => 5) AS v` becomes a table of found rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _CONSTANT_WORDS = ("null", "true", "false", "array", "make_array")
 
 @dataclass(frozen=True, slots=True)
 class TableCall:
-    """A call of a search in FROM, constants all: its text, and the name of its index if that is where it should be."""
+    """A call of a search in FROM with constant arguments: its text, and the name of its index (or an empty text)."""
 
     text: str
     index: str
@@ -26,10 +26,10 @@ class TableCall:
 def replace_table_functions(
     text: str | ParsedText, registry: FunctionRegistry, table: Callable[[TableCall], str]
 ) -> str:
-    """Return SQL in which `table` says for each search in FROM what stands in its place; other text stays as it is.
+    """Return SQL with each search in FROM replaced by the text that `table` returns; other text stays as it is.
 
     Raises:
-        AICallError: an argument is no constant.
+        AICallError: an argument is not a constant.
     """
     parsed = ParsedText.of(text)
     sql = parsed.sql
@@ -57,8 +57,8 @@ def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> Tabl
             name, given = identifier(given[0]), given[2:]
         if not all(map(_is_constant, given)):
             raise AICallError(
-                f"{tokens[index].text} at {position(sql, tokens[index].start)}: in FROM its arguments are constants;"
-                " to search for each row of a table, call it in SELECT"
+                f"{tokens[index].text} at {position(sql, tokens[index].start)}: in FROM its arguments must be"
+                " constants; to search for each row of a table, call it in SELECT"
             )
         if name == "index" or (name is None and place == 0):
             searched = given[0].text if given else ""

@@ -1,9 +1,9 @@
-"""SQL tokens with exact source offsets, under the lexical rules of DataFusion's generic dialect.
+"""Tokenizer of SQL with exact source offsets, by the lexical rules of DataFusion's generic dialect.
 
-The tokenizer is sqlglot's: it keeps the offsets of every token and knows `=>`, nested comments, dollar quoting and E''
-escapes. (sqlparse reads a backslash before a quote and nested comments otherwise than DataFusion, so the text after
-them would be misread.) Its keywords are switched off: an unquoted name is a word, and no statement is swallowed as a
-"command".
+This module uses the sqlglot tokenizer. It keeps the offsets of every token, and it supports `=>`, nested comments,
+dollar quoting and E'' escapes. The library sqlparse does not fit: it differs from DataFusion in nested comments and in
+a backslash before a quote, and would misread the text after them. This module switches sqlglot's keywords off. So an
+unquoted name is a word, and sqlglot does not turn a whole statement into one "command" token.
 """
 
 import re
@@ -22,11 +22,11 @@ from flightllm.errors import SqlError
 
 _PARAMETER = re.compile(r"(?<![\w$])\$(?=\d+(?![\w$]))")
 _MARK = "\ufdd0"
-"""Stands for the `$` of a parameter while sqlglot reads, which takes `$1,$2` for a quote with the tag `1,`."""
+"""The replacement for the `$` of a parameter in sqlglot, which would read `$1,$2` as a quote with the tag `1,`."""
 
 
 class TokenKind(Enum):
-    """What a token is; comments and white space are no tokens."""
+    """The kind of a token; comments and white space are not tokens."""
 
     WORD = "word"
     """An unquoted name or keyword."""
@@ -47,7 +47,7 @@ class TokenKind(Enum):
 class Token:
     """One token; `sql[start:end]` is its source.
 
-    `text` is the source too, but for a quoted name or a string its value: without quotes, escapes undone.
+    For a quoted name or a string, `text` is the value, without quotes and escapes. For other tokens, it is the source.
     """
 
     kind: TokenKind
@@ -56,20 +56,21 @@ class Token:
     end: int
 
     def is_symbol(self, text: str) -> bool:
-        """Tell whether this is the given punctuation or operator."""
+        """Tell whether this token is the given punctuation or operator."""
         return self.kind is TokenKind.SYMBOL and self.text == text
 
     def is_word(self, *words: str) -> bool:
-        """Tell whether this is one of the given words (lower case), unquoted."""
+        """Tell whether this token is one of the given words without quotes; `words` are in lower case."""
         return self.kind is TokenKind.WORD and self.text.lower() in words
 
 
-@lru_cache(maxsize=2)  # each step of planning looks at the same text
+@lru_cache(maxsize=2)  # each step of planning reads the same text
 def tokenize(sql: str) -> tuple[Token, ...]:
-    """Split SQL into tokens, in order; the text between two tokens is white space or comments.
+    """Return the tokens of SQL in order; the text between two tokens is white space or comments.
 
     Raises:
-        SqlError: a string, quoted name, dollar quote or comment is not closed; says at which line:column it starts.
+        SqlError: a string, quoted name, dollar quote or comment is not closed. The error has the line:column of its
+            start.
     """
     tokenizer = _GenericTokenizer()
     try:
@@ -82,7 +83,7 @@ def tokenize(sql: str) -> tuple[Token, ...]:
 
 
 def position(sql: str, offset: int) -> str:
-    """Return `line:column` of an offset, both counted from 1, for messages."""
+    """Return the `line:column` of an offset for messages, both counted from 1."""
     column = offset - sql.rfind("\n", 0, offset)
     return f"{sql.count(chr(10), 0, offset) + 1}:{column}"
 
@@ -119,11 +120,11 @@ class _GenericTokenizer(Tokenizer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._core.comments = {"--": None, "/*": "*/"}  # sqlglot adds Jinja's to every dialect
+        self._core.comments = {"--": None, "/*": "*/"}  # sqlglot adds Jinja's comments to every dialect
         self._core.unescaped_sequences = {"\\b": "\b", "\\f": "\f", "\\n": "\n", "\\r": "\r", "\\t": "\t"}  # in E''
 
     def failed_at(self) -> int:
-        """Return the offset of the token that was being read."""
+        """Return the offset of the token that the tokenizer failed to read."""
         return self._core._start  # noqa: SLF001 - the error's own text has no offset
 
 
@@ -138,7 +139,7 @@ def _token(sql: str, raw: RawToken) -> Token:
 
 
 def _with_placeholders(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Join `$` or `:` and the number or name touching it into one placeholder."""
+    """Join `$` or `:` and the number or name directly after it into one placeholder."""
     mark: Token | None = None
     last: Token | None = None
     for token in tokens:
@@ -184,7 +185,10 @@ _BEFORE_VALUE = (
 
 
 def _may_follow(last: Token | None) -> bool:
-    """Tell whether a value may come after a token; elsewhere `:` parts the ends of a slice, or a key and its value."""
+    """Tell whether a value can follow a token.
+
+    In other places, `:` separates the ends of a slice, or a key and its value.
+    """
     if last is None or last.kind is TokenKind.WORD:
         return last is not None and last.is_word(*_BEFORE_VALUE)
     return last.kind is TokenKind.SYMBOL and last.text not in {")", "]", "}", "[", "{"}
@@ -206,10 +210,10 @@ _KINDS = {
 
 
 def closing_parenthesis(tokens: Sequence[Token], start: int) -> int:
-    """Return where the parenthesis that opens at `start` is closed.
+    """Return the index of the parenthesis that closes the one at `start`.
 
     Raises:
-        SqlError: it is not closed.
+        SqlError: the parenthesis is not closed.
     """
     depth = 0
     for index in range(start, len(tokens)):

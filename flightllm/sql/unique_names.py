@@ -1,4 +1,7 @@
-"""Names for the columns of an INSERT's query, which go by position: DataFusion refuses two of one name."""
+"""Unique names for the columns of an INSERT's query.
+
+INSERT matches columns by position, but DataFusion refuses two columns of the same name.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +10,7 @@ from flightllm.sql.row_changes import outside, split_list
 from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 SAME_NAME = "unique expression names"
-"""What DataFusion's error says."""
+"""A part of DataFusion's error message for two columns of the same name."""
 _SETS = ("union", "except", "intersect", "all", "distinct")
 _ENDS = ("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", *_SETS[:3])
 _NO_ALIAS = ("end", "null", "true", "false", "unknown", "day", "month", "year", "hour", "minute", "second")
@@ -33,7 +36,7 @@ _OPERATORS = (
 
 
 def with_unique_names(query: str) -> str:
-    """Return a query whose own expressions have names that are all different; those with an alias keep it.
+    """Return a query with a different name for each expression without an alias; an existing alias stays.
 
     `SELECT id, 0, 0 FROM t` → `SELECT id AS "column 1", 0 AS "column 2", 0 AS "column 3" FROM t`
     """
@@ -47,7 +50,7 @@ def with_unique_names(query: str) -> str:
 
 
 def _selects(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield where the SELECTs of the query itself stand, each part of a UNION has one."""
+    """Yield the index of each SELECT of the query itself; each part of a UNION has its own SELECT."""
     own, depth = 0, 0
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
@@ -63,7 +66,7 @@ def _selects(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 def _unnamed(tokens: Sequence[Token], start: int) -> Iterator[int]:
-    """Yield where the expressions without alias end in the list of a SELECT."""
+    """Yield the offset where each expression without an alias ends in the list of a SELECT."""
     start += 1
     if start < len(tokens) and tokens[start].is_word("distinct", "all"):
         start += 1

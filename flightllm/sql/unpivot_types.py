@@ -1,4 +1,4 @@
-"""The types of the columns that an UNPIVOT makes one column of, which only a plan tells."""
+"""Check of the column types of an UNPIVOT, which turns several columns into one; only a plan has the types."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,24 +10,25 @@ from flightllm.sql.literals import text_literal
 MARK = "UNPIVOT at "
 _NAME = r'"(?:[^"]|"")*"'
 _MARKED = re.compile(rf'Filter: Utf8\("{MARK}(\d+:\d+) of ({_NAME}(?:, {_NAME})*)"\) IS NOT NULL(.*)')
-"""A line of a plan's text that shows a condition of `typed_alike`, with the columns that its step has at the end."""
+"""The pattern for a plan's line with a condition of `typed_alike`; the columns of the step are at its end."""
 _TEXT = "Utf8"
 _NULL = "Null"
 
 
 def typed_alike(place: str, columns: Sequence[str]) -> str:
-    """Return a condition that is always true, by which `check_types` finds in a plan what an UNPIVOT is of."""
+    """Return a condition that is always true, and that marks an UNPIVOT's columns in a plan for `check_types`."""
     listed = ", ".join(map(quoted, columns))
     return f"{text_literal(f'{MARK}{place} of {listed}')} IS NOT NULL"
 
 
 def check_types(plan: Callable[[], str]) -> None:
-    """Raise an error where an UNPIVOT in a text is of texts and others: a list of both would make 7 of the text '007'.
+    """Raise an error if an UNPIVOT mixes columns of texts with columns of other types.
 
-    `plan` returns the text of the plan with the columns of each step: unlike the steps themselves, it has subqueries.
+    A list of both types would turn the text '007' into 7. `plan` returns the text of the plan with the columns of each
+    step. The text includes subqueries; the steps themselves do not.
 
     Raises:
-        SqlError: the columns differ so; it names one of either kind.
+        SqlError: an UNPIVOT mixes the types. The error names one column of each kind.
     """
     for place, listed, step in _MARKED.findall(plan()):
         columns = (name[1:-1].replace('""', '"') for name in re.findall(_NAME, listed))
@@ -42,6 +43,6 @@ def check_types(plan: Callable[[], str]) -> None:
 
 
 def _type_of(column: str, step: str) -> str:
-    """Return the type of a column of a step, as a plan's text shows it."""
+    """Return the type of a column in the text of a step, or `Null` if the text does not show it."""
     found = re.search(rf"[\[ ]{re.escape(column)}:(\w+(?:\([^)]*\))?)", step)
     return _NULL if found is None else found[1]

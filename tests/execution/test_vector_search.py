@@ -51,7 +51,7 @@ def test_search_in_from(session: Session) -> None:
         FROM fruit f JOIN vector_search('names', 'pear', filter => 'id < 5', top_k => 9) AS v ON f.id = v.id"""
     assert {row["id"] for row in rows(session, sql)} == {1, 2, 4}
     assert rows(session, "SELECT count(*) AS n FROM text_search('names', 'nothing')") == [{"n": 0}]
-    with pytest.raises(SqlError, match="in FROM its arguments are constants"):
+    with pytest.raises(SqlError, match="in FROM its arguments must be constants"):
         rows(session, "SELECT * FROM fruit f, vector_search('names', f.name) v")
 
 

@@ -219,7 +219,7 @@ def test_how_long_the_model_thinks() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT ai_flter('x')", "1:8 is no AI function; did you mean ai_filter"),
+        ("SELECT ai_flter('x')", "1:8 is not an AI function; did you mean ai_filter"),
         ("SELECT\n ai_gen()", "ai_gen at 2:2: missing argument prompt. Usage: ai_gen"),
         ("SELECT ai_summarize(a, b)", "too many arguments: at most 1"),
         ("SELECT ai_summarize(a, text => b)", "text is given twice"),
@@ -282,7 +282,7 @@ def test_how_long_the_model_thinks() -> None:
         ("SELECT ai_gen('x', f.*) FROM range(3) f", "columns of f are not known"),
         ("SELECT ai_gen('x', a) OVER (PARTITION BY b)", "OVER cannot follow"),
         ("SELECT ai_gen('x', a) FILTER (WHERE b)", "FILTER cannot follow"),
-        ("SELECT a FROM ai_gen('x')", "is no table function"),
+        ("SELECT a FROM ai_gen('x')", "is not a table function"),
         ("SELECT ai_gen('x'", "no closing parenthesis"),
         ("SELECT " + "ai_gen('x', " * 50 + "a" + ")" * 50, "nested more than 32"),
     ],
@@ -294,8 +294,8 @@ def test_refused(sql: str, message: str) -> None:
 
 
 def test_unbalanced() -> None:
-    """A bracket that closes nothing is an error with its place."""
-    with pytest.raises(SqlError, match=r"'\)' at 1:22 closes nothing"):
+    """A bracket without an opening bracket is an error with its position."""
+    with pytest.raises(SqlError, match=r"'\)' at 1:22 has no opening bracket"):
         extract("SELECT ai_gen('x', a))")
 
 

@@ -86,7 +86,7 @@ def test_explain_parts(options: str, analyze: bool, form: str, query: str) -> No
         ("(FORMT json)", "no option 'formt': write ANALYZE, VERBOSE or FORMAT text"),
         ("(ANALYSE)", "no option 'analyse': write ANALYZE"),
         ("(ANALYZE,", "not closed|no option"),
-        ("(ANALYZE)", "EXPLAIN of what"),
+        ("(ANALYZE)", "EXPLAIN needs a statement"),
     ],
 )
 def test_explain_mistakes(options: str, text: str) -> None:
@@ -160,7 +160,7 @@ def test_refused(sql: str) -> None:
         ("FROB 1", "'FROB'"),
         ("'text'", "no statement starts"),
         ("SELECT 'open", "quoted"),
-        ("CREATE TABLE t (a INT) LOCATION '/x'", "nothing may follow"),
+        ("CREATE TABLE t (a INT) LOCATION '/x'", "nothing can follow"),
         ("CREATE TABLE t (a INT", "missing"),
         ("CREATE TABLE t", "CREATE TABLE name"),
         ("CREATE TABLE a.b.c.d (x INT)", "no catalog 'a'"),
@@ -168,7 +168,7 @@ def test_refused(sql: str) -> None:
         ("DROP TABLE a, b", "takes one name"),
         ("SET flightllm.a", "= 'value'"),
         ("SET flightllm.a = 1 2", "one value"),
-        ("EXPLAIN", "EXPLAIN of what"),
+        ("EXPLAIN", "EXPLAIN needs a statement"),
         ("INSERT INTO t (a b) VALUES (1)", "column names"),
         ("INSERT INTO t", "needs a query"),
     ],

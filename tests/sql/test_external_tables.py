@@ -32,7 +32,7 @@ def test_parts() -> None:
         ("t LOCATION 'x'", "STORED AS was expected"),
         ("t STORED AS CSV", "LOCATION was expected"),
         ("t STORED AS CSV LOCATION x", "in single quotes"),
-        ("t STORED AS CSV LOCATION 'x' PARTITIONED BY (a)", "ends the statement"),
+        ("t STORED AS CSV LOCATION 'x' PARTITIONED BY (a)", "nothing can follow"),
         ("t STORED AS", "one of parquet"),
     ],
 )

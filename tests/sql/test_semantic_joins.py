@@ -122,7 +122,7 @@ def test_further_conditions(session: Session, condition: str, found: list[int]) 
 )
 def test_other_conditions(session: Session, condition: str) -> None:
     """A condition that can hold for rows that are no pairs is refused."""
-    said = r"after ON must be a condition of its own: write ON vector_search\(…\), or .* any OR in the parentheses"
+    said = r"after ON must be a separate condition: write ON vector_search\(…\), or .* any OR in the parentheses"
     with pytest.raises(SqlError, match=said):
         rows(session, f"SELECT * FROM wishes w JOIN fruit f ON {SEARCH} {condition}")
 
@@ -193,7 +193,7 @@ def test_with_queries_at_two_levels(session: Session) -> None:
 
 def test_arguments_that_ask(session: Session) -> None:
     """A search with AI calls as arguments is refused before any model call."""
-    with pytest.raises(SqlError, match="in FROM its arguments are constants"):
+    with pytest.raises(SqlError, match="in FROM its arguments must be constants"):
         rows(session, "EXPLAIN SELECT * FROM vector_search('names', ai_gen('x', 'y'))")
     with pytest.raises(SqlError, match="write the AI calls in a subquery"):
         rows(session, "SELECT * FROM wishes w JOIN fruit f ON vector_search('names', w.wish, top_k => ai_gen('x'))")
