@@ -1,4 +1,4 @@
-"""The plans of plain views, each made when somebody first looks the view up."""
+"""The plans of plain views; each is made when a query first looks up the view."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +21,11 @@ Entries = Mapping[TableName, Entry]
 
 
 class ViewPlans:
-    """Plans views over what is seen of their tables; `context` returns one that looks given entries up in a given way.
+    """Plans views over given entries of their tables.
 
-    Thread-safe. A plan is kept until something changes that the view reads, that of a view over tables of the server's
-    own, which have other rows all the time, is not kept at all.
+    `context` takes entries, and a function that plans an entry when it is looked up; it returns a DataFusion context.
+    Thread-safe. A plan is kept until something that the view reads changes. The plan of a view over system tables is
+    not kept, because their rows change all the time.
     """
 
     def __init__(self, limits: LimitsConfig, context: Callable[[Entries, Planned], SessionContext]) -> None:
@@ -32,9 +33,10 @@ class ViewPlans:
         self._context = context
 
     def looked_up(self, entry: Entry, entries: Entries) -> Entry:
-        """Return an entry as `planned` does, where DataFusion asks from inside its own runtime: nothing can plan there.
+        """Return an entry as `planned` does, for a call from inside DataFusion's runtime.
 
-        A view whose tables are gone or have changed has no provider.
+        Planning is impossible in that runtime, so another thread plans. A view whose tables are gone or have changed
+        gets no provider.
 
         Raises:
             FlightLLMError: see `planned`.
@@ -45,15 +47,15 @@ class ViewPlans:
             with ThreadPoolExecutor(1, "flightllm-views") as thread:
                 return thread.submit(self.planned, entry, entries).result()
         except SqlError:
-            to_plan(entry, entries, self._limits)  # which says what views read each other
+            to_plan(entry, entries, self._limits)  # raises the error of views that read each other
             return entry
 
     def planned(self, entry: Entry, entries: Entries) -> Entry:
-        """Return an entry of a state of the tables, with provider and schema over the others where it is a view.
+        """Return an entry of `entries`; a view gets a provider and a schema over the other entries.
 
         Raises:
-            LimitExceededError: the view is too large together with those that it reads.
-            SqlError: it cannot be planned.
+            LimitExceededError: the view is too large together with the views that it reads.
+            SqlError: the view cannot be planned.
         """
         if entry.kind != "view":
             return entry
@@ -66,7 +68,7 @@ class ViewPlans:
                 passing.add(view.name)
                 seen[view.name] = self._planned(view, seen)
                 continue
-            with view.plan.lock:  # those beside it wait for the plan
+            with view.plan.lock:  # other threads wait for the plan
                 if view.plan.planned is None:
                     view.plan.planned = self._planned(view, seen)
             seen[view.name] = view.plan.planned
@@ -82,9 +84,9 @@ class ViewPlans:
         def found(entry: Entry, entries: Entries) -> Entry:
             if entry.kind != "view" or entry.provider is not None:
                 return entry
-            if planning:  # whoever made plans from here could come back to this view, and wait for it
-                raise SqlError(f"the view {entry.name.display!r} is to be read with FROM or JOIN")
-            return self.looked_up(entry, entries)  # a list of tables, which asks as the view runs
+            if planning:  # a plan made here could come back to this view and wait for itself
+                raise SqlError(f"the view {entry.name.display!r} cannot be read here: read it with FROM or JOIN")
+            return self.looked_up(entry, entries)  # the running view lists tables, as in information_schema
 
         try:
             with panics_mapped():
@@ -102,7 +104,7 @@ class ViewPlans:
         return replace(view, provider=table, schema=table.schema)
 
     def info(self, entry: Entry, entries: Entries) -> TableInfo:
-        """Return what clients may know of a table; a view that cannot be planned has the columns that it had last."""
+        """Return the information on a table for clients; a view that cannot be planned keeps its last columns."""
         try:
             return self.planned(entry, entries).info
         except FlightLLMError:

@@ -1,4 +1,4 @@
-"""Order fields by row: the value that saves the most tokens comes first, and so on inside each group of rows.
+"""Order fields by row: first the value that saves the most tokens, then the same inside each group of rows.
 
 The algorithm is GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025). Two
 things differ: the table is not split into parts, and several scores for groups are tried.
@@ -24,11 +24,11 @@ _SCORES = (
     GroupScore(1.0, determined=True),
 )
 _SCORES_BY_CELLS = ((100_000, 6), (500_000, 3))
-"""Pairs of (cells of the table at most, scores to try); a table above the last limit is ordered by the first score."""
+"""Pairs of (most cells of the table, scores to try); a table above the last limit uses only the first score."""
 
 
 def greedy(encoded: Encoded, cache: CacheShape, fixed: Draft | None = None) -> Draft:
-    """Return the ordering with the most hits predicted for `cache`, among those found here and the fixed order.
+    """Return the ordering with the most predicted hits for `cache`: a greedy ordering or the fixed order.
 
     `fixed` is the measured fixed order, if the caller knows it already.
     """
@@ -61,12 +61,12 @@ def _append_other_fields(encoded: Encoded, flat: FlatDictionary, paths: Paths) -
     best = np.argmax(np.where(shared > 0, shared, 0.0), axis=1)
     ranks_by_group = np.broadcast_to(ranks, shared.shape).copy()
     sharing = np.flatnonzero(shared.max(axis=1, initial=0.0) > 0)
-    ranks_by_group[sharing, best[sharing]] = 0  # before all others, whose ranks begin at 1
+    ranks_by_group[sharing, best[sharing]] = 0  # before all other fields: their ranks begin at 1
     paths.append_rest(ranks_by_group[paths.group])
 
 
 def _shared_by_group(encoded: Encoded, flat: FlatDictionary, paths: Paths, column: int) -> NDArray[np.float64]:
-    """Return by group: the tokens that different values of `column` share with the value before, in sorted order."""
+    """Return for each group the tokens that distinct values of `column` share with the previous sorted value."""
     groups = int(paths.group.max(initial=-1)) + 1
     rows = np.flatnonzero(~paths.used[:, column] & (encoded.codes[:, column] >= 0))
     codes, group = encoded.codes[rows, column], paths.group[rows]

@@ -123,7 +123,7 @@ def test_a_file_that_is_there_stays(endpoint: Endpoint) -> None:
     Path("flightllm.toml").write_text("# mine")
     result = init("--base-url", endpoint.url, "--model", "any", "--yes")
     assert (result.exit_code, result.output) == (
-        1, "error: flightllm.toml is there: write over it by --force, or name another file by --output\n",
+        1, "error: flightllm.toml exists: overwrite it with --force, or name another file with --output\n",
     )  # fmt: skip
     assert Path("flightllm.toml").read_text() == "# mine"
     assert endpoint.bodies == []
@@ -134,7 +134,7 @@ def test_a_file_that_is_there_stays(endpoint: Endpoint) -> None:
 def test_a_missing_folder_is_told_first(endpoint: Endpoint) -> None:
     """A configuration for a folder that is not there is refused before a person or a model is asked anything."""
     result = init("--base-url", endpoint.url, "--model", "any", "--yes", "--output", "nowhere/f.toml")
-    said = "error: cannot write nowhere/f.toml: make the folder nowhere first, or name another by --output\n"
+    said = "error: cannot write nowhere/f.toml: make the folder nowhere first, or name another file with --output\n"
     assert (result.exit_code, result.output) == (1, said)
     assert typed(options=("--output", "nowhere/f.toml")) == (1, said)
     assert endpoint.bodies == []
@@ -147,7 +147,7 @@ def test_without_a_key(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> N
     code, said = typed("1", "2", "n")
     assert code == 0, said
     assert endpoint.bodies == []
-    menu, _, rest = said.partition("Who is to answer?")[2].partition("Number")
+    menu, _, rest = said.partition("Choose a provider or a model:")[2].partition("Number")
     assert lines in menu
     assert lines not in rest
     monkeypatch.setenv("MISTRAL_API_KEY", KEY)
@@ -225,7 +225,7 @@ def test_answers_on_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPat
     assert "10 tokens of prompt and 2 of answer, $0.000002." in init(*options, "--yes").output
     code, said = typed("y", "y", "n", options=options)
     assert code == 0
-    assert "flightllm.toml is there. Write over it?" in said
+    assert "flightllm.toml exists. Overwrite it?" in said
     assert "# not checked" in Path("flightllm.toml").read_text()
     assert len(endpoint.bodies) == 1
 

@@ -59,12 +59,12 @@ def test_compressed_and_changed(catalog: Catalog, tmp_path: Path) -> None:
     [
         ("[]", "the objects of its array: it holds no columns"),
         ("[{}]", "the objects of its array: it holds no columns"),
-        ("[1, 2]", "value 1 of its array is no object: write an array of objects"),
-        ('[{"a": 1},]', "value 2 of its array is no object"),
-        ('[{"a": 1}', "after object 1 of its array stands nothing"),
-        ('[{"a": 1} {"a": 2}]', "after object 1 of its array stands '{'"),
-        ('[{"a": 1}, {"a":', "object 2 of its array is no JSON"),
-        ('[{"a": 1}] 7', "after the ']' of its array stands '7'"),
+        ("[1, 2]", "value 1 of its array is not an object: write an array of objects"),
+        ('[{"a": 1},]', "value 2 of its array is not an object"),
+        ('[{"a": 1}', "expected ',' or ']' after object 1 of its array, found nothing"),
+        ('[{"a": 1} {"a": 2}]', "expected ',' or ']' after object 1 of its array, found '{'"),
+        ('[{"a": 1}, {"a":', "object 2 of its array is not valid JSON"),
+        ('[{"a": 1}] 7', "found '7' after the ']' of its array"),
         ('[{"a": 1}, {"a": {"b": 1}}]', "cannot read the objects of its array as json"),
         ("[" + '{"a":' * 5_000 + "1" + "}" * 5_000 + "]", "object 1 of its array is nested too deep"),
     ],
@@ -89,7 +89,9 @@ def test_large_objects_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     write_lines(path, tmp_path / "lines")
     assert len((tmp_path / "lines").read_text().splitlines()) == 100
     path.write_text(json.dumps([{"a": "x" * 5_000}]))
-    with pytest.raises(InvalidInputError, match="object 1 of its array is no JSON, or has more than 1,000 characters"):
+    with pytest.raises(
+        InvalidInputError, match="object 1 of its array is not valid JSON, or has more than 1,000 characters"
+    ):
         write_lines(path, tmp_path / "lines")
 
 
