@@ -127,7 +127,7 @@ def init(  # noqa: PLR0913 - one argument for each option
         raise click.UsageError("--output: the name has a character that cannot be printed.")
     if not output.parent.is_dir():
         raise ConfigError(
-            f"cannot write {output}: make the folder {output.parent} first, or name another folder with --output"
+            f"cannot write {output}: make the folder {output.parent} first, or name another file with --output"
         )
     asks = not yes
     if asks and not sys.stdin.isatty():
@@ -168,7 +168,7 @@ def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
     models: tuple[str, ...] = ()
     if not wanted.kind:
         if not consent.asks:
-            raise click.UsageError("--yes asks nothing: say which model by --provider or --engine, and --model.")
+            raise click.UsageError("--yes asks nothing: say which model with --provider or --engine, and --model.")
         wanted, models = _asked()
     elif wanted.provider == "ollama" and not wanted.base_url:
         ollama = find_ollama()
@@ -276,18 +276,17 @@ def _with_address(wanted: Wanted) -> Wanted:
 
     Raises:
         UsageError: the owner of the key in `--key-env` is unknown, or is another provider.
-
     """
     if wanted.base_url:
         return wanted
     owner = next((one for one in PROVIDERS if one.key_env and one.key_env == wanted.key_env), UNKNOWN)
     if wanted.key_env and not wanted.provider and owner is UNKNOWN:
-        raise click.UsageError(f"--key-env {wanted.key_env}: say who gets the key, by --provider or --base-url.")
+        raise click.UsageError(f"--key-env {wanted.key_env}: say who gets the key, with --provider or --base-url.")
     provider = named(wanted.provider) or named(owner.name) or named("openai") or UNKNOWN
     if owner not in {UNKNOWN, provider}:
         raise click.UsageError(
             f"{wanted.key_env} is the key of {owner.name}, and --provider names {provider.name}:"
-            " leave out one of them, or name the address by --base-url."
+            " leave out one of them, or name the address with --base-url."
         )
     address = own_address(provider.name)
     if provider.name == "openai" and address:  # another endpoint that uses OpenAI's variables

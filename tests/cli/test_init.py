@@ -169,7 +169,7 @@ def test_without_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--yes",), "--yes asks nothing: say which model by --provider or --engine"),
+        (("--yes",), "--yes asks nothing: say which model with --provider or --engine"),
         (("--engine", "local", "--key-env", "KEY", "--yes"), "--key-env are for the engine openai"),
         (("--engine", "vllm", "--yes"), "--model is missing"),
         (("--provider", "ollama", "--yes"), "--model is missing; there are qwen3:4b, gemma3:1b"),
@@ -273,7 +273,7 @@ def test_a_key_without_a_receiver(endpoint: Endpoint, monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("GROQ_API_KEY", KEY)
     for options, said in [
-        (("--key-env", "MY_KEY"), "--key-env MY_KEY: say who gets the key, by --provider or --base-url"),
+        (("--key-env", "MY_KEY"), "--key-env MY_KEY: say who gets the key, with --provider or --base-url"),
         (("--key-env", "GROQ_API_KEY", "--provider", "openai"), "GROQ_API_KEY is the key of groq"),
         (("--provider", "vllm"), "--base-url is missing"),
     ]:
@@ -300,7 +300,7 @@ def test_an_endpoint_wants_a_key(endpoint: Endpoint) -> None:
     """An endpoint that refuses a question without a key is told with the option that names a key."""
     endpoint.behave = lambda *_: refuse(401, "no key")
     result = init("--yes", "--base-url", endpoint.url, "--model", "x")
-    assert "name the key's variable by --key-env" in result.output
+    assert "name the key's variable with --key-env" in result.output
 
 
 def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +326,7 @@ def test_no_secret_in_an_address(endpoint: Endpoint, monkeypatch: pytest.MonkeyP
     address = endpoint.url.replace("//", f"//{where}") if "@" in where else f"{endpoint.url}{where}"
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     given = init("--yes", "--base-url", address, "--model", "x", "--no-check")
-    assert f"the address {endpoint.url} was given with a password or key in it" in given.output
+    assert f"the address {endpoint.url} contains a password or key" in given.output
     monkeypatch.setenv("OPENAI_BASE_URL", address)
     code, said = typed("1")
     assert code == 1
