@@ -109,7 +109,7 @@ def test_nothing_is_written_where_the_model_fails(
     result = init(*options)
     assert result.exit_code == 1
     assert said in result.output
-    option = {"wrong": "--model", "host": "--base-url"}.get(model, "set OPENAI_API_KEY anew")
+    option = {"wrong": "--model", "host": "--base-url"}.get(model, "set OPENAI_API_KEY to a valid key")
     assert option in result.output
     assert "Nothing is written; --no-check writes without asking" in result.output
     assert KEY not in result.output
