@@ -86,7 +86,7 @@ class AccessControl:
                 self._check_grantee(statement.policy.grantee)
                 if self._has(statement.policy) and not statement.or_replace:
                     raise InvalidInputError(
-                        "the filter or mask for this table and user exists: write CREATE OR REPLACE"
+                        "this table has such a filter or mask for this user already: write CREATE OR REPLACE"
                     )
                 self.store.set_policy(statement.policy)
             case "drop_policy" if statement.policy is not None:

@@ -117,7 +117,7 @@ class Rights:
     def check_writer(self, what: str) -> None:
         """Raise `PermissionDeniedError` where the principal is readonly; `what` names the refused action."""
         if self.principal.role == "readonly":
-            raise PermissionDeniedError(f"{what} requires the role user or admin, not {self._who}")
+            raise PermissionDeniedError(f"{what} requires the role user or admin, which {self._who} does not have")
 
     def row_filters(self, table: TableName) -> list[str]:
         """Return the conditions that a table's rows must fulfil for the principal to see them."""

@@ -1,4 +1,4 @@
-"""The plans of plain views; each is made when a query first looks up the view."""
+"""The plans of plain views. A view is planned at its first look-up."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,11 +21,13 @@ Entries = Mapping[TableName, Entry]
 
 
 class ViewPlans:
-    """Plans views over given entries of their tables.
+    """Plans views over the tables that a client can see.
 
-    `context` takes entries, and a function that plans an entry when it is looked up; it returns a DataFusion context.
-    Thread-safe. A plan is kept until something that the view reads changes. The plan of a view over system tables is
-    not kept, because their rows change all the time.
+    `context(entries, planned)` returns a DataFusion context that finds the tables in `entries` and passes each table
+    that it looks up to `planned`.
+
+    Thread-safe. A plan is kept until a table that the view reads changes. The plan of a view over the server's own
+    tables is not kept, because the rows of these tables change all the time.
     """
 
     def __init__(self, limits: LimitsConfig, context: Callable[[Entries, Planned], SessionContext]) -> None:
@@ -33,10 +35,11 @@ class ViewPlans:
         self._context = context
 
     def looked_up(self, entry: Entry, entries: Entries) -> Entry:
-        """Return an entry as `planned` does, for a call from inside DataFusion's runtime.
+        """Return what `planned` returns, for look-ups that DataFusion makes inside its runtime.
 
-        Planning is impossible in that runtime, so another thread plans. A view whose tables are gone or have changed
-        gets no provider.
+        Nothing can be planned inside that runtime, so another thread plans the view.
+
+        A view whose tables are gone or have changed has no provider.
 
         Raises:
             FlightLLMError: see `planned`.
@@ -47,14 +50,14 @@ class ViewPlans:
             with ThreadPoolExecutor(1, "flightllm-views") as thread:
                 return thread.submit(self.planned, entry, entries).result()
         except SqlError:
-            to_plan(entry, entries, self._limits)  # raises the error of views that read each other
+            to_plan(entry, entries, self._limits)  # raises a clearer error if views read each other
             return entry
 
     def planned(self, entry: Entry, entries: Entries) -> Entry:
-        """Return an entry of `entries`; a view gets a provider and a schema over the other entries.
+        """Return one of `entries`; a view is planned over the other entries, and gets its provider and schema.
 
         Raises:
-            LimitExceededError: the view is too large together with the views that it reads.
+            LimitExceededError: the view and the views that it reads are too large together.
             SqlError: the view cannot be planned.
         """
         if entry.kind != "view":
@@ -84,9 +87,9 @@ class ViewPlans:
         def found(entry: Entry, entries: Entries) -> Entry:
             if entry.kind != "view" or entry.provider is not None:
                 return entry
-            if planning:  # a plan made here could come back to this view and wait for itself
-                raise SqlError(f"the view {entry.name.display!r} cannot be read here: read it with FROM or JOIN")
-            return self.looked_up(entry, entries)  # the running view lists tables, as in information_schema
+            if planning:  # planning here could reach this view again, and wait for itself
+                raise SqlError(f"a query can read the view {entry.name.display!r} only with FROM or JOIN")
+            return self.looked_up(entry, entries)  # a list of tables looks views up while this view runs
 
         try:
             with panics_mapped():
@@ -104,7 +107,10 @@ class ViewPlans:
         return replace(view, provider=table, schema=table.schema)
 
     def info(self, entry: Entry, entries: Entries) -> TableInfo:
-        """Return the information on a table for clients; a view that cannot be planned keeps its last columns."""
+        """Return what clients can know about a table.
+
+        A view that cannot be planned has the columns of its last plan.
+        """
         try:
             return self.planned(entry, entries).info
         except FlightLLMError:

@@ -33,23 +33,25 @@ from flightllm.sql.tokens import tokenize
 
 _log = structlog.get_logger(__name__)
 _BARRIER = f" LIMIT {10**15}"
-"""Keeps the query's conditions above the row filter. Below it, a condition that fails on a hidden row tells its value.
+"""Keeps the query's conditions above the row filter. Below the filter, a condition could fail on
+a hidden row, and its error would tell the row's value.
 
 The limit has no other effect: no table has this many rows.
 """
 
 
 class PrincipalScope:
-    """A principal's view of the tables of one moment.
+    """A principal's view of the tables at one moment.
 
-    A table with a row filter or masks becomes a view over the whole table, which gets a hidden name; this view is
-    planned in the constructor. A view of a client is planned again at its first look-up, over the principal's tables.
+    A table with a row filter or masks becomes a view. The view reads the whole table under a hidden name, and the
+    constructor plans the view. A view that a client created is planned again at its first look-up, over the
+    principal's tables.
     """
 
     def __init__(self, store: TableStore, rights: Rights, own: str = "") -> None:
         """Take the temporary tables of the schema `own`, and no other temporary tables."""
         self.base = store.entries
-        """The entries that this scope was made from; when the store has other entries, it needs another scope."""
+        """The store's entries when this scope was made. A scope is out of date once the store has other entries."""
         self._store = store
         self._own = own
         self._rights = rights
@@ -71,15 +73,15 @@ class PrincipalScope:
 
     @property
     def refusals(self) -> Mapping[TableName, FlightLLMError]:
-        """Return the reason why each other table cannot be read, as an error."""
+        """Return the tables that the principal cannot read, each with the error for reading it."""
         return self._refusals
 
     def check(self, name: TableName) -> None:
-        """Raise the reason why a table cannot be read, if there is a reason.
+        """Raise an error if the principal cannot read a table.
 
         Raises:
             UnknownTableError: the principal must not learn that the table exists.
-            PermissionDeniedError: the principal has other rights to the table, or its policies no longer fit the table.
+            PermissionDeniedError: the principal has other rights to the table, or the table's policies no longer fit.
         """
         if refusal := self._refusals.get(name):
             raise type(refusal)(*refusal.args)  # a copy, because raising adds a traceback and text to the error
@@ -88,12 +90,12 @@ class PrincipalScope:
         """Return one of the tables as the principal sees it, planned if it is a view.
 
         Raises:
-            FlightLLMError: it is a view that cannot be planned, for example over tables that the principal cannot read.
+            FlightLLMError: the view cannot be planned, for example because the principal cannot read its tables.
         """
         return self._plans.planned(entry, self._entries)
 
     def seen(self, entry: Entry) -> Entry | None:
-        """Return one of the tables like `planned`, or None where it cannot be read."""
+        """Return what `planned` returns, or None if the principal cannot read the table."""
         try:
             return self.planned(entry)
         except FlightLLMError:
@@ -124,7 +126,10 @@ class PrincipalScope:
         return any(name == entry.display for entry in self._entries)
 
     def _reads_all(self, name: str) -> bool:
-        """Return whether the principal sees all rows and values of a table; views can read restricted tables."""
+        """Return whether the principal sees all rows and values of a table.
+
+        If any policy applies to the principal, views count as restricted: they can read restricted tables.
+        """
         for entry in self._entries.values():
             if entry.name.display == name:
                 through = entry.kind in {"view", "ai_view"} and bool(self._rights.policies)
@@ -158,8 +163,8 @@ def unknown(name: TableName) -> UnknownTableError:
 
 def _unfit(entry: Entry) -> PermissionDeniedError:
     return PermissionDeniedError(
-        f"the table {entry.name.display!r} cannot be read, because one of its row filters or column masks no longer"
-        " fits it: ask an admin to look into system.policies"
+        f"the table {entry.name.display!r} cannot be read: one of its row filters or column masks no longer fits the"
+        " table. Ask an admin to correct it; system.policies lists all filters and masks"
     )
 
 
@@ -196,7 +201,7 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
         return replace(entry, plan=entry.plan.renewed())
     filters, masks = rights.row_filters(entry.name), rights.masks(entry.name)
     if gone := masks.keys() - set(entry.schema.names):
-        raise SqlError(f"there is no column {min(gone)!r}")
+        raise SqlError(f"a mask names the column {min(gone)!r}, but the table has no such column")
     if entry.provider is None or not (filters or masks):
         return entry
     name = entry.name if entry.stored else replace(entry.name, name=entry.name.name + STORED_SUFFIX)
@@ -220,7 +225,8 @@ def _check_masks(masks: Collection[str], masked: pa.Schema, table: pa.Schema) ->
     for found, column in zip(masked, table, strict=True):
         if column.name in masks and not _fits(found.type, column.type):
             raise SqlError(
-                f"the mask of the column {column.name!r} has the type {found.type}, but the column has {column.type}:"
+                f"the mask of the column {column.name!r} has the type {found.type}, but the column has the type "
+                f"{column.type}:"
                 " write CAST(… AS …), NULL, or a value of the column's type"
             )
 
@@ -242,7 +248,7 @@ def check_policy(store: TableStore, policy: AccessPolicy) -> None:
 
     Raises:
         NotFoundError: there is no such table or column.
-        SqlError: its expression cannot be planned, or the type of a mask does not fit its column.
+        SqlError: the policy's expression cannot be planned, or the type of a mask does not fit its column.
     """
     entry = store.entries.get(policy.target)
     if entry is None:

@@ -13,11 +13,11 @@ from flightllm.cli.render import console_of, put
 def drain(server: Server) -> None:
     """End a server once its queries have finished.
 
-    It accepts no new queries, and cancels queries that still run after `[recovery] drain_seconds`.
+    The server accepts no new queries. After `[recovery] drain_seconds`, it cancels the queries that still run.
     """
     with connect(server) as client:
         running = client.drain()
-    click.echo(f"draining: {running} {'query runs' if running == 1 else 'queries run'}")
+    click.echo(f"draining: {running} {'query still runs' if running == 1 else 'queries still run'}")
 
 
 @click.command()
@@ -26,13 +26,14 @@ def drain(server: Server) -> None:
 def quarantine(server: Server, lift: str | None) -> None:
     """List the statements that are refused after a crash.
 
-    They were running when the server's process died, and can run again after `[recovery] quarantine_seconds`. If only
-    one user had such statements at each of several crashes, all statements of that user are refused.
+    They were running when the server's process died, and can run again after `[recovery] quarantine_seconds`. The
+    server can also refuse all statements of one user. It does so after several crashes if, at each of them, this user
+    was the only user with such statements.
     """
     with connect(server) as client:
         if lift is not None:
             client.lift(lift)
-            click.echo(f"lifted {lift}")
+            click.echo(f"{lift} can run again")
             return
         refused = client.quarantine()
     table = Table(header_style="bold", show_edge=False, pad_edge=False)

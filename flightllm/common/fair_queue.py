@@ -19,7 +19,8 @@ class FairQueue(Generic[_T]):
     """The waiting items, in one queue for each session; not thread-safe by itself.
 
     A session with a hundred waiting statements is served as often as a session with one statement. A user with a
-    hundred sessions is served as often as a user with one session. The user who holds the fewest places comes first.
+    hundred sessions is served as often as a user with one session. The next item
+    comes from the user who holds the fewest places (see `Held`).
     """
 
     def __init__(self) -> None:
@@ -65,8 +66,8 @@ class FairQueue(Generic[_T]):
     def make_room(self, asker: Requester) -> _T | None:
         """Remove and return the newest item of the user with the most waiting items, to make room for `asker`.
 
-        That user must have at least two more items than the user of `asker`; else the same rule applies between the
-        sessions of the user of `asker`. Returns None where no user and no session has that many.
+        That user must have at least two more items than the user of `asker`. If no user has so many, the method
+        compares the sessions of the user of `asker` by the same rule. Returns None if no session has so many either.
         """
         waiting = HeldCounts()
         for one, count in self.waiting().items():
@@ -98,7 +99,7 @@ class FairQueue(Generic[_T]):
 
 
 class HeldCounts:
-    """Counts for each user and each session, such as places held; not thread-safe by itself."""
+    """A count for each user and each session, such as the number of places held; not thread-safe by itself."""
 
     def __init__(self) -> None:
         self._users: Counter[str] = Counter()

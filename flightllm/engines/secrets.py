@@ -11,7 +11,7 @@ _SECRET = re.compile(
     r"key|secret|passw|credential|authoriz|bearer|token(?!s)|(?:^|[_-])(?:auth|sig|signature)(?:[_-]|$)"
 )
 _PARAMETER = re.compile(r"code|pass|pwd|pw|sas|jwt|hmac")
-"""Names that are secrets only as parameters of an address; Azure's functions call their key `code`."""
+"""Names that are secrets only as URL parameters, such as `code`, which holds the key of an Azure Function."""
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
 
@@ -82,7 +82,7 @@ def names_secret(option: str) -> bool:
 
 
 def shown_options(options: Mapping[str, object]) -> dict[str, object]:
-    """Return options as clients can see them: of a secret, only whether it comes from a variable or a file."""
+    """Return options as clients can see them; a secret shows only whether it comes from a variable or a file."""
     return {name: _shown(name, value) for name, value in options.items()}
 
 

@@ -1,4 +1,4 @@
-"""Convert files with one JSON array of objects to files with one object per line."""
+"""Files that hold one JSON array of objects, as lines of one object each."""
 
 import json
 import re
@@ -14,16 +14,16 @@ from flightllm.file_formats.rows import DAMAGED
 
 ENDINGS = (".json", ".jsonl", ".ndjson")
 _HEAD = 4_096
-"""The first character that is not white space must be in this number of bytes."""
+"""Bytes in which the first character of a file stands that is no white space."""
 _CHUNK = 1 << 20
 _MOST = 1 << 26
-"""The most characters of one object, because its whole text is in memory."""
+"""Characters of one object; its text is in memory as a whole."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _INSTEAD = "write an array of objects, as in [{…}, {…}], or one object per line"
 
 
 def is_json_array(path: Path) -> bool:
-    """Return whether a file has a JSON ending and begins with `[`; False for an unreadable file."""
+    """Tell whether a file is named like JSON and begins with `[`; one that cannot be read does not."""
     if ending(path) not in ENDINGS or not path.is_file():
         return False
     try:
@@ -34,11 +34,10 @@ def is_json_array(path: Path) -> bool:
 
 
 def write_lines(path: Path, target: Path) -> None:
-    """Write each object of an array to a line of its own. Only a chunk of the file and one object are in memory.
+    """Write each object of an array to a line of its own. A chunk of the file and one object are in memory.
 
     Raises:
-        InvalidInputError: the file is not an array of objects, ends early, or has a too large object; the message says
-            at which object.
+        InvalidInputError: the file is no array of objects, ends early, or an object is too large; says where.
     """
     try:
         with (
@@ -47,16 +46,16 @@ def write_lines(path: Path, target: Path) -> None:
             target.open("w", encoding="utf-8") as sink,
         ):
             for text in _Objects(texts):
-                sink.write(text.replace("\n", " ").replace("\r", " "))  # JSON strings cannot hold these unescaped
+                sink.write(text.replace("\n", " ").replace("\r", " "))  # no text of JSON holds these unescaped
                 sink.write("\n")
     except UnicodeError as error:
-        raise InvalidInputError("it is not UTF-8, as JSON must be: convert the file to UTF-8") from error
+        raise InvalidInputError("it is not UTF-8, as JSON must be: write the file anew") from error
     except DAMAGED as error:
         raise InvalidInputError(f"it cannot be read: {error}") from error
 
 
 class _Objects:
-    """The texts of an array's objects. `_text[_at:]` is read from the file and not yet returned."""
+    """The texts of the objects of an array. `_text` from `_at` on was read and not yet returned."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -73,7 +72,7 @@ class _Objects:
         else:
             yield from self._listed()
         if after := self._next():
-            raise InvalidInputError(f"found {after!r} after the ']' of its array: {_INSTEAD}")
+            raise InvalidInputError(f"after the ']' of its array is {after!r}: {_INSTEAD}")
 
     def _listed(self) -> Iterator[str]:
         for number in count(1):
@@ -83,16 +82,16 @@ class _Objects:
                 return
             if after != ",":
                 found = repr(after) if after else "nothing"
-                raise InvalidInputError(f"expected ',' or ']' after object {number} of its array, found {found}")
+                raise InvalidInputError(f"after object {number} of its array is {found}, not ',' or ']'")
 
     def _read(self) -> None:
-        """Read at least as many characters as are left, so that a large object is parsed only a few times."""
+        """Read as much again as is left, so that a large object is parsed few times."""
         left = self._text[self._at :]
         chunk = self._file.read(max(_CHUNK, len(left)))
         self._text, self._at, self._ended = left + chunk, 0, not chunk
 
     def _next(self) -> str:
-        """Return the next character that is not white space without consuming it; empty at the end."""
+        """Return the next character that is no white space, which stays; empty at the end."""
         while True:
             if space := _SPACE.match(self._text, self._at):
                 self._at = space.end()
@@ -101,7 +100,7 @@ class _Objects:
             self._read()
 
     def _take(self) -> str:
-        """Consume and return the next character that is not white space; empty at the end."""
+        """Return the next character after white space, and move past it; an empty text at the end."""
         found = self._next()
         self._at += len(found)
         return found
@@ -116,12 +115,14 @@ class _Objects:
                 raise InvalidInputError(f"object {number} of its array is nested too deep") from error
             except json.JSONDecodeError as error:
                 if self._ended:
-                    raise InvalidInputError(f"object {number} of its array is not valid JSON: {error.msg}") from error
+                    raise InvalidInputError(f"object {number} of its array is not JSON: {error.msg}") from error
                 if len(self._text) - self._at > _MOST:
                     raise InvalidInputError(
-                        f"object {number} of its array is not valid JSON, or has more than {_MOST:,} characters"
+                        f"object {number} of its array is not JSON, or has more than {_MOST:,} characters"
                     ) from error
                 self._read()
+            except ValueError as error:  # Python refuses integers of thousands of digits
+                raise InvalidInputError(f"object {number} of its array has a number of too many digits") from error
             else:
                 found, self._at = self._text[self._at : end], end
                 return found

@@ -17,14 +17,14 @@ from flightllm.flight.updates import run_returning, run_update, told
 from flightllm.sql.parameters import each_row
 
 DONE = b"done"
-"""Statement handle of an update: it ran in GetFlightInfo, and fetching it gives no rows."""
+"""The statement handle of an update. The update ran in GetFlightInfo already, so DoGet returns no rows for it."""
 NO_COLUMNS = pa.schema([])
 
 
 def flight_info(
     core: Core, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor, command: Command
 ) -> flight.FlightInfo:
-    """Plan a query, or run an update. The update runs here, because ADBC's `execute` can skip its empty result."""
+    """Plan a query, or run an update. Updates run here, as ADBC's `execute` can skip fetching an empty result."""
     if is_metadata(command):
         return _info(metadata_schema(command), descriptor, [flight.FlightEndpoint(descriptor.command, [])])
     core.refuse_when_draining()
@@ -88,7 +88,7 @@ def _text(command: Command) -> str | bytes:
 
 
 def _parts(session: BackendSession, settings: Mapping[str, str]) -> int:
-    """Return the number of parts that the call, or else its session, wants; planning refuses an invalid number."""
+    """Return the option `endpoints` of the call, or else of its session; planning refuses an invalid number."""
     asked = settings.get("endpoints") or session.get_options().get("endpoints", "1")
     return int(asked) if asked.isdecimal() else 1
 
@@ -101,6 +101,9 @@ def _info(
     records: int = -1,
     metadata: bytes = b"",
 ) -> flight.FlightInfo:
-    """Return endpoints without a location: clients fetch them over the same connection. Several have no order."""
+    """Return a FlightInfo with these endpoints; several endpoints have no order.
+
+    The endpoints have no location, so clients fetch them over the same connection.
+    """
     ordered = len(parts) == 1
     return flight.FlightInfo(schema, descriptor, parts, records, -1, ordered=ordered, app_metadata=metadata)

@@ -67,7 +67,9 @@ def _bind(core: Core, context: flight.ServerCallContext, command: Command, reade
 def _prepared_update(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> int:
     prepared = core.prepared_of(context, command.message.prepared_statement_handle)
     if not prepared.description.is_update:
-        raise InvalidInputError("the statement is a query, not an update: execute it as a query")
+        raise InvalidInputError(
+            "the statement is a query, not an update: execute it as a query, once for each row of parameters"
+        )
     parameters = _parameters(core, context, prepared, reader)
     if parameters is None:
         parameters = prepared.values

@@ -66,7 +66,7 @@ class Prepared:
             return self.parameters
         if latest.lost:
             raise NotFoundError(
-                "the values bound to the prepared statement were dropped or closed, because others needed room: bind"
+                "the values bound to the prepared statement were closed, or dropped because others needed room: bind"
                 " them again"
             )
         return latest.parameters

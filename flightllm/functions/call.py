@@ -27,16 +27,17 @@ MOST_ROOM = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The limit on an answer's tokens: `tokens`, and `per_byte` more for each byte of the values in its prompt.
+    """The limit on an answer's tokens: `tokens`, plus `per_byte` for each byte of the values in the prompt.
 
-    Set it generously: models end answers by themselves, and tokenizers make a token of each byte of rare scripts.
+    Set a generous limit. A high limit costs little, because models end answers by themselves. A low limit can cut
+    answers in rare scripts, because tokenizers need one token for each byte of such scripts.
     """
 
     tokens: int
     per_byte: float = 0.0
 
     def of(self, fields: Iterable[tuple[str, str]]) -> int:
-        """Return the limit for one prompt's named values."""
+        """Return the limit for the pairs of name and value in one prompt."""
         given = sum(len(value) if value.isascii() else len(value.encode(errors="replace")) for _, value in fields)
         return min(self.tokens + ceil(self.per_byte * given), MOST_ROOM)
 
@@ -46,12 +47,12 @@ class AICall:
     """A call whose literals are checked and whose fields have names.
 
     `stub` is the scalar function that replaces the call while DataFusion plans: `name(utf8 × len(fields)) → type`. Its
-    name is derived from everything else here, so that equal calls share one stub. `fields[i]` is the name of the stub's
-    i-th argument in the prompt.
+    name is derived from all attributes that decide the answers, so that equal calls share one stub. `fields[i]` is the
+    name of the stub's i-th argument in the prompt.
 
     A row with NULL in a `required` field gets NULL without a call. A NULL in another field leaves that field out of the
-    prompt; if all fields are NULL, there is no call. The stub of a call without fields takes one text, which is
-    ignored, and has one answer for all rows.
+    prompt; if all fields are NULL, there is no call. The stub of a call without fields takes one text and
+    ignores it. Such a call has one answer for all rows.
     """
 
     stub: str
@@ -83,16 +84,16 @@ class AICall:
     numeric: bool = field(default=False, kw_only=True)
     """True where the answers are read as numbers; such calls share no answers with other calls of the same prompt."""
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
-    """The type of its fields: text, except for vector searches, which take the vectors' bytes."""
+    """The type of the stub's arguments: text, but bytes for vector searches (the bytes of the vectors)."""
     reading: str = field(default="", kw_only=True)
-    """Further input of `parse`, where calls with the same prompt parse answers differently."""
+    """Settings of `parse` that the prompt does not show; calls that parse one answer differently differ in them."""
     on_truncated: str = field(default="error", kw_only=True)
-    """How to treat an answer cut at the token limit: 'error' makes it a row error, 'keep' a value."""
+    """The handling of an answer that was cut at the token limit: 'error' gives a row error, 'keep' gives the value."""
     room: Room | None = field(default=None, kw_only=True)
-    """Limits an answer by the size of its prompt's values, where that is more than `parameters.max_tokens`."""
+    """The limit by the size of the prompt's values. It applies if it is larger than `parameters.max_tokens`."""
     normalize: frozenset[str] = frozenset()
-    """Differences that are ignored when values are compared (see `normalize.py`): rows whose values then agree share
-    the answer for the row that was sent first."""
+    """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal
+    share one answer. The model sees the row that was sent first."""
 
     @property
     def type(self) -> pa.DataType:
@@ -107,7 +108,7 @@ class AICall:
         return binding_of(self.model) if self.backend == MODEL else self.backend
 
     def max_tokens(self, fields: Sequence[tuple[str, str]]) -> int | None:
-        """Return the token limit for one prompt's named values, where it exceeds the limit in the parameters."""
+        """Return one prompt's token limit from `room`, or None unless it is larger than `parameters.max_tokens`."""
         if self.room is None or (most := self.room.of(fields)) <= self.parameters.max_tokens:
             return None
         return most
@@ -117,15 +118,15 @@ class AICall:
     ) -> str:
         """Render the prompt for named values, in the order given.
 
-        Prompts of one call share the instruction as a prefix, and more if the first values are equal. With
-        `fields_first` the instruction follows the fields, so that several calls can share the fields as a prefix. The
-        order does not change the content of the prompt.
+        Prompts of one call share the instruction as a prefix. If the first values are equal, they share these too.
+        With `fields_first` the instruction follows the fields, so that several calls can share the fields as a prefix.
+        The order does not change the content of the prompt.
         """
         return prompt_format.render(self.instruction, self.asked, fields, fields_first=fields_first)
 
 
 def binding_of(model: str | None) -> str:
-    """Return the `AICall.binding` of calls of a language model."""
+    """Return the value of `AICall.binding` for a language model's name; None means the server's own model."""
     return MODEL if model is None else f"{MODEL} {model}"
 
 

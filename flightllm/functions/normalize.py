@@ -1,4 +1,4 @@
-"""Texts in the form in which `normalize => '…'` compares them; rows whose values then agree share one call."""
+"""Normalised texts for `normalize => '…'`: rows share one call if their normalised values are equal."""
 
 import re
 import unicodedata
@@ -15,8 +15,8 @@ _PUNCTUATION = re.compile(r"(?:[^\w\s]|_)(?!\d)")
 def normalised(value: str, how: AbstractSet[str]) -> str:
     """Return `value` without the differences that `how` ignores.
 
-    `case` applies Unicode's case folding. `punctuation` removes characters of Unicode's categories P, except directly
-    before a digit. `space` turns white space into single blanks and removes it at both ends.
+    `case` applies Unicode's case folding. `punctuation` removes characters of the Unicode categories that begin with P,
+    except directly before a digit. `space` turns white space into single blanks and removes it at both ends.
     """
     if "case" in how:
         value = value.casefold()
@@ -39,8 +39,8 @@ def read_normalize(text: str) -> frozenset[str]:
     words = frozenset(word.strip().lower() for word in text.split(","))
     if not words <= set(NORMALIZATIONS):
         raise AICallError(
-            f"normalize must be one or more of {', '.join(map(repr, NORMALIZATIONS))}, with commas between them in one"
-            f" text such as '{','.join(NORMALIZATIONS)}', not {text!r}"
+            f"normalize must be one or more of {', '.join(map(repr, NORMALIZATIONS))}, not {text!r}: write the words"
+            f" with commas between them, such as '{','.join(NORMALIZATIONS)}'"
         )
     return words
 

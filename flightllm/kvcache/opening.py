@@ -18,7 +18,7 @@ def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
 
     Raises:
         ConfigError: a codec needs a profile, and the model has no profile.
-        MissingExtraError: the extra that codes KV caches is not installed.
+        MissingExtraError: the optional packages (extra) that encode KV caches are not installed.
     """
     beside = profile_path(model)
     path = Path(options.profile).expanduser() if options.profile else beside if beside.is_file() else None
@@ -26,17 +26,17 @@ def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
     needy = [name for name in names if needs_profile(name)]
     if path is None and needy:
         raise ConfigError(
-            f"KV store: the codec {needy[0]!r} needs the model's profile. Make one with "
-            f"`python -m flightllm.kvcache.profile {model}`, or set the codec to 'int8', or to 'raw', which is exact"
+            f"KV store: the codec {needy[0]!r} needs the model's profile. Make the profile "
+            f"with `python -m flightllm.kvcache.profile {model}`, or set the codec to 'int8' or 'raw' (raw is exact)"
         )
     return [open_codec(name, path) for name in names]
 
 
 def profile_digest(codecs: Iterable[Codec]) -> str:
-    """Return the digest of the profile that some codecs use; empty if no codec needs a profile.
+    """Return the digest of the profile that `codecs` use; empty if none of the codecs needs a profile.
 
-    Bitstreams of another profile cannot be decoded. So the digest must be part of the chunks' keys; else outdated
-    bitstreams would keep the place of new ones for ever.
+    A codec cannot decode a bitstream that was written with another profile. So the chunks' keys must contain the
+    digest. Without the digest, old bitstreams would block the keys of new bitstreams for ever.
     """
     return next((codec.profile_digest.hex() for codec in codecs if codec.profile_digest), "")
 

@@ -1,4 +1,4 @@
-"""The parts of a model that other folders use: the `Engine` protocol, files, tokenizer, prompt formats and prices.
+"""The parts that all engines share: the `Engine` protocol, files, tokenizer, prompt formats, configured prices.
 
 Imports: common, config, errors.
 """

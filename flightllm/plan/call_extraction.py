@@ -20,7 +20,7 @@ _SAFE = frozenset(
         *("and", "or", "not", "is_null", "is_not_null", "is_true", "is_false", "equal", "not_equal"),
     }
 )
-"""Functions that fail for no argument."""
+"""Functions that never raise an error, whatever their arguments are."""
 
 
 def extract_calls(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> Node:
@@ -127,8 +127,8 @@ class _CallExtractor:
 class _Site:
     """Collects the AI calls of one node's expressions; `lift` replaces them by columns that `wrap` appends.
 
-    `unconditional` are the node's expressions that are evaluated for every row. A call in them outside of any short
-    circuit needs no guard anywhere in the node.
+    `unconditional` are the node's expressions that are evaluated for every row. If such an expression
+    has a call that no short circuit can skip, the call is needed for every row. So it needs no guard in the whole node.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class _Site:
         return input_
 
     def lift(self, expression: Expression, guard: Expression | None = None) -> Expression:
-        """Return `expression` with its AI calls replaced by columns; they are needed only where `guard` is true."""
+        """Return `expression` with its AI calls replaced by columns; the calls run only where `guard` is true."""
         name = self._functions.name(expression)
         if name in self._ai:
             return self._call(self._ai[name or ""], expression, guard)
@@ -172,7 +172,7 @@ class _Site:
         return self._columns[place]
 
     def _where(self, guard: Expression | None, argument: Expression) -> Expression:
-        """Evaluate an argument only where its call is needed; on other rows it can fail, as 10 / n does."""
+        """Return an argument that is evaluated only where its call is needed; on other rows, it can fail (10 / n)."""
         bare = argument
         if bare.WhichOneof("rex_type") == "cast" and bare.cast.type.WhichOneof("kind") in _TEXTS:
             bare = bare.cast.input
@@ -186,12 +186,12 @@ class _Site:
             return to in _TEXTS and self._is_safe(expression.cast.input)
         if kind == "scalar_function":
             return self._functions.name(expression) in _SAFE and all(map(self._is_safe, ex.arguments(expression)))
-        if kind == "if_then":  # DataFusion rewrites coalesce so
+        if kind == "if_then":  # DataFusion rewrites coalesce to CASE
             return all(map(self._is_safe, ex.slots(expression)))
         return kind == "literal" or ex.field_index(expression) is not None
 
     def _short_circuit(self, expression: Expression, guard: Expression | None, needed: str) -> Expression:
-        """Lift AND and OR: operands without AI calls decide first, then each AI operand guards the next."""
+        """Lift AND and OR: operands without AI calls come first, and each operand guards the next operand."""
         operands = ex.arguments(expression)
         order = sorted(range(len(operands)), key=lambda i: self._has_call(operands[i]))
         lifted: dict[int, Expression] = {}

@@ -1,4 +1,4 @@
-"""The predicted and actual cost of a query's calls, in one shape for texts and JSON."""
+"""The predicted and actual cost of a query's calls, which EXPLAIN shows as text or as JSON."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class CallFigures:
     """The counters of one call site by name, and facts that only a prediction knows."""
 
     operator: str
-    """The operator that makes the call; empty where it runs as a function."""
+    """The operator that makes the call; empty if the call runs as a function."""
     function: str
     text: str
     counts: Mapping[str, int]
@@ -37,11 +37,11 @@ class CallFigures:
     learned: bool = False
     """True where predicted answers were drawn from earlier answers of this call, not from all allowed answers."""
     notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """How an operator makes the prompts: `ordering` and `layout`; empty where no operator does."""
+    """How an operator makes the prompts: the keys `ordering` and `layout`. Empty if no operator makes the prompts."""
     backend: str = "model"
     """The backend that answers the call, such as `model` for a language model."""
     model: str | None = None
-    """The language model, where it is not the server's own."""
+    """The name of the language model; None for the server's own model."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -64,7 +64,7 @@ class CallFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a whole query: the rows that it returns and its call sites, in the order of their start."""
+    """The figures of a whole query: the number of returned rows, and the call sites in the order of their start."""
 
     rows: int
     calls: tuple[CallFigures, ...]
@@ -120,7 +120,7 @@ class Explained:
     """The output of EXPLAIN for a query with AI calls."""
 
     path: str
-    """How the query runs: `operators`, `batch functions`, or `plain` without calls."""
+    """How the query runs: `operators` or `batch functions`; `plain` if the query has no AI calls."""
     engine: str
     plan: Sequence[tuple[str, str]]
     """Titles and texts of the query's stages and operators."""
@@ -151,7 +151,7 @@ class Explained:
 
 
 def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
-    """Return everything as values that JSON can hold.
+    """Return the output of EXPLAIN as values that JSON can hold.
 
     Keys: `path`, `engine`, `models`, `rows`, `operators` (each with `operator` and `calls`), `total`, `savings`,
     `plan`, `notes`. A call has `model` (null for the server's own), `answers` ('learned' or 'assumed'), `ordering`,
@@ -215,7 +215,7 @@ def _rates(works: Works, costs: ModelCosts) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The work of a query without a rule, minus its work with it; `price` is None where a price is unknown."""
+    """The work of a query without a rule, minus its work with the rule; `price` is None if a price is unknown."""
 
     calls: int
     prompt_tokens: int
@@ -240,6 +240,6 @@ class Saved:
 
 
 def _saving(saving: RuleSaving, chosen: Works, costs: ModelCosts) -> dict[str, Any]:
-    """Return the saving; null where the query without the rule was not tried."""
+    """Return the saving as JSON; `saved` is null if the query was not tried without the rule."""
     without = saving.without
     return {"name": saving.name, "saved": None if without is None else asdict(Saved.of(without, chosen, costs))}

@@ -24,9 +24,9 @@ _ORDERINGS = {
     "greedy": "in groups of rows, each with its own order of fields",
     "fixed, by DataFusion": "sorted by DataFusion, with one order of fields for all rows",
 }
-"""The order of the prompts, by the operator's note."""
+"""For each value of the note `ordering`: the text that says in which order prompts are sent."""
 _LAYOUTS = {"instruction first": "each begins with the instruction", "fields first": "each begins with the fields"}
-"""The beginning of each prompt, by the operator's note."""
+"""For each value of the note `layout`: the text that says how each prompt begins."""
 _TEXT_WIDTH = 100
 _SHOWN_ORDERS = 3
 
@@ -59,7 +59,7 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
     if len(call.orders) > _SHOWN_ORDERS:
         lines.append(f"and {len(call.orders) - _SHOWN_ORDERS:,} other orders of the fields")
     if call.counts["calls"]:
-        lines.append("answers: like earlier ones" if call.learned else "answers: every one assumed equally likely")
+        lines.append("answers: assumed like earlier answers" if call.learned else "answers: all assumed equally likely")
     rows = [_row("predicted", call, _seconds(costs.seconds(call.works)), costs)]
     if actual is not None:  # calls run in parallel, so a single call has no time of its own
         rows.append(_row("actual", actual, "", costs))

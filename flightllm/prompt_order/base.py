@@ -13,24 +13,30 @@ Method = Literal["none", "fixed", "greedy", "auto"]
 class Encoded:
     """`n` distinct tuples of `k` columns as numbers.
 
-    `overlaps`, if given, are for values with a common start, and the dictionaries are then sorted. Entry `i` of a
-    column is the number of tokens that value `i` shares with value `i - 1`, including the field name.
+    `overlaps` say how many tokens the values share at their start. Entry `i` of a column is the number of tokens that
+    value `i` shares with value `i - 1`, including the field name. If `overlaps` are given, the dictionaries are sorted.
     """
 
     codes: NDArray[np.int32]
     """n × k positions in the columns' dictionaries; -1 is NULL, which leaves the field out of the prompt."""
     weights: tuple[NDArray[np.float64], ...]
-    """Per column: tokens of each dictionary value as sent, with the field name and separators."""
+    """For each column: the number of tokens of each dictionary value, including the field name and separators."""
     readers: tuple[int, ...]
-    """Per column: the number of calls that read it, which multiplies its weights."""
+    """For each column: the number of calls that read the column. Its weights are multiplied by this number."""
     overlaps: tuple[NDArray[np.float64], ...] = ()
     lists: tuple[tuple[int, ...], ...] = ()
-    """Columns with the elements of a list, whose order does not matter; the columns of one list share a dictionary."""
+    """For each list: the columns that hold its elements.
+
+    The order of the elements does not matter. The columns of one list share a dictionary.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class CacheShape:
-    """The engine's prefix cache: `blocks` of `block_tokens` tokens (None: unlimited), and the common prefix."""
+    """The size of the engine's prefix cache, and the length of the prefix that all prompts share.
+
+    The cache has `blocks` blocks (None: unlimited) of `block_tokens` tokens each.
+    """
 
     block_tokens: int = 16
     blocks: int | None = None
@@ -51,9 +57,10 @@ class Ordering:
     method: str
     """'none', 'fixed' or 'greedy'; for 'auto', the method that it chose."""
     hit_tokens: float
-    """Predicted tokens that the cache serves beyond the instruction's own whole blocks.
+    """Predicted number of tokens that the cache serves, without the blocks that hold only the instruction.
 
-    These are tokens of fields, and the rest of the instruction in a block that fields fill up.
+    Counted are the tokens of fields. If a block holds the instruction's end and the first fields, the tokens of that
+    end are counted too.
     """
     total_tokens: float
     """Tokens of all fields."""
@@ -66,7 +73,7 @@ class Draft:
     rows: NDArray[np.int64]
     """Tuple numbers in sending order."""
     fields: NDArray[np.int16]
-    """n × k, by position in `rows`: the columns' positions in prompt order."""
+    """n × k: row i lists the columns of the tuple `rows[i]` in prompt order."""
     method: str
     tokens: tuple[float, float] | None = None
-    """Hit tokens and all tokens, once predicted."""
+    """`hit_tokens` and `total_tokens` of `Ordering`; None before they are predicted."""

@@ -1,4 +1,6 @@
-"""Order fields by row: first the value that saves the most tokens, then the same inside each group of rows.
+"""Choose an order of fields for each row: first the field whose shared value saves the most tokens.
+
+The rows that share this value form a group. Inside the group, the next field is chosen in the same way.
 
 The algorithm is GGR (Liu et al., "Optimizing LLM Queries in Relational Data Analytics Workloads", MLSys 2025). Two
 things differ: the table is not split into parts, and several scores for groups are tried.
@@ -24,11 +26,11 @@ _SCORES = (
     GroupScore(1.0, determined=True),
 )
 _SCORES_BY_CELLS = ((100_000, 6), (500_000, 3))
-"""Pairs of (most cells of the table, scores to try); a table above the last limit uses only the first score."""
+"""Pairs (most cells of the table, number of scores to try). For larger tables, only the first score is tried."""
 
 
 def greedy(encoded: Encoded, cache: CacheShape, fixed: Draft | None = None) -> Draft:
-    """Return the ordering with the most predicted hits for `cache`: a greedy ordering or the fixed order.
+    """Return the best of the fixed order and the orders found here: the one with the most hits predicted for `cache`.
 
     `fixed` is the measured fixed order, if the caller knows it already.
     """
@@ -47,9 +49,9 @@ def _drafts(encoded: Encoded) -> Iterator[Draft]:
 
 
 def _append_other_fields(encoded: Encoded, flat: FlatDictionary, paths: Paths) -> None:
-    """Give rows the fields they lack: first the field whose values share the longest beginnings in the group.
+    """Append the fields that rows still lack: first the field whose values share the most tokens in the group.
 
-    The other fields follow by the score of the fixed order.
+    The other fields follow in the fixed order, which a score of each column decides.
     """
     columns = encoded.codes.shape[1]
     ranks = np.empty(columns, dtype=np.int64)
@@ -61,12 +63,12 @@ def _append_other_fields(encoded: Encoded, flat: FlatDictionary, paths: Paths) -
     best = np.argmax(np.where(shared > 0, shared, 0.0), axis=1)
     ranks_by_group = np.broadcast_to(ranks, shared.shape).copy()
     sharing = np.flatnonzero(shared.max(axis=1, initial=0.0) > 0)
-    ranks_by_group[sharing, best[sharing]] = 0  # before all other fields: their ranks begin at 1
+    ranks_by_group[sharing, best[sharing]] = 0  # before all others, whose ranks begin at 1
     paths.append_rest(ranks_by_group[paths.group])
 
 
 def _shared_by_group(encoded: Encoded, flat: FlatDictionary, paths: Paths, column: int) -> NDArray[np.float64]:
-    """Return for each group the tokens that distinct values of `column` share with the previous sorted value."""
+    """Return for each group how many tokens sorted neighbours among the values of `column` share, in total."""
     groups = int(paths.group.max(initial=-1)) + 1
     rows = np.flatnonzero(~paths.used[:, column] & (encoded.codes[:, column] >= 0))
     codes, group = encoded.codes[rows, column], paths.group[rows]

@@ -1,4 +1,4 @@
-"""Prompts as sequences of numbers: each pair of column and value has a number, so equal prefixes have equal numbers."""
+"""Prompts as sequences of numbers: a number stands for a column and a value, so equal prompts have equal sequences."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -13,7 +13,7 @@ Sequence = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class FlatDictionary:
-    """The dictionaries of all columns, one after another; number 0 is NULL, which takes no place in a prompt.
+    """One numbering for the values of all columns. Number 0 is NULL, which a prompt leaves out.
 
     An example: column 0 has the values 'a' and 'b', column 1 has the value 'x'.
 
@@ -30,9 +30,12 @@ class FlatDictionary:
     offsets: NDArray[np.int64]
     """The number of each column's first value, and finally one past the last number."""
     weights: NDArray[np.float64]
-    """By number: tokens, multiplied by the calls that read the column."""
+    """For each number: the value's tokens, multiplied by the number of calls that read the column."""
     overlaps: NDArray[np.float64] | None
-    """By number: tokens shared with the previous number, times the reading calls; 0 at the start of a column."""
+    """For each number: the tokens that the value shares with the previous value, multiplied in the same way.
+
+    The first value of a column has 0.
+    """
 
     @classmethod
     def of(cls, encoded: Encoded) -> Self:
@@ -47,7 +50,7 @@ class FlatDictionary:
     def sequence(self, codes: NDArray[np.int32], fields: NDArray[np.int16]) -> Sequence:
         """Return the numbers of each row's fields in prompt order, without NULLs, filled with zeros at the end.
 
-        `codes` and `fields` are n × k; row i of both is the same tuple.
+        `codes` and `fields` are n × k; row i of both arrays describes tuple i.
         """
         placed = np.take_along_axis(codes, fields.astype(np.int64), axis=1)
         missing = placed < 0
@@ -58,10 +61,10 @@ class FlatDictionary:
         return numbers
 
     def partial(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the tokens that pairs of numbers share: 0 unless both are of one column with known overlaps.
+        """Return how many tokens each pair of numbers shares: 0 if its columns differ or no overlaps are known.
 
-        Values are sorted, so it is the smallest overlap between neighbours on the way from one to the other. Range
-        minima over powers of two find it (a sparse table).
+        The values are sorted. So two values share the smallest overlap of all neighbours between them. A sparse table
+        finds these minima: it holds the minimum of each range whose length is a power of two.
         """
         found = np.zeros(len(left))
         if self.overlaps is None or not len(left):
@@ -81,7 +84,7 @@ class FlatDictionary:
 
 
 def sort_rows(sequence: Sequence) -> NDArray[np.int64]:
-    """Return the rows of `sequence` in lexicographic order; equal rows keep their order."""
+    """Return the positions of the rows of `sequence` in lexicographic order; equal rows keep their order."""
     places: NDArray[np.int64] = np.lexsort(sequence.T[::-1]).astype(np.int64, copy=False)
     return places
 

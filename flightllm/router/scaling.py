@@ -1,4 +1,4 @@
-"""Decide the number of replicas: more when work piles up, fewer when some have had little to do for long."""
+"""Decide the number of replicas: more when work is waiting, fewer when the replicas had little work for some time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 _EASE: Final = 0.5
-"""A replica is removed only if the rest then have at most this part of the load that would add a replica."""
+"""A replica is removed only if the load of the other replicas stays low.
+
+Low means: at most this fraction of the load at which a replica would be added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Scaling:
     min_replicas: int = 1
     max_replicas: int = 1
     backlog_seconds: float = 10.0
-    """The mean predicted seconds of work on a replica above which replicas are added."""
+    """Replicas are added if the predicted work exceeds this many seconds per replica, on average."""
     upscale_delay_s: float = 5.0
     """Replicas are added after this many seconds above `backlog_seconds`."""
     downscale_delay_s: float = 300.0
@@ -53,15 +55,16 @@ class ReplicaLoad:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Observations until the time `at`: since when work has piled up, and how much work there was since `since`."""
+    """The observations of `decide` between the times `since` and `at`."""
 
     at: float
     since: float
     pressed_since: float | None = None
+    """The time from which the work has exceeded `backlog_seconds` per replica; None if it does not."""
     busy_seconds: float = 0.0
     """The seconds in which replicas had prompts, summed over all replicas."""
     peak_seconds: float = 0.0
-    """The most predicted seconds of work at any observation."""
+    """The maximum, over all observations, of the predicted seconds of work."""
     used: frozenset[int] = frozenset()
     """The replicas that had a prompt at any observation."""
 
@@ -77,8 +80,9 @@ class Change:
 def decide(scaling: Scaling, loads: Mapping[int, ReplicaLoad], now: float, seen: Seen | None) -> tuple[Change, Seen]:
     """Return the change, and the value of `seen` for the next call. `loads` has every replica that is not leaving.
 
-    The number of replicas is stable under a constant load, and under load peaks at most `downscale_delay_s` apart.
-    After the last peak, a replica is removed within twice that time.
+    The number of replicas does not change under a constant load. It also does not change under repeated load peaks, if
+    the time between two peaks is at most `downscale_delay_s`. After the last peak, a replica is removed within twice
+    `downscale_delay_s`.
     """
     total = sum(load.seconds for load in loads.values())
     seen = _look(loads, total, now, seen or Seen(now, now))
@@ -111,9 +115,13 @@ def _look(loads: Mapping[int, ReplicaLoad], total: float, now: float, seen: Seen
 
 
 def _is_slack(scaling: Scaling, loads: Mapping[int, ReplicaLoad], seen: Seen) -> bool:
-    """Tell whether one replica less suffices: one had no prompt, or all were busy half of the others' time at most."""
+    """Tell whether one replica fewer suffices.
+
+    It suffices if some replica had no prompt. It also suffices if the busy seconds of all replicas are at most half of
+    the time that the other replicas have. The peak load must be low too (see `_EASE`).
+    """
     rest = len(loads) - 1
-    # The peak counts, not this moment: between two bursts, replicas that the next burst needs have no work either.
+    # Use the peak, not the present load: between two bursts all replicas are idle, but the next burst needs them.
     if seen.peak_seconds > _EASE * scaling.backlog_seconds * rest:
         return False
     elapsed = seen.at - seen.since
@@ -123,6 +131,6 @@ def _is_slack(scaling: Scaling, loads: Mapping[int, ReplicaLoad], seen: Seen) ->
 def _least_needed(loads: Mapping[int, ReplicaLoad], seen: Seen) -> int:
     """Return the replica to remove: one that is down, else one without prompts so far, else the least loaded.
 
-    Of equal replicas, the last one is removed.
+    Of equal replicas, the one with the highest number is removed.
     """
     return min(loads, key=lambda n: (loads[n].up, n in seen.used, loads[n].seconds, loads[n].prompts, -n))

@@ -1,4 +1,4 @@
-"""Stops the statement with the largest growth of the server's process, before the kernel kills the process."""
+"""A guard that stops a statement before the server's process uses so much memory that the kernel kills it."""
 
 import os
 import threading
@@ -14,17 +14,20 @@ from flightllm.sandbox.memory import machine_memory, memory_of
 _SECONDS = 0.1
 """The interval of the checks."""
 _FREE_PARTS = 5
-"""One of this many parts of the machine's memory is left free for other processes."""
+"""The guard leaves 1 / `_FREE_PARTS` of the machine's memory for other processes."""
 _PATIENCE = 20
-"""Checks until another statement is stopped, because a stopped statement's memory takes a while to come back."""
+"""The number of checks to wait before the guard stops another statement.
+
+The wait is needed because the memory of a stopped statement is not free at once."""
 _log = structlog.get_logger(__name__)
 
 
 class MemoryGuard:
     """Checks the process's memory in its own thread; without `/proc` it does nothing.
 
-    Nothing tells which statement has allocated memory. So the guard stops the statement since whose start the process
-    grew most. Its error names the limit `memory_bytes`.
+    The guard cannot know which statement has allocated memory. So it compares, for each statement, how much the
+    process has grown since the statement began. It stops the statement with the largest growth. The statement's error
+    names the limit `memory_bytes`.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class _Scope:
             self.levels[table] = max(self.levels.get(table, 0), level + part.levels.get(table, 0))
 
     def result(self) -> Expanded:
-        return Expanded(self.parts, self.tables, self.levels, self.nested)
+        return Expanded(self.parts, dict(self.tables), self.levels, self.nested)
 
 
 class _ReadCounter:

@@ -199,7 +199,7 @@ def test_notes_on_a_file_without_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     result = asked(tmp_path / "t.csv", "SELECT replace(\"price\", ',', '.')::double AS p FROM t")
     assert result.stdout.split() == ['"p"', "12.5"]
     notes = [line for line in result.stderr.splitlines() if line.startswith("note: t: ")]
-    assert [note.split()[2] for note in notes] == ["read", "columns", "the"]
+    assert [note.split()[2] for note in notes] == ["read", "renamed", "the"]
     assert "the column price stays text, although its values look like numbers with decimal commas" in notes[2]
 
 
@@ -228,7 +228,7 @@ def test_a_bad_spreadsheet_of_a_folder(tmp_path: Path) -> None:
     found, notes = names(tmp_path)
     assert found == [("good", "good.csv")]
     assert len(notes) == 1
-    assert notes[0].startswith(f"left out: {tmp_path}/bad.xlsx: it is no spreadsheet that can be read: ")
+    assert notes[0].startswith(f"left out: {tmp_path}/bad.xlsx: it cannot be read as a spreadsheet: ")
     with pytest.raises(ConfigError, match=r"bad\.xlsx: it cannot be read as a spreadsheet"):
         names(tmp_path / "bad.xlsx")
 

@@ -248,7 +248,7 @@ def _no_function(rel: Rel) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (_read_files, UnsupportedError, "reads local_files: only tables of the catalog"),
+        (_read_files, UnsupportedError, "reads local_files: read a table of the catalog"),
         (_reading(), InvalidInputError, "write schema and name"),
         (_reading("nope"), NotFoundError, "no table 'nope'"),
         (_reading("other", "public", "people"), NotFoundError, "no catalog 'other'"),

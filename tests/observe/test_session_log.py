@@ -85,7 +85,7 @@ def test_secrets_and_paths_are_not_shown(tmp_path: Path) -> None:
 def test_every_key_of_the_limits_is_described() -> None:
     """The comments of the shipped configuration are what the table shows."""
     told = descriptions()
-    assert told["limits.memory_bytes"].endswith("so lower it where many do")
+    assert told["limits.memory_bytes"].endswith("so lower the value if many run at once")
     assert [name for name in LimitsConfig.__slots__ if not told.get(f"limits.{name}")] == []
     assert Settings.descriptions().keys() == Settings().as_text().keys()
     assert all(Settings.descriptions().values())

@@ -73,7 +73,7 @@ def test_a_killer_is_refused(folder: Path) -> None:
         assert server.query_again("SELECT 2 AS a") == [(2,)]
         [(name, text)] = refused(server)
         assert text == KILLER
-        assert run(server, "quarantine", "--lift", name) == f"lifted {name}\n"
+        assert run(server, "quarantine", "--lift", name) == f"{name} can run again\n"
         assert refused(server) == []
         server.kill_worker()
         assert server.query_again("SELECT 1 AS a") == [(1,)]

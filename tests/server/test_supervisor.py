@@ -248,7 +248,7 @@ def test_drain_command(tmp_path: Path) -> None:
         batches = client.query(LARGE.format(rows=300_000))[1]  # it runs until its rows are read
         rows = next(batches).num_rows
         said = CliRunner().invoke(main, ["drain", "--uri", server.uri])
-        assert said.output == "draining: 1 query runs\n"
+        assert said.output == "draining: 1 query still runs\n"
         assert rows + sum(batch.num_rows for batch in batches) == 300_000
         assert server.process.wait(60) == 0
 

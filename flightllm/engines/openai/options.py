@@ -219,7 +219,9 @@ class OpenAIOptions:
         variable = self.key_variable
         key = os.environ.get(variable, "")
         if not key and (self.known_provider.key_env or self.address == _HOSTED):
-            raise ConfigError(f"[engine] api_key_env: the environment variable {variable} is empty; set the API key")
+            raise ConfigError(
+                f"[engine] api_key_env: the environment variable {variable} is not set or empty: set it to the API key"
+            )
         return key or "none"
 
 

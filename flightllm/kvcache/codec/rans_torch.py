@@ -42,7 +42,7 @@ class _LaneDecoder:
     def __init__(self, words: Sequence[NDArray[np.uint16]], lanes: int, device: torch.device | str) -> None:
         lengths = np.array([len(one) for one in words])
         if lengths.min() < 2 * lanes:
-            raise BitstreamError("a stream of this KV chunk does not end where its numbers do")
+            raise BitstreamError("a stream of this KV chunk is damaged: it does not end with its last number")
         self.lanes = lanes
         ends = lengths.cumsum()
         flat = np.concatenate(words).astype(np.int32)
@@ -80,4 +80,4 @@ class _LaneDecoder:
             BitstreamError: a stream has another end.
         """
         if not bool((self._places == self._ends).all() & (self._states == LOWEST).all()):
-            raise BitstreamError("a stream of this KV chunk does not end where its numbers do")
+            raise BitstreamError("a stream of this KV chunk is damaged: it does not end with its last number")

@@ -21,18 +21,20 @@ class Block(Protocol):
 
     @property
     def block_hash(self) -> Hashable | None:
-        """Return the block's content; None if the prefix cache cannot find the block."""
+        """Return the hash that identifies the block's content; None if the prefix cache cannot find the block."""
 
 
 AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 
 class FreeBlocks(Generic[AnyBlock]):
-    """A queue with the methods of vLLM's `FreeKVCacheBlockQueue`. Only the scheduler's thread must use it.
+    """A queue with the methods of vLLM's `FreeKVCacheBlockQueue`. No thread except the scheduler's must use it.
 
-    The order of eviction is: blocks without findable content, and blocks whose content another free block has too; then
-    blocks with content, by the policy (see `Guarded`); last, blocks that were appended without content, because they
-    are still being read.
+    The order of eviction is:
+
+    1. blocks whose content the prefix cache cannot find, and blocks whose content another free block also has,
+    2. blocks with content, as the policy chooses (see `Guarded`),
+    3. blocks that were appended without content, because something still reads them.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class FreeBlocks(Generic[AnyBlock]):
             self._spare.move_to_end(block.block_id, last=False)
 
     def forget(self) -> None:
-        """Move blocks that lost their content to the front, as after a reset of the whole cache."""
+        """Make blocks without content the first to evict; a reset of the whole cache takes blocks' content."""
         for content, block in [(content, block) for content, block in self._kept.items() if block.block_hash is None]:
             del self._kept[content], self._contents[block.block_id]
             self._policy.hold(content)
@@ -154,7 +156,10 @@ class FreeBlocks(Generic[AnyBlock]):
         return list(self.iter_blocks_after(None))
 
     def iter_blocks_after(self, cursor: AnyBlock | None) -> Iterator[AnyBlock]:
-        """Return free blocks in that order, after `cursor`, or from the first block if `cursor` is not free."""
+        """Return the free blocks after `cursor`, in the order of `get_all_free_blocks`.
+
+        If `cursor` is not free, return all free blocks.
+        """
         kept = (self._kept[content] for content in self._policy)
         blocks = chain(self._spare.values(), kept, self._read.values())
         if cursor is None or not self._is_free(cursor):

@@ -18,14 +18,14 @@ Chunks = Callable[[], Iterable[torch.Tensor]]
 
 
 def learn(chunks: Chunks, bins: Bins | None = None, *, rotate: bool = True, weight: float | None = None) -> Profile:
-    """Return the profile of the model whose KV caches `chunks()` returns; each call must return the same ones.
+    """Return a model's profile, learned from its KV caches; each call of `chunks` must return the same KV caches.
 
-    Without `rotate` the channels stay as they are in the model. `weight` is one weight for all channels instead of the
-    best weight for each: 1 takes differences to the whole anchor, as in the paper; 0 takes no differences. Both options
-    exist to measure their effect.
+    Without `rotate` the channels stay as they are in the model. `weight` replaces the best weight of each
+    channel by one weight for all channels. Weight 1 takes differences to the whole anchor, as in the paper; weight 0
+    takes no differences. Both options exist to measure their effect.
 
     Raises:
-    InvalidInputError: there are no KV caches, or they are of several models.
+        InvalidInputError: there are no KV caches, or they come from several models.
     """
     moments = _Moments()
     for chunk in chunks():
@@ -53,7 +53,7 @@ def learn(chunks: Chunks, bins: Bins | None = None, *, rotate: bool = True, weig
 
 
 class _Moments:
-    """First and second moments of each head's numbers, and of anchors with the other tokens of their groups."""
+    """Sums for each head: of numbers, of their products, and of products of anchors with their groups' other tokens."""
 
     def __init__(self) -> None:
         self._shape: KvShape | None = None
@@ -81,7 +81,7 @@ class _Moments:
             self._shape.heads,
             self._shape.head_dim,
         ):
-            raise InvalidInputError("the KV caches are of several models: give those of one model")
+            raise InvalidInputError("the KV caches come from several models: give KV caches of one model only")
         for index, layer in enumerate(chunk):
             by_head = layer.detach().cpu().double().transpose(1, 2)  # 2 × heads × tokens × head_dim
             self._sum[index] += by_head.sum(2)
@@ -101,7 +101,10 @@ class _Moments:
         return axes.float().contiguous()
 
     def expectation(self, rotation: torch.Tensor | None, weight: float | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and weight (layers × 2 × channels × 1): the least-squares line from anchors to other tokens."""
+        """Return each channel's mean and weight (layers × 2 × channels × 1).
+
+        They are the least-squares line that predicts the other tokens of a group from its anchor.
+        """
         mean = self._sum / self._tokens
         anchors, across = self._anchors, self._across
         if rotation is not None:
@@ -119,7 +122,7 @@ class _Moments:
 
 
 class _Counts:
-    """The counts of each channel's symbols: as anchors, and at each level as other tokens."""
+    """How often each channel has each symbol: counted once for anchors, and once at each level for other tokens."""
 
     def __init__(self, shape: KvShape) -> None:
         self.anchors = np.zeros((shape.layers, 2, shape.channels, SYMBOLS), np.int64)

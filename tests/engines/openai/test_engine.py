@@ -296,7 +296,7 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
                 "env:MY_KEY" if "env" in expected else f"file:{tmp_path}/key"
             )
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is empty; set the API key"):
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set or empty"):
         create_engine(EngineConfig("openai", "any", 8, {}))
 
 
