@@ -26,22 +26,22 @@ from flightllm.errors import ConfigError, EngineError, FlightLLMError
 
 _ENGINES = ("local", "vllm", "openai", "fake")
 _SHOWN = 15
-"""Models of an endpoint that are listed; any other one can be named."""
+"""The most models of an endpoint in the list; users can name any other model."""
 _NO_TEXT = re.compile(
     r"embed|whisper|tts|dall-e|image|moderation|realtime|audio|transcri|sora|rerank|ocr|davinci|babbage|guard|veo|imagen",
     re.IGNORECASE,
 )
-"""In names of models that answer no questions."""
+"""Parts of the names of models that cannot answer a question."""
 _VARIABLE = re.compile(r"[A-Z0-9_]*")
 _LINE = "; the line to change is [engine] "
 _ADDRESS = {"azure": "Address of your Azure resource, https://….openai.azure.com"}
-"""What to ask for where a provider has no address of its own."""
+"""The prompt for the address of a provider without a public address."""
 _DEMO = "the demonstration model, which knows the questions of `flightllm demo` and nearly nothing else"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The options that describe the model; empty where the user left them out."""
+    """The options that describe the model; an omitted option is empty."""
 
     engine: str = ""
     provider: str = ""
@@ -51,13 +51,13 @@ class Wanted:
 
     @property
     def kind(self) -> str:
-        """Return the kind of engine that follows; empty where it is open."""
+        """Return the kind of engine that the options imply, or "" if they imply no engine."""
         return self.engine or ("openai" if self.provider or self.base_url or self.key_env else "")
 
 
 @dataclass(slots=True)
 class Consent:
-    """The yes to send a key, which is asked for once, before the first request that carries the key."""
+    """The user's consent to send a key. The command asks once, before the first request with the key."""
 
     asks: bool
     given: bool = False
@@ -80,7 +80,7 @@ class Consent:
 
 
 def _place(endpoint: EngineConfig) -> str:
-    """Return the address that gets the requests, as people can see it."""
+    """Return the address of the endpoint without secrets, to show it."""
     from flightllm.engines.openai.options import read_openai_options
 
     return shown_address(read_openai_options(endpoint.options).address)
@@ -88,15 +88,15 @@ def _place(endpoint: EngineConfig) -> str:
 
 @click.command()
 @click.option("--engine", type=click.Choice(_ENGINES), help="Inference engine.")
-@click.option("--provider", type=click.Choice(NAMES), help="Who serves the model, for the engine openai.")
+@click.option("--provider", type=click.Choice(NAMES), help="Provider of the model, for the engine openai.")
 @click.option("--base-url", metavar="URL", help="Address of an endpoint of your own, up to /v1.")
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the key, if not the provider's own.")
 @click.option("--model", help="Model's name; for local and vllm a folder, a GGUF file or a hub name.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), default=Path("flightllm.toml"), show_default=True,
               metavar="FILE", help="Configuration to write.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option("--no-check", is_flag=True, help="Write without asking the model anything.")
-@click.option("--yes", is_flag=True, help="Ask nothing: the options say it all, and the key that they name is used.")
+@click.option("--yes", is_flag=True, help="Ask no questions: use only the options, and the key that they name.")
 def init(  # noqa: PLR0913 - one argument for each option
     engine: str | None,
     provider: str | None,
@@ -112,7 +112,7 @@ def init(  # noqa: PLR0913 - one argument for each option
     """Choose a model, and write a configuration for it.
 
     Looks for keys in the environment and for Ollama, and asks which model to take. Sends it one short question and
-    says what that cost. The key itself is never written, only the name of its variable.
+    says what that cost. The file gets the name of the key's variable, never the key.
 
     \b
     flightllm init
@@ -126,12 +126,14 @@ def init(  # noqa: PLR0913 - one argument for each option
     if not str(output).isprintable():
         raise click.UsageError("--output: the name has a character that cannot be printed.")
     if not output.parent.is_dir():
-        raise ConfigError(f"cannot write {output}: make the folder {output.parent} first, or name another by --output")
+        raise ConfigError(
+            f"cannot write {output}: make the folder {output.parent} first, or name another file with --output"
+        )
     asks = not yes
     if asks and not sys.stdin.isatty():
         raise click.UsageError(_what_to_write(offers()))
-    if output.exists() and not force and not (asks and click.confirm(f"{output} is there. Write over it?")):
-        raise ConfigError(f"{output} is there: write over it by --force, or name another file by --output")
+    if output.exists() and not force and not (asks and click.confirm(f"{output} exists. Overwrite it?")):
+        raise ConfigError(f"{output} exists: overwrite it with --force, or name another file with --output")
     consent = Consent(asks)
     found = _engine(wanted, consent)
     checked = "not checked" if no_check else _check(found, consent)
@@ -140,7 +142,7 @@ def init(  # noqa: PLR0913 - one argument for each option
 
 
 def _what_to_write(found: Sequence[Offer]) -> str:
-    """Return the commands to write where there is no terminal."""
+    """Return the error text for a run without a terminal: commands to use instead."""
     lines = [("--engine local --model demo", _DEMO)]
     for one in reversed(found):
         model = shlex.quote(printable(one.models[0])) if one.models else "NAME"
@@ -153,7 +155,7 @@ def _what_to_write(found: Sequence[Offer]) -> str:
 
 
 def _key_to_set(found: Sequence[Offer]) -> str:
-    """Return what to do for a hosted model where the environment has no key; nothing where it has one."""
+    """Return how to set a key for a hosted model, or "" if the environment has a key."""
     if any(one.provider != OLLAMA.name for one in found):
         return ""
     first, *others = (one.key_env for one in PROVIDERS if one.key_env)
@@ -162,11 +164,11 @@ def _key_to_set(found: Sequence[Offer]) -> str:
 
 
 def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
-    """Return the engine that the options name, or that is chosen."""
+    """Return the engine that the options name, or that the user chooses."""
     models: tuple[str, ...] = ()
     if not wanted.kind:
         if not consent.asks:
-            raise click.UsageError("--yes asks nothing: say which model by --provider or --engine, and --model.")
+            raise click.UsageError("--yes asks nothing: say which model with --provider or --engine, and --model.")
         wanted, models = _asked()
     elif wanted.provider == "ollama" and not wanted.base_url:
         ollama = find_ollama()
@@ -183,9 +185,9 @@ def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
 
 
 def _asked() -> tuple[Wanted, tuple[str, ...]]:
-    """Ask for the provider or the model; return what the person chose, and the models that are known already."""
+    """Ask for the provider or the model; return the user's choice, and the models that are already known."""
     found = offers()
-    click.echo("Who is to answer?")
+    click.echo("Choose a provider or a model:")
     listed = [f"{one.provider}: {one.why}{_some(one.models)}" for one in found]
     listed += [
         "another endpoint that speaks OpenAI's protocol",
@@ -200,13 +202,17 @@ def _asked() -> tuple[Wanted, tuple[str, ...]]:
     number = click.prompt("Number", type=click.IntRange(1, len(listed)), default=1 if found else None)
     if number <= len(found):
         one = found[number - 1]
-        if one.provider != "ollama":  # a provider with a key, whose address follows as for `--provider`
+        if one.provider != "ollama":  # the address of a provider with a key follows later, as for `--provider`
             return Wanted("openai", one.provider), ()
         return Wanted("openai", one.provider, one.base_url), one.models
     match number - len(found):
         case 1:
             address = click.prompt("Address, up to /v1, such as http://127.0.0.1:8000/v1")
-            key = click.prompt("Environment variable that holds its key, if it has one", default="", show_default=False)
+            key = click.prompt(
+                "Environment variable with its key; empty for no key",
+                default="",
+                show_default=False,
+            )
             return Wanted("openai", base_url=address, key_env=key), ()
         case 2:
             return Wanted(_own_engine(), model=click.prompt("Folder or file")), ()
@@ -222,7 +228,7 @@ def _some(models: Sequence[str]) -> str:
 
 
 def _own_engine() -> str:
-    """Return the engine for a model of this machine: vLLM where it and a GPU are there."""
+    """Return the engine for a model on this machine: vLLM if it is installed and there is a GPU."""
     return "vllm" if find_spec("vllm") and shutil.which("nvidia-smi") else "local"
 
 
@@ -233,7 +239,7 @@ def _text(what: str, option: str, *, asks: bool) -> str:
 
 
 def _endpoint(wanted: Wanted, models: Sequence[str], consent: Consent) -> EngineConfig:
-    """Return an endpoint with its model; where that is open, the endpoint is asked for its list."""
+    """Return an endpoint with its model; without `--model`, ask the endpoint for its models."""
     wanted = _with_address(wanted)
     provider = named(wanted.provider) or provider_at(wanted.base_url)
     base_url = wanted.base_url
@@ -242,54 +248,54 @@ def _endpoint(wanted: Wanted, models: Sequence[str], consent: Consent) -> Engine
     options: dict[str, object] = {"provider": provider.name} if wanted.provider else {}
     if holds_secret("base_url", base_url):
         raise ConfigError(
-            f"the address {shown_address(base_url)} was given with a password or key in it, which the file would show:"
-            " take the secret out, and name a variable for the key by --key-env"
+            f"the address {shown_address(base_url)} contains a password or key, which the file would show:"
+            " remove the secret, and name a variable for the key with --key-env"
         )
     if base_url:
         options["base_url"] = base_url
     options |= _key(wanted, provider)
     found = EngineConfig("openai", wanted.model or "any model", options=MappingProxyType(options))
-    check_engine(found)  # the key is there, and the address is one
+    check_engine(found)  # checks that the key exists and the address is valid
     if not consent.asks:
         consent.get(found)
     return found if wanted.model else replace(found, model=_model(found, models, consent))
 
 
 def _key(wanted: Wanted, provider: Provider) -> dict[str, object]:
-    """Return the option that says where the key is; an endpoint without a key must not get that of OpenAI."""
+    """Return the option for the key; an endpoint without a key must not get OpenAI's key."""
     key = wanted.key_env or provider.key_env
-    if key not in os.environ and not _VARIABLE.fullmatch(key):  # the key itself, perhaps, so that it is not shown
+    if key not in os.environ and not _VARIABLE.fullmatch(key):  # can be the key itself, so the error must not show it
         raise click.UsageError("--key-env takes the name of an environment variable, never the key itself.")
     return {"api_key": f"env:{key}"} if key else {"api_key_env": ""}
 
 
 def _with_address(wanted: Wanted) -> Wanted:
-    """Fill in who gets the key: the host of `--base-url` or `--provider`, else the provider that the key belongs to.
+    """Add the endpoint that gets the key: `--base-url`, `--provider`, or else the provider of the key.
 
-    The address of a provider is the one in the environment, as for the provider's own programs.
+    The environment can set a provider's address, as for the provider's own programs.
 
     Raises:
-        UsageError: nothing says whose key `--key-env` names, or it is the key of another provider.
+        UsageError: the owner of the key in `--key-env` is unknown, or is another provider.
     """
     if wanted.base_url:
         return wanted
     owner = next((one for one in PROVIDERS if one.key_env and one.key_env == wanted.key_env), UNKNOWN)
     if wanted.key_env and not wanted.provider and owner is UNKNOWN:
-        raise click.UsageError(f"--key-env {wanted.key_env}: say who gets the key, by --provider or --base-url.")
+        raise click.UsageError(f"--key-env {wanted.key_env}: say who gets the key, with --provider or --base-url.")
     provider = named(wanted.provider) or named(owner.name) or named("openai") or UNKNOWN
     if owner not in {UNKNOWN, provider}:
         raise click.UsageError(
             f"{wanted.key_env} is the key of {owner.name}, and --provider names {provider.name}:"
-            " leave out one of them, or name the address by --base-url."
+            " leave out one of them, or name the address with --base-url."
         )
     address = own_address(provider.name)
-    if provider.name == "openai" and address:  # some other endpoint that goes by OpenAI's variables
+    if provider.name == "openai" and address:  # another endpoint that uses OpenAI's variables
         return replace(wanted, provider="", base_url=address, key_env=wanted.key_env or provider.key_env)
     return replace(wanted, provider=provider.name, base_url=address)
 
 
 def _model(endpoint: EngineConfig, models: Sequence[str], consent: Consent) -> str:
-    """Return the model to take: the only one, or the one that is chosen."""
+    """Return the endpoint's only model, or the model that the user chooses."""
     if not models:
         consent.get(endpoint)
     names = [name for name in models or _listed(endpoint) if name.isprintable() and not _NO_TEXT.search(name)]
@@ -300,7 +306,7 @@ def _model(endpoint: EngineConfig, models: Sequence[str], consent: Consent) -> s
         raise click.UsageError(f"--model is missing{shown}.")
     prices = _prices(endpoint, names)
     names.sort(key=lambda name: sum(prices.get(name, (1e9,))))
-    click.echo(f"\nWhich model?{' The cheapest stand first, dollars are for a million tokens.' if prices else ''}")
+    click.echo(f"\nWhich model?{' The cheapest come first; prices are dollars per million tokens.' if prices else ''}")
     width = max(map(len, names[:_SHOWN]), default=0)
     for number, name in enumerate(names[:_SHOWN], 1):
         price = prices.get(name)
@@ -320,7 +326,7 @@ def _listed(endpoint: EngineConfig) -> list[str]:
 
 
 def _prices(endpoint: EngineConfig, names: Sequence[str]) -> Mapping[str, tuple[float, float]]:
-    """Return the known prices of models, for prompts and for answers."""
+    """Return the known prices of models as (for prompts, for answers), in dollars per million tokens."""
     from flightllm.engines.openai.prices import prices_of
 
     found = {name: prices_of(replace(endpoint, model=name)) for name in names}
@@ -328,10 +334,10 @@ def _prices(endpoint: EngineConfig, names: Sequence[str]) -> Mapping[str, tuple[
 
 
 def _check(found: EngineConfig, consent: Consent) -> str:
-    """Ask the model one question, and return the comment on the result for the file.
+    """Ask the model one question, and return the result as a comment for the file.
 
     Raises:
-        FlightLLMError: the model does not answer, and the user does not want the file all the same.
+        FlightLLMError: the model does not answer, and the user does not want the file.
     """
     consent.get(found)
     question = f"\nAsk {found.model} one short question, of about 50 tokens?"
@@ -343,7 +349,7 @@ def _check(found: EngineConfig, consent: Consent) -> str:
         if not consent.asks:
             raise EngineError(f"{error}. Nothing is written; --no-check writes without asking") from error
         click.echo(f"error: {printable(str(error))}", err=True)
-        if click.confirm("Write the configuration all the same?"):
+        if click.confirm("Write the configuration anyway?"):
             return "did not answer yet"
         raise EngineError("nothing is written") from error
 
@@ -383,7 +389,7 @@ def _quoted(output: Path) -> str:
 
 @contextmanager
 def _told(endpoint: EngineConfig) -> Iterator[None]:
-    """Say what to change by the options of this command, where an error names a line of a file: there is none yet."""
+    """Replace the advice of an error: name an option of this command, because the file does not exist yet."""
     try:
         yield
     except FlightLLMError as error:
@@ -392,9 +398,13 @@ def _told(endpoint: EngineConfig) -> Iterator[None]:
             raise
         key = str(endpoint.options.get("api_key", "")).removeprefix("env:")
         if line.startswith("api_key"):
-            change = f"set {key} anew, or name another by --key-env" if key else "name the key's variable by --key-env"
+            change = (
+                f"set {key} to a valid key, or name another variable with --key-env"
+                if key
+                else "name the key's variable with --key-env"
+            )
         elif line.startswith("model"):
-            change = "name another by --model"
+            change = "name another model with --model"
         else:
-            change = "--base-url names another address"
+            change = "name another address with --base-url"
         raise EngineError(f"{said}; {change}") from error

@@ -1,4 +1,4 @@
-"""From SQL text to DataFusion's frames: AI calls become stubs, contexts know what stands for them."""
+"""From SQL text to DataFusion's frames: each AI call becomes a stub, and contexts register the stubs and tables."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from flightllm.vector.index import VectorIndex
 
 SEARCH_CATALOG = "search"
-"""The catalog of a query's own context that holds the rows of searches in FROM."""
+"""The catalog in a query's own context that holds the rows of searches in FROM."""
 MERGE_JOINS = "SET datafusion.optimizer.prefer_hash_join = false"
-"""Has right and full joins run as sort-merge joins; DataFusion plans these in a parallel context alone."""
+"""Makes right and full joins run as sort-merge joins; DataFusion plans these only in a parallel context."""
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
 _FILE_GROUPS, _BETWEEN_PATHS = "file_groups={", re.compile(r"([\[\],\s])")
-"""What physical plans say of files, whose folders are no client's business."""
+"""The parts of a physical plan that hold file paths; clients must not see the folders."""
 _MAY_BE_OUTER_JOIN = re.compile(r"^ *(?:(?:Left|Right|Full) Join|Subquery):", re.MULTILINE)
 _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
@@ -54,10 +54,10 @@ _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 def extract(
     text: str | ParsedText, services: Services, tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({})
 ) -> Extracted:
-    """Replace the AI calls of an SQL text by stubs; `tables` are the query's own.
+    """Replace the AI calls of a SQL text by stubs; `tables` are the query's own.
 
     Raises:
-        SqlError: the text cannot be read; an `AICallError` where a call in it is wrong.
+        SqlError: the text cannot be parsed, or an AI call in it is wrong (`AICallError`).
     """
 
     def columns_of(name: str) -> Sequence[str]:
@@ -88,7 +88,7 @@ def extract(
 
 
 def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:
-    """Name the columns of calls that are written apart and ask the same: DataFusion refuses two of one name."""
+    """Give equal calls distinct column names if the user wrote them twice: DataFusion refuses equal names."""
     if all(extracted.sql.count(f"{stub}(") < 2 for stub in extracted.calls):
         return extracted
     return replace(extracted, sql=duplicates.with_equal_calls_apart(sql, extracted.sql))
@@ -108,9 +108,9 @@ def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[i
 def scalar_context(
     services: Services, extracted: Extracted, *, planning: bool = False, parallel: bool = True
 ) -> SessionContext:
-    """Return a context with all tables, those of the query too, and the functions that need no answers of a model.
+    """Return a context with all tables, including the query's own, and the functions that call no model.
 
-    Where it numbers the rows of a table, the context is not parallel.
+    The context is not parallel if it numbers the rows of a table.
     """
     in_order = any(isinstance(t, NumberedTable) and not (t.stored or t.due) for t in extracted.tables.values())
     context = services.catalog.context(planning=planning, parallel=parallel and not in_order)
@@ -132,7 +132,7 @@ def _numbering(services: Services, name: str, table: NumberedTable) -> DataFrame
 
 
 def numbered_schema(services: Services, name: str, table: NumberedTable) -> pa.Schema:
-    """Return the columns of a table and of its numbers; nothing is read."""
+    """Return the columns of a table with its row numbers; no row is read."""
     schema: pa.Schema = _numbering(services, name, table).schema()
     return schema
 
@@ -141,7 +141,9 @@ def numbered_schema(services: Services, name: str, table: NumberedTable) -> pa.S
 def numbered_file(
     services: Services, name: str, table: NumberedTable, cancelled: Callable[[], bool]
 ) -> Iterator[tuple[pa.Schema, Path]]:
-    """Write the rows of a table to an Arrow file, with their numbers; give its columns and path until the block's end.
+    """Write the rows of a table, with their numbers, to an Arrow file; yield the schema and the path.
+
+    The file is removed at the end of the block.
 
     Raises:
         CancelledError: `cancelled()` turned true.
@@ -163,7 +165,7 @@ def numbered_file(
 
 
 def with_numbers_due(extracted: Extracted) -> Extracted | None:
-    """Return a query whose numbered tables are to be stored when it runs; None where they all are stored."""
+    """Return a query that must store its numbered tables when it runs, or None if they all are stored."""
     numbered = {
         name: replace(table, due=True)
         for name, table in extracted.tables.items()
@@ -175,7 +177,7 @@ def with_numbers_due(extracted: Extracted) -> Extracted | None:
 def with_stored_numbers(services: Services, extracted: Extracted, cancelled: Callable[[], bool]) -> Extracted | None:
     """Return a query that reads the due tables from files; None for a query without due tables.
 
-    A parallel context can run it. The files have no name any more, and go with the query.
+    A parallel context can run the query. The files are unlinked; their disk space is free once the query is closed.
 
     Raises:
         CancelledError: `cancelled()` turned true.
@@ -197,10 +199,10 @@ def with_stored_numbers(services: Services, extracted: Extracted, cancelled: Cal
 
 
 def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
-    """Plan a query in a context that knows its stubs.
+    """Plan a query in a context that has its stubs.
 
     Raises:
-        SqlError: DataFusion cannot plan it, or an UNPIVOT in it is of texts and others.
+        SqlError: DataFusion cannot plan the query, or an UNPIVOT mixes texts with other types.
     """
     try:
         if extracted.plan is not None:
@@ -211,7 +213,7 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
         mapped = mapped_error(error, extracted.sql)
         text = extracted.display_name(str(mapped))
         if f"'{VECTOR_BYTES}(" in text:
-            raise SqlError("an index over vectors is searched for a list of numbers, as in [0.1, 0.2]") from error
+            raise SqlError("search an index over vectors for a list of numbers, as in [0.1, 0.2]") from error
         if "automatically convert" in text and extracted.calls:
             text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
         mapped.args = (text,)
@@ -222,12 +224,14 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
 
 
 def join_settings(planned: DataFrame) -> list[str]:
-    """Return what to set in a context so that the outer joins of a plan run right in it; nothing where there are none.
+    """Return the SET statements that make the outer joins of a plan run correctly; empty for a plan without these.
 
-    DataFusion pushes a filter on one side of a right or full hash join to the other side, where columns have the same
-    name and place: rows that the filter should drop then stay, and others go. It may turn a left join into a right one.
-    The sort-merge joins to take instead lose columns that only a further condition of an ON reads: where there is one,
-    hash joins are the smaller evil.
+    Workaround for two bugs of DataFusion. A right or full hash join has a filter on one side; DataFusion pushes the
+    filter to the other side if columns there have the same name and place. Rows that the filter must drop then stay,
+    and other rows go. The optimizer can turn a left join into a right join.
+
+    Sort-merge joins avoid this bug, but lose columns that only a further condition of an ON reads. With such a
+    condition, hash joins are the smaller evil.
     """
     if not _MAY_BE_OUTER_JOIN.search(planned.logical_plan().display_indent()):
         return []
@@ -243,17 +247,17 @@ def join_settings(planned: DataFrame) -> list[str]:
 
 
 def unevaluated(services: Services, extracted: Extracted, planned: DataFrame) -> DataFrame:
-    """Return a frame over the same plan for `join_settings`: DataFusion optimizes it without evaluating anything."""
+    """Return a frame over the same plan for `join_settings`; DataFusion optimizes the frame without evaluating it."""
     return unfolded(scalar_context(services, extracted), planned, (*FOLDING_RULES, *DECORRELATING_RULES))
 
 
 def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> pa.Schema:
-    """Return the schema its user sees: AI calls named as written, and any column can be NULL.
+    """Return the schema that users see: AI calls have their written names, and each column is nullable.
 
-    A plain column of a table is as it was declared: of an extension type, with metadata.
+    A plain column of a table keeps its declared extension type and metadata.
 
     Raises:
-        SqlError: types in the query do not fit.
+        SqlError: types in the query do not fit together.
     """
     try:
         coerced = row_schema(context, planned)
@@ -264,20 +268,20 @@ def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> 
 
 
 def shown_names(planned: DataFrame, extracted: Extracted) -> list[str]:
-    """Return the names of a query's columns, with expressions as they are written."""
+    """Return the names of a query's columns; an expression's name is its written text."""
     names = duplicates.shown_names([extracted.display_name(name) for name in planned.schema().names])
     return extracted.names.shown(names)
 
 
 def named(batches: Batches, schema: pa.Schema) -> Batches:
-    """Yield batches with the names and types that a query's user sees.
+    """Yield batches with the names and types that users see.
 
     Raises:
-        SqlError: DataFusion promised another type than its values fit.
+        SqlError: DataFusion's values do not fit the type that it planned.
     """
     with closing(batches):
         for batch in batches:
-            if not len(schema):  # Substrait leaves a projection to nothing out
+            if not len(schema):  # Substrait omits a projection to no columns
                 yield pa.RecordBatch.from_struct_array(
                     pa.StructArray.from_buffers(pa.struct([]), batch.num_rows, [None])
                 )
@@ -295,13 +299,13 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SqlError(
-            f"the column {field.name!r} is of the type {field.type}, but has other values ({error}): CAST its parts to"
-            " one type"
+            f"the column {field.name!r} has the type {field.type}, but some values do not fit ({error}):"
+            " CAST its parts to one type"
         ) from error
 
 
 def datafusion_plans(frame: DataFrame, physical: str | None = None) -> list[tuple[str, str]]:
-    """Return titles and texts of DataFusion's own plans; where the physical one is given, nothing is evaluated here."""
+    """Return titles and texts of DataFusion's plans; with a given `physical` plan, nothing is evaluated here."""
     if physical is not None:
         return [
             ("logical_plan", frame.logical_plan().display_indent()),
@@ -315,7 +319,7 @@ def datafusion_plans(frame: DataFrame, physical: str | None = None) -> list[tupl
 
 
 def without_folders(physical: str) -> str:
-    """Return a physical plan that names files, but not where they are."""
+    """Return a physical plan with the names of files, but without their folders."""
     before, *groups = physical.split(_FILE_GROUPS)
     return _FILE_GROUPS.join([before, *map(_files_alone, groups)])
 

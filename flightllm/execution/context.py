@@ -1,4 +1,4 @@
-"""What all queries of a server share."""
+"""The services that all queries of a server share."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ from flightllm.vector.store import VectorIndexes
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What all queries of a server share."""
+    """The services that all queries of a server share, as one user and session sees them."""
 
     config: Config
     catalog: Catalog
@@ -37,15 +37,15 @@ class Services:
     indexes: VectorIndexes
     access: AccessControl
     rights: Rights
-    """Of whoever asks; `catalog` is what they see of all tables."""
+    """The rights of the query's user; `catalog` holds the tables that this user can see."""
     backends: Backends
-    """What answers calls that are not a language model's."""
+    """Answer the AI calls that need no language model."""
     isolation: Isolation
-    """Runs what can take more than its share in processes of its own."""
+    """Runs queries that can exceed their share of memory in separate processes."""
     watch: Watch = field(default_factory=Watch)
-    """Notes the statements in flight, for the process that comes after a crash."""
+    """Notes the statements in flight, for the process that starts after a crash."""
     files: KeptRows = field(default_factory=KeptRows)
-    """Of the session that asks."""
+    """The session's cache for the rows of a file in FROM."""
 
     @property
     def engine(self) -> Engine:

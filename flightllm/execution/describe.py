@@ -1,4 +1,4 @@
-"""What planning alone says about a statement, also one with parameters that have no values yet."""
+"""Describe a statement by planning it without running it; its parameters can lack values."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,29 +38,30 @@ _STAND_INS: tuple[Callable[[int], pa.Array], ...] = (
     lambda index: pa.array([index + 1]),
     lambda index: pa.array([[f"text {index}", "another"]]),
 )
-"""Values by a parameter's place: equal ones would make two columns of one name.
+"""Stand-in values by a parameter's index; equal values would give two columns the same name.
 
-A text of one word could be the name of a prompt, and there may be none; labels are a list.
+The text has two words because a text of one word can be the name of a prompt, which can be missing. The list stands in
+for labels.
 """
 _MOST_TRIES = 60
 _MOST_ALONE = 16
-"""Parameters whose types are asked for one by one."""
+"""The most parameters whose types are found one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What planning says of a statement: result columns (of an update those of RETURNING) and one field per parameter.
+    """The result columns of a statement (of an update: the columns of RETURNING) and one field per parameter.
 
-    Parameters are named 0, 1, … or as the text names them. They have the type that their place asks for, else text:
-    that of a cast, of what they are compared with, of a function's signature, of a column. Clients may bind other
-    types, which may give a column another type; but JDBC drivers bind only what is asked for here.
+    Parameters are named 0, 1, … or as the text names them. A parameter has the type that its place needs: the type of a
+    cast, of the other side of a comparison, of a function's signature, or of a column. Otherwise it is a text.
+    Clients can bind other types, which can change a column's type; but JDBC drivers bind only the types given here.
     """
 
     schema: pa.Schema
     is_update: bool
     parameters: pa.Schema
     plan: "KeptPlan | None" = None
-    """Of a query without parameters, for the first time that it is executed."""
+    """The plan of a query without parameters, for its first execution."""
 
 
 def describe(
@@ -70,9 +71,9 @@ def describe(
     row: pa.RecordBatch | None = None,
     outputs: Callable[[], OutputNames] = lambda: NO_NAMES,
 ) -> Description:
-    """Describe a statement by the values of `row` for its parameters, or by some that stand in for them.
+    """Describe a statement with the parameter values of `row`, or with stand-in values.
 
-    `schema_of` plans a statement whose parameters are bound. `outputs` returns the names of its columns as it was sent.
+    `schema_of` plans a statement whose parameters are bound. `outputs` returns the column names of the sent text.
 
     Raises:
         FlightLLMError: the statement is wrong.
@@ -110,10 +111,10 @@ def _schema_of(sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statem
 def _schema_of_any(
     sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]
 ) -> tuple[pa.Schema, list[pa.Array]]:
-    """Plan with NULL of the right type for each parameter, or where that cannot be, with plain values for some.
+    """Plan with a NULL of the right type for each parameter; if this fails, try other stand-in values.
 
-    An error that is the same whether all are NULL, texts, numbers, intervals or lists is about something else and ends
-    the search. Return the values too.
+    If the error stays the same with NULLs, texts, numbers, intervals and lists, it does not concern the parameters and
+    ends the search. Return the schema and the values.
     """
     errors: list[SqlError] = []
     uniform = len(_STAND_INS) + _some_known(parameters)
@@ -129,9 +130,9 @@ def _schema_of_any(
 
 
 def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
-    """Raise what is wrong with a change whatever its parameters are; values tell what else is, when they come.
+    """Return the columns of RETURNING; raise the errors of a change that no parameter values can avoid.
 
-    Return the columns of RETURNING.
+    Other errors appear when the client binds values.
     """
     errors: list[FlightLLMError] = []
     for values in islice(_stand_ins(parameters), len(_STAND_INS) + _some_known(parameters)):
@@ -147,7 +148,7 @@ def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement],
 def _with_texts(
     schema: pa.Schema, sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]
 ) -> pa.Schema:
-    """Return a schema whose columns without a type have the one that texts make of them, as these are asked for."""
+    """Return the schema; its untyped columns get the type that they have if unknown parameters are texts."""
     if pa.null() not in schema.types or all(value.type != pa.null() for value in values):
         return schema
     texts = [pa.nulls(1, pa.string()) if value.type == pa.null() else value for value in values]
@@ -160,7 +161,7 @@ def _with_texts(
 
 
 def _stand_ins(parameters: pa.Schema) -> Iterator[list[pa.Array]]:
-    """Yield values: NULLs of the types known, all alike, NULLs and texts or intervals, any mixture; none twice."""
+    """Yield lists of stand-in values: NULLs of known types, one kind for all, then mixtures; no list twice."""
     if _some_known(parameters):
         yield [pa.nulls(1, pa.null() if field.type == pa.string() else field.type) for field in parameters]
     count, kinds, tried = len(parameters), range(len(_STAND_INS)), set()
@@ -177,12 +178,12 @@ def _some_known(parameters: pa.Schema) -> bool:
 
 
 def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], tuple[str, ...]]:
-    """Return the types of parameters by index, and a query's column names as they are for any values, if known."""
+    """Return the types of parameters by index, and a query's column names if they do not depend on values."""
     names: tuple[str, ...] = ()
     try:
         plan, context, names = _planned(sql, services)
         return parameter_types(plan, context), names
-    except Exception as error:  # noqa: BLE001 - whatever is wrong is said when the statement is planned with values
+    except Exception as error:  # noqa: BLE001 - planning the statement with values raises the error again
         _log.debug("no parameter types", error=str(error))
         return {}, names
 
@@ -190,9 +191,9 @@ def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], 
 def _with_casts(
     sql: str, types: Mapping[int, pa.DataType], count: int, services: Services
 ) -> Mapping[int, pa.DataType]:
-    """Return types with those of further parameters: what DataFusion casts a value of no type to in their places.
+    """Return `types` and the types of further parameters: DataFusion casts an untyped value in their place to them.
 
-    Where no plan can be made with all of them so, each is tried alone.
+    If planning fails with all unknown parameters at once, each is tried by itself.
     """
     unknown = [index for index in range(count) if index not in types]
     found: Mapping[int, pa.DataType] = dict(types)
@@ -215,7 +216,7 @@ def _casts(
     try:
         plan, context, _ = _planned(with_parameters(sql, write), services, asked)
         return cast_types(plan, context)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong is said when the statement is planned with values
+    except Exception as error:  # noqa: BLE001 - planning the statement with values raises the error again
         _log.debug("no casts of parameters", error=str(error))
         return {}
 
@@ -223,9 +224,9 @@ def _casts(
 def _planned(
     sql: str, services: Services, asked: Sequence[int] = ()
 ) -> tuple[LogicalPlan, SessionContext, tuple[str, ...]]:
-    """Plan a statement that still has its parameters; return the names of a query's columns too.
+    """Plan a statement with unbound parameters; also return the names of a query's columns.
 
-    `asked` are the parameters in whose place a call stands.
+    `asked` holds the indexes of the parameters that a call replaces.
     """
     statement = classify(sql)
     if statement.kind in {"insert", "update", "delete"}:

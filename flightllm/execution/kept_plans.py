@@ -1,4 +1,4 @@
-"""The plan that describing a statement made, for the first execution that finds everything as it was."""
+"""The plan that `describe` made, for the first execution if nothing has changed since."""
 
 import threading
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from flightllm.storage.readers import Reader
 _PASSING = frozenset(
     ("now", "today", "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp", "system")
 )
-"""Words of queries whose plan holds what is true when it is made: the time, rows of system tables."""
+"""Words of queries whose plan holds values of the time of planning: the time, or rows of system tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a plan depends on: the tables that there are, models, prompts, rights, settings and schemas."""
+    """The state that a plan depends on: tables, models, prompts, rights, settings and schemas."""
 
     tables: Mapping[TableName, Entry]
     objects: object
@@ -33,7 +33,7 @@ class Circumstances:
     """The schemas in which the session looks names up."""
 
     def same(self, other: "Circumstances") -> bool:
-        """Tell whether a plan made under these holds under others; each change makes new tables and objects."""
+        """Return whether a plan made in this state is valid in the other; each change makes new tables and objects."""
         unchanged = self.tables is other.tables and self.objects is other.objects
         where = self.place == other.place
         return unchanged and where and self.rights == other.rights and self.settings == other.settings
@@ -41,7 +41,7 @@ class Circumstances:
 
 @dataclass(slots=True)
 class KeptPlan:
-    """A planned query that runs once at most. Its reader keeps the files of its tables. Thread-safe."""
+    """A planned query that runs at most once. Its reader keeps the files of its tables. Thread-safe."""
 
     statement: Statement
     circumstances: Circumstances
@@ -50,7 +50,10 @@ class KeptPlan:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, now: Circumstances) -> tuple[Query, Reader] | None:
-        """Return the query, and the reader to close once it ran; None where it was taken, or something has changed."""
+        """Return the query and its reader, or None if the query was taken or something changed.
+
+        The caller must close the reader after the query.
+        """
         with self._lock:
             kept, self._kept = self._kept, None
         if kept is None:
@@ -61,12 +64,12 @@ class KeptPlan:
                     check_files(entry)
                 return kept
         except FlightLLMError:
-            pass  # planning anew says what is wrong
+            pass  # planning the query again raises the error
         kept[1].close()
         return None
 
     def drop(self) -> None:
-        """Give the plan up. Idempotent."""
+        """Discard the plan and close its reader. Idempotent."""
         with self._lock:
             kept, self._kept = self._kept, None
         if kept is not None:
@@ -76,7 +79,7 @@ class KeptPlan:
 def keep(
     query: Query, statement: Statement, services: Services, circumstances: Circumstances, reader: Reader
 ) -> KeptPlan | None:
-    """Return a plan to keep, or None where it may be another one a moment later though nothing was changed."""
+    """Return a plan to keep, or None if the plan can go out of date although nothing changes."""
     if statement.kind != "query" or not is_lasting(query):
         return None
     words, named = _read_by(statement.text, circumstances.tables)
@@ -87,7 +90,7 @@ def keep(
 
 
 def _read_by(sql: str, entries: Mapping[TableName, Entry]) -> tuple[set[str], tuple[Entry, ...]]:
-    """Return the words of a query and of the views that it can read, in lower case, and what tables these may name."""
+    """Return the words of a query and its views, in lower case, and the tables that these words can name."""
     words, named, texts = set[str](), dict[TableName, Entry](), [sql]
     while texts:
         words |= {t.text.lower() for t in tokenize(texts.pop()) if t.kind in {TokenKind.WORD, TokenKind.QUOTED}}

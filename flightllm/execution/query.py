@@ -1,4 +1,7 @@
-"""One query from SQL text to batches: extract AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
+"""One query from SQL text to batches: extract AI calls, plan, rewrite, cut and run.
+
+DataFusion runs a query without AI calls as it is.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
@@ -66,13 +69,13 @@ from flightllm.sql.unique_names import SAME_NAME, with_unique_names
 
 _log = structlog.get_logger(__name__)
 _FILE = f"{SEARCH_CATALOG}.public.file"
-"""Begins the names of the tables of files in FROM."""
+"""The prefix of the names of tables that stand for files in FROM."""
 
 _BATCH_ROWS = 8_192
-"""Rows in a batch as DataFusion makes it of itself."""
+"""DataFusion's default number of rows in a batch."""
 _MOST_BATCH_ROWS = 131_072
 _BATCH_BYTES = 2 << 20
-"""Rows so narrow that their batches are smaller than this come in larger ones: fewer are quicker to send."""
+"""Narrow rows come in batches of up to this size: fewer batches are quicker to send."""
 _TEXT_BYTES = 32
 
 
@@ -80,17 +83,17 @@ _Q = TypeVar("_Q")
 
 
 class Query(Protocol):
-    """A planned query; nothing of it has run yet."""
+    """A planned query that has not run yet."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the schema its user sees."""
+        """Return the schema that users see."""
 
     def run(self, record: QueryRecord) -> Batches:
-        """Run it; closing the iterator, or cancelling the record, stops it."""
+        """Run the query; closing the iterator or cancelling the record stops it."""
 
     def explain(self) -> list[tuple[str, str]]:
-        """Return titles and texts of its plan."""
+        """Return titles and texts of the plan."""
 
 
 def plan(
@@ -103,10 +106,10 @@ def plan(
 ) -> "PlainQuery | BatchQuery | StagedQuery":
     """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
 
-    `tables` are some that are this query's alone, by names in `SEARCH_CATALOG`. `names` are those of its columns.
+    `tables` are tables of only this query, by names in `SEARCH_CATALOG`. `names` are the names of its columns.
 
     Raises:
-        SqlError: the text cannot be planned; an `AICallError` where an AI call in it is wrong.
+        SqlError: the text cannot be planned, or an AI call in it is wrong (`AICallError`).
     """
     given = ParsedText.of(sql)
     text = _replaced(given, services.catalog.inline_views(given.sql))
@@ -122,12 +125,12 @@ def plan(
 
 
 def _replaced(text: ParsedText, by: str) -> ParsedText:
-    """Return what a step made of a text; the same object where it changed nothing."""
+    """Return the text that a step produced, or the same object if the step changed nothing."""
     return text if by == text.sql else ParsedText(by)
 
 
 def plan_rows(sql: str, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
-    """Plan the query whose rows an INSERT adds: they go by position, so that its columns may have the same names.
+    """Plan the query of an INSERT; two columns can have the same name because rows are added by position.
 
     Raises:
         SqlError: see `plan`.
@@ -144,7 +147,7 @@ def plan_rows(sql: str, services: Services, settings: Settings) -> "PlainQuery |
 def plan_extracted(
     extracted: Extracted, services: Services, settings: Settings
 ) -> "PlainQuery | BatchQuery | StagedQuery":
-    """Plan a query whose AI calls are stubs already."""
+    """Plan a query whose AI calls are already stubs."""
     query = _planned(extracted, services, settings)
     # Sort-merge joins need a parallel context, in which rows cannot be numbered.
     due = with_numbers_due(extracted) if query.merges_joins else None
@@ -165,7 +168,7 @@ def _planned(extracted: Extracted, services: Services, settings: Settings) -> "P
 
 
 def _files_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mapping[str, pa.Table]]:
-    """Read the files in FROM; return the text with tables in their place, and these."""
+    """Read the files in FROM; return the text with tables in their place, and these tables by name."""
     tables: dict[str, pa.Table] = {}
 
     def kept(found: pa.Table) -> str:
@@ -181,7 +184,7 @@ def _files_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mappi
 def _searched(
     sql: ParsedText, services: Services, settings: Settings
 ) -> tuple[ParsedText, Mapping[str, pa.Table], frozenset[str]]:
-    """Run the searches in FROM and ON; return the text with tables in their place, these, and the indexes."""
+    """Run the searches in FROM and ON; return the text with tables in their place, the tables, and the indexes."""
     tables: dict[str, pa.Table] = {}
     indexes: set[str] = set()
 
@@ -223,14 +226,14 @@ def _index_lines(extracted: Extracted, services: Services) -> list[tuple[str, st
 
 
 class _OverStoredNumbers(Generic[_Q]):
-    """Plans a query again over stored numbers of rows, once, when the query first runs."""
+    """Plans a query again over stored row numbers, once, when the query first runs."""
 
     def __init__(self, services: Services, extracted: Extracted, planned: Callable[[Extracted], _Q]) -> None:
         self._services = services
         self._extracted = extracted
         self._planned = planned
         self.query: _Q | None = None
-        """None until the query ran, and for a query without due tables."""
+        """None before the first run, and for a query without due tables."""
 
     def get(self, cancelled: Callable[[], bool]) -> _Q | None:
         """Return the query to run instead; None for a query without due tables.
@@ -246,7 +249,7 @@ class _OverStoredNumbers(Generic[_Q]):
 
 
 class PlainQuery:
-    """A query without AI calls: DataFusion's own."""
+    """A query without AI calls; DataFusion runs it."""
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self.services = services
@@ -255,22 +258,22 @@ class PlainQuery:
         context = scalar_context(services, extracted)
         planned = frame_of(context, extracted)
         self.planned_schema = planned.schema()
-        """DataFusion's own schema of its columns, before types are made alike."""
+        """DataFusion's own schema, before `shown` maps types to the plain types of clients."""
         self.schema = shown(context, planned, extracted)
         self.unbounded = unbounded(context, planned, services.config.limits)
-        """Why it can take more than its share, and runs in a process of its own; None where it does not."""
+        """Why the query can exceed its share of memory and runs in a separate process, or None if it does not."""
         settings = join_settings(unevaluated(services, extracted, planned) if self.unbounded else planned)
         self.merges_joins = MERGE_JOINS in settings
-        """Its outer joins run right only as sort-merge joins."""
+        """Whether the query's outer joins are correct only as sort-merge joins."""
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
-        # A join can be stopped between two batches alone, and has as many pairs for each row as there are equal keys.
+        # A join can stop only between two batches, and a row can have many pairs; so joins keep small batches.
         if rows > _BATCH_ROWS and not has_join(planned.logical_plan()):
             settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
         for setting in settings:
             context.sql(setting)
         self._context = context
         self.frame = context.create_dataframe_from_logical_plan(planned.logical_plan())
-        """The same plan under these settings: a frame keeps those of the time when it was made."""
+        """The same plan under these settings: a frame keeps the settings from the time of its creation."""
 
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
@@ -291,20 +294,20 @@ class PlainQuery:
         physical = Isolated(self.services, self.extracted).physical_plan(self._context, stopped)
         return [
             *lines,
-            ("isolation", f"runs in a process of its own: {self.unbounded}"),
+            ("isolation", f"runs in a separate process: {self.unbounded}"),
             *datafusion_plans(self.frame, physical),
         ]
 
 
 def _width(kind: pa.DataType) -> int:
-    """Guess the bytes of one value."""
+    """Estimate the bytes of one value."""
     return kind.bit_width // 8 or 1 if pa.types.is_primitive(kind) else _TEXT_BYTES
 
 
 class BatchQuery:
-    """A query whose AI calls run as batch functions, because of a setting or because no operator can take them.
+    """A query whose AI calls run as batch functions, because of a setting or because operators cannot run them.
 
-    The setting asks for the plain baseline: one call per row, none of it known before or kept.
+    The setting `flightllm.optimizer = off` is the plain baseline: one call per row, without a cache.
     """
 
     path = "batch functions"
@@ -322,14 +325,14 @@ class BatchQuery:
         planned = frame_of(context, extracted)
         if unlimited := unbounded(context, planned, services.config.limits):
             raise UnsupportedError(
-                f"an AI call stands beside what has no bound ({unlimited}), and both would run in one process"
+                f"an AI call and a part without a memory bound ({unlimited}) would run in one process"
                 f" ({reason}): keep the rows without the AI call in a table by CREATE TABLE … AS first"
             )
         self.planned_schema = planned.schema()
         self.schema = shown(context, planned, extracted)
         self._join_settings = join_settings(planned)
         self.merges_joins = MERGE_JOINS in self._join_settings
-        if self.merges_joins:  # parts run side by side then, and are counted
+        if self.merges_joins:  # the context is then parallel, so the plan must show its parallel parts
             context = self._context()
             register_stubs(context, extracted.calls)
             planned = frame_of(context, extracted)
@@ -337,22 +340,22 @@ class BatchQuery:
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def _context(self) -> SessionContext:
-        """Return a context whose joins run right; it keeps the order of rows where it needs no sort-merge joins."""
+        """Return a context whose joins are correct; it keeps the order of rows unless it needs sort-merge joins."""
         context = scalar_context(self.services, self.extracted, parallel=self.merges_joins)
         for setting in self._join_settings:
             context.sql(setting)
         return context
 
     def run(self, record: QueryRecord) -> Batches:
-        """Run it within the session's budget; see `run_on`."""
+        """Run the query within the session's budget; see `run_on`."""
         with real_bindings(self, record) as bindings:
             yield from self.run_on(bindings, record)
 
     def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
-        """Run it in a context whose functions ask the engine, when enough of DataFusion's threads are free.
+        """Run the query with functions that ask the engine, once enough of DataFusion's threads are free.
 
         Raises:
-            LimitExceededError: more parts would run side by side than there may be.
+            LimitExceededError: the query has more parallel parts than the server has threads.
         """
         if stored := self._stored.get(record.cancelled.is_set):
             yield from stored.run_on(bindings, record)
@@ -374,7 +377,7 @@ class BatchQuery:
         parts, most = parallel_parts(plan, self.extracted.calls), self.services.workers.size
         if parts > most:
             raise LimitExceededError(
-                f"{parts} parts of a UNION with AI calls would run at once, at most {most} may: split the query"
+                f"{parts} parts of a UNION with AI calls would run at once, but the limit is {most}: split the query"
                 f" ({self._reason})"
             )
         return parts
@@ -400,7 +403,7 @@ class BatchQuery:
             raise type(error)(self.extracted.display_name(str(error))) from error
 
     def explain(self) -> list[tuple[str, str]]:
-        """Return why there is no operator, the calls, and DataFusion's plans."""
+        """Return the reason for batch functions, the calls, and DataFusion's plans."""
         calls = "\n".join(call.text for call in self.extracted.calls.values())
         how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
         title, text = "batch functions", f"{how}: {self._reason}\n{calls}"
@@ -450,15 +453,15 @@ class StagedQuery:
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:
-        """Run it within the session's budget; see `run_on`."""
+        """Run the query within the session's budget; see `run_on`."""
         with real_bindings(self, record) as bindings:
             yield from self.run_on(bindings, record)
 
     def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
-        """Run the stages; what they spill is removed at the end.
+        """Run the stages; their spill files are removed at the end.
 
         Raises:
-            LimitExceededError: there is no room for what they spill.
+            LimitExceededError: the disk or the spill limit has no room for the spill files.
         """
         if stored := self._stored.get(record.cancelled.is_set):
             yield from stored.run_on(bindings, record)
@@ -490,7 +493,7 @@ class StagedQuery:
         return [rules, *indexes, *explain_stages(self._stage, self._context, folded=not self.unbounded)]
 
     def variants(self, models: Mapping[str | None, OpenModel]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
-        """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
+        """Yield each optimization that saves calls or tokens, with a function that plans the query without it."""
         extracted = (self._stored.query or self).extracted
 
         def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
@@ -506,7 +509,7 @@ class StagedQuery:
 
 
 def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, ...]]:
-    """Apply all rules but the one left out, and fuse as the last; return the names of those that fired too."""
+    """Apply all rules except `left_out`, with `fuse` last; return the root and the names of the rules that fired."""
     rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
     root, fired = rewrite(planned.root, planned.functions, rules, last)
     fuses = left_out != fuse.__name__ and applies(fuse, counted(root))
@@ -515,7 +518,7 @@ def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, .
 
 
 def _by_index(planned: PlannedQuery, services: Services, extracted: Extracted) -> tuple[PlannedQuery, Extracted]:
-    """Read only the nearest rows of tables, by their indexes, where the query keeps no others."""
+    """Read only the nearest rows of tables, by their indexes, if the query drops all other rows."""
     if not any(call.backend == EMBEDDING for call in extracted.calls.values()) or not services.indexes.names():
         return planned, extracted
     from flightllm.execution.vector_search import nearest_rows
@@ -549,17 +552,17 @@ def _by_index(planned: PlannedQuery, services: Services, extracted: Extracted) -
 
 
 def is_lasting(query: Query) -> bool:
-    """Tell whether a plan holds nothing but text and tables: no rows of a search or of a file in FROM, no index."""
+    """Return whether a plan holds only text and tables: no rows of a search or of a file in FROM, and no index."""
     if not isinstance(query, PlainQuery | BatchQuery | StagedQuery):
         return False
     extracted = query.extracted
     searches = any(call.backend in {SEARCH, EMBEDDING} for call in extracted.calls.values())
-    files = any(name.startswith(_FILE) for name in extracted.tables)  # which can change
+    files = any(name.startswith(_FILE) for name in extracted.tables)  # a file can change
     return not (searches or files or extracted.searched or extracted.opened)
 
 
 def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
-    """Tell whether the text has AI calls, its own or those of views it reads."""
+    """Return whether the text, or a view that it reads, has AI calls."""
     text = ParsedText(services.catalog.inline_views(sql))
     if not services.functions.may_be_in(text.sql):
         return False

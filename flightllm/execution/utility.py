@@ -1,4 +1,4 @@
-"""Queries that the server answers itself: EXPLAIN, SHOW, DESCRIBE of a table, and one whose parameters have no row."""
+"""Queries that the server answers itself: EXPLAIN, SHOW, DESCRIBE, and a query without a row of parameters."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,10 +17,10 @@ from flightllm.sql.statement import Statement
 
 
 class ExplainQuery:
-    """EXPLAIN as a query of its own."""
+    """EXPLAIN of a query or change."""
 
     def __init__(self, query: ShownQuery, statement: Statement, lines: Sequence[tuple[str, str]] = ()) -> None:
-        """Explain a query; `lines` are titles and texts to say first."""
+        """Explain a query; `lines` are the titles and texts of the first rows."""
         self._query = query
         self._lines = lines
         self._analyze = statement.analyze
@@ -28,7 +28,7 @@ class ExplainQuery:
         self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
 
     def run(self, record: QueryRecord) -> Batches:
-        """Yield one row per title and text, or one with a JSON document."""
+        """Yield one row per title and text, or one row with a JSON document."""
         with stopped_by(record.cancelled):
             told = explain(self._query, record, analyze=self._analyze, as_json=self._json, lines=self._lines)
         yield told
@@ -39,7 +39,7 @@ class ExplainQuery:
 
 
 class ShowQuery:
-    """SHOW of settings as a query of its own."""
+    """SHOW of settings."""
 
     schema = pa.schema([pa.field("name", pa.string()), pa.field("value", pa.string())])
 
@@ -57,12 +57,12 @@ class ShowQuery:
 
 
 class DescribedQuery:
-    """DESCRIBE of a query: what DataFusion says of its columns, under the names that the query shows."""
+    """DESCRIBE of a query: DataFusion's description of the columns, under the names that users see."""
 
     schema = pa.schema([(name, pa.string()) for name in ("column_name", "data_type", "is_nullable")])
 
     def __init__(self, columns: pa.Schema, names: Sequence[str]) -> None:
-        """Take DataFusion's own schema of the planned query, and the names of the columns in their order."""
+        """Describe `columns`, DataFusion's own schema of the planned query; `names` are the shown names in order."""
         self._columns = columns
         self._names = names
 
@@ -77,7 +77,7 @@ class DescribedQuery:
         return list(zip(told["column_name"].to_pylist(), told["data_type"].to_pylist(), strict=True))
 
     def _told(self) -> pa.RecordBatch:
-        """Let DataFusion describe an empty table of these columns: the texts of types are its own."""
+        """Let DataFusion describe an empty table of these columns, so that types have DataFusion's names."""
         places = [str(place) for place in range(len(self._columns))]  # two columns of a query can have one name
         context = SessionContext()
         columns = pa.schema([field.with_name(place) for place, field in zip(places, self._columns, strict=True)])
@@ -88,7 +88,7 @@ class DescribedQuery:
 
 
 class DescribeQuery:
-    """DESCRIBE of a table: what DataFusion says of its columns, and their keys."""
+    """DESCRIBE of a table: DataFusion's description of the columns, and the keys."""
 
     def __init__(self, query: Query, keys: TableKeys) -> None:
         self._query = query
@@ -103,7 +103,7 @@ class DescribeQuery:
                 yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(told, pa.string())], schema=self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
-        """Return the plan of the columns."""
+        """Return the plan of the query for the columns."""
         return self._query.explain()
 
 

@@ -1,4 +1,4 @@
-"""Give rows their fields one after the other, so that groups of rows with an equal, long value share a prefix.
+"""Order the fields of each row so that groups of rows with an equal, long value share a prefix.
 
 The prompts of a group begin with the same fields in the same order, so an engine computes this prefix only once. Groups
 are built level by level: each level splits the groups of the level before by one more field.
@@ -16,8 +16,10 @@ from flightllm.prompt_order.sequence import FlatDictionary
 Rows = NDArray[np.int64]
 
 _NO_CANDIDATE = -1
-"""Index of the candidate that stands for "this value forms no group"; it is the last entry of the candidates' arrays,
-so that an index of -1 finds it without a special case."""
+"""The index of the candidate for "this value forms no group".
+
+This candidate is the last entry of the arrays, so that an index of -1 finds it without a special case.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class GroupScore:
     """How a candidate group is scored: the tokens of its value to the `power`, times the rows that reuse the prefix.
 
     With `determined`, the tokens of other fields that are equal in all rows of the group count too. A power above 1
-    prefers a few rows that share much to many rows that share little; otherwise the many rows would be taken first, and
-    would split the group of the few.
+    prefers a few rows that share much to many rows that share little; otherwise the many rows would form their group
+    first and split the group of the few.
     """
 
     power: float
@@ -106,10 +108,10 @@ class _Candidates:
 
 
 def build_groups(encoded: Encoded, flat: FlatDictionary, score: GroupScore) -> Paths:
-    """Build the groups level by level, all groups of a level at once; rows that share nothing more get no more fields.
+    """Build the groups level by level; rows that share no further value get no further fields.
 
     Inside a group, the fields that are equal in all rows come first. Then the best (column, value) takes its rows into
-    a new group, the next best takes its own of the remaining rows, and so on, as GGR does.
+    a new group. The next best takes its rows from the remaining rows, and so on, as in GGR.
 
     Example: the values' codes of three rows, where a film has 50 tokens, a genre 5 and a review 20.
 
@@ -151,8 +153,9 @@ def _find_candidates(
     """Give groups the fields that are equal in all of their rows, and number the candidates of the level.
 
     Example: the rows of `build_groups`, all in one group. `index` shows for each field the candidate of its value.
-    A genre is equal in all rows, so each row gets this field at once and the genre is no candidate; a review occurs
-    once, so it is no candidate either. With a power of 2, `weight` is [50², 0] and `size` is [2, 0].
+    A genre is equal in all rows, so each row gets this field at once and the genre does not become a candidate. A
+    review occurs only once, so it does not become a candidate either.
+    With a power of 2, `weight` is [50², 0] and `size` is [2, 0].
 
     | row | film | genre | review |   | index: film | genre | review |
     |-----|------|-------|--------|---|-------------|-------|--------|
@@ -244,8 +247,8 @@ def _take_best(candidates: _Candidates, rows: Rows, paths: Paths) -> NDArray[np.
 
     A row that is in no group gets `_NO_CANDIDATE`. The sizes of `candidates` shrink in place.
 
-    Taking the best candidate one by one would need a pass for each. A candidate that is the best one of each of its
-    rows would be taken before any other candidate of these rows, so all such candidates can be taken in one pass.
+    One pass takes many candidates: if a candidate is the best one for each of its rows, no other candidate can take
+    these rows before it. Taking candidates one by one would need a pass for each.
     """
     taken = np.full(len(rows), _NO_CANDIDATE, dtype=np.int64)
     left = np.flatnonzero((candidates.index != _NO_CANDIDATE).any(axis=1))

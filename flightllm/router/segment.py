@@ -1,4 +1,4 @@
-"""Find the segment of one replica's prompts whose move to another replica balances both best."""
+"""Find the best segment of prompts to move from one replica to another."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ class Segment(NamedTuple):
     start: int
     end: int
     saved_seconds: float
-    """What the giver has less to do."""
+    """Seconds of work that the giver saves."""
     added_seconds: float
-    """What the taker has more to do."""
+    """Seconds of work that the taker gets."""
 
 
 def find_segment(
     seconds: NDArray[np.float64], extra: NDArray[np.float64], giver_seconds: float, taker_seconds: float
 ) -> Segment | None:
-    """Return the segment after whose move the later of both replicas is done soonest.
+    """Return the segment whose move lets both replicas finish soonest.
 
-    `seconds` is what each prompt of the giver takes after its predecessor; `extra` is what the prompt costs more
+    `seconds` is the time that each prompt of the giver takes after its predecessor. `extra` is the additional time
     without this predecessor. The replicas are busy for `giver_seconds` and `taker_seconds` before the move. Return
     None if no move lets both finish sooner by more than the work that the move adds.
 
-    For each start, the segment that takes half of the difference is the best; its end falls between two prompts, so
-    both are tried. Example: each of three prompts takes 2 s, the second one costs 1 s more without the first, the giver
-    is busy for 6 s and the taker is idle. These are the segments with the earlier end:
+    For each start, the segment that takes half of the difference is the best. Its end falls between two prompts, so
+    both ends are tried.
+
+    Example: each of three prompts takes 2 s, and the second costs 1 s more without the first. The giver is busy for 6 s
+    and the taker is idle. These are the segments with the earlier end:
 
     | start | wanted seconds    | end | saved     | added     | later one done    | work added | score |
     |-------|-------------------|-----|-----------|-----------|-------------------|------------|-------|

@@ -1,4 +1,4 @@
-"""The database, and the sessions of its clients: each statement is read, planned, run and recorded here.
+"""The database, and its clients' sessions. A session reads, plans, runs and records each statement.
 
 Imports: access, catalog, common, config, datafusion, ddl, dialect, dml, engines, errors, execution, flightllm,
 functions, observe, operators, recovery, router, sandbox, sql, storage, system_tables, vector.

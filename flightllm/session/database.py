@@ -1,4 +1,4 @@
-"""A database: what all sessions of a server share, opened and closed together."""
+"""The database: the resources that all sessions of a server share. They are opened and closed together."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -58,7 +58,7 @@ class Database:
         self.queries = queries
         self.sessions = sessions or SessionLog()
         self.notes = tuple(notes)
-        """What somebody may want to know of the files of the configuration, a line each; the log has it, too."""
+        """Notes on the configuration's files, one line each. The log has them too."""
         self.catalog = services.catalog
         self.access = services.access
         self.functions = services.functions
@@ -71,17 +71,17 @@ class Database:
     def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
         """Load functions, tables and the engine.
 
-        `watch` notes the statements in flight. After a restart the server's own engine is opened beside: queries wait
-        for it or fail, as `[recovery] on_engine_down` says.
+        `watch` notes the statements in flight. After a restart the server's own engine opens in the background: queries
+        wait for the engine or fail, as `[recovery] on_engine_down` says.
 
         Raises:
             ConfigError: a table, function or engine setting is wrong.
             MissingExtraError: the engine's packages are not installed.
         """
-        with suppress(OSError):  # whoever needs it tells why it cannot be
+        with suppress(OSError):  # the first user of the folder raises the clear error
             make_private(config.data_folder)
             if config.data_folder.stat().st_mode & 0o077:
-                _log.warning("other users of this machine may read the data folder", folder=str(config.data_folder))
+                _log.warning("other users of this machine can read the data folder", folder=str(config.data_folder))
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
@@ -124,7 +124,7 @@ class Database:
             catalog.store.functions = lambda context: register_scalars(context, functions, lambda: engines.own.engine)
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
-            _ = engines.own  # loads it now, so that what is wrong with it is told
+            _ = engines.own  # loads the engine now, so that a wrong engine setting fails at the start
             services = Services(
                 config,
                 catalog,
@@ -148,7 +148,7 @@ class Database:
         return database
 
     def session(self, principal: Principal = LOCAL, *, peer: str = "") -> Session:
-        """Open a session of a user, who sees and may do what is granted to it at the time of each statement.
+        """Open a session of a user. The user's grants at the time of each statement apply to that statement.
 
         `peer` is the client's address.
         """
@@ -160,7 +160,7 @@ class Database:
 
     @property
     def engine_up(self) -> bool:
-        """Tell whether the engine answers, as far as is known."""
+        """Return whether the engine answered when it was last checked."""
         return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
 
     @property
@@ -170,21 +170,21 @@ class Database:
 
     @property
     def spilled_bytes(self) -> int:
-        """Return how many bytes relational work has written to disk for lack of memory."""
+        """Return how many bytes relational operators have spilled to disk."""
         return self._services.loop.spilled.value + self._services.isolation.spilled.value
 
     @property
     def isolated(self) -> int:
-        """Return how many processes run statements that can take much, or parts of these."""
+        """Return how many separate processes run statements, or parts of statements, without a memory bound."""
         return self._services.isolation.running
 
     def warm(self) -> None:
-        """Start beforehand what statements may need, and look after the process's memory. Does not wait."""
+        """Start the sandbox processes ahead of the first statement, and the memory guard. Do not wait for them."""
         self._services.isolation.warm()
         self._memory.start()
 
     def close(self) -> None:
-        """Cancel what runs, keep the answers, release the engine. Idempotent."""
+        """Cancel running statements, keep the cached answers and release the engine. Idempotent."""
         self._revocation.close()
         self._memory.close()
         for record in self.queries.running():

@@ -1,4 +1,4 @@
-"""Where a session stands: the schemas of its unqualified names, and its temporary tables."""
+"""A session's search path and its temporary tables."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ _TEMPORARY = ("temp", "temporary")
 
 
 class SessionPlace:
-    """One session's search path and temporary schema; `catalog` returns what its user sees.
+    """One session's search path and temporary schema. `catalog` returns the catalog as the session's user sees it.
 
-    `own_functions` has the names of functions in configured folders. Thread-safe.
+    `own_functions` holds the names of functions in configured folders. Thread-safe.
     """
 
     def __init__(
@@ -34,26 +34,28 @@ class SessionPlace:
         self._own_functions = own_functions
         self._path: tuple[str, ...] = (DEFAULT_SCHEMA,)
         self._own = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-        """A name that nobody else can say."""
+        """The name of the temporary schema; other sessions cannot guess it."""
         self._opened = False
         self._closed = False
         self._lock = Lock()
 
     @property
     def temporary(self) -> str:
-        """Return the schema of the session's temporary tables, nothing where it never had any."""
+        """Return the schema of the session's temporary tables, or "" if the session never had any."""
         return self._own if self._opened else ""
 
     @property
     def standing(self) -> tuple[str, ...]:
-        """Return the schemas in which names are looked up, the one of temporary tables included."""
+        """Return the schemas in which names are looked up; the schema of temporary tables comes first."""
         return (self.temporary, *self._path)
 
     def read(self, text: str | ParsedText, dialect: str) -> Rewritten:
-        """Return a statement in a dialect as DataFusion reads it, with the tables that its names mean for this session.
+        """Translate a statement from a dialect to DataFusion's, and resolve its table names for this session.
+
+        The first statement that makes a temporary table also opens the temporary schema.
 
         Raises:
-            FlightLLMError: it cannot be read.
+            FlightLLMError: the statement cannot be parsed.
         """
         found = rewrite(text, self._place(), dialect)
         if (
@@ -85,15 +87,15 @@ class SessionPlace:
             return ()
 
     def _open(self) -> None:
-        """Make the schema of temporary tables, once."""
+        """Create the schema of temporary tables, unless it exists."""
         with self._lock:
             if self._closed:
-                raise InvalidInputError("the session was closed: temporary tables live as long as theirs")
+                raise InvalidInputError("the session is closed and its temporary tables are gone: open a new session")
             self._store.open_temporary(self._own)
             self._opened = True
 
     def uploaded(self, table: str, schema: str, *, made: bool, temporary: bool) -> TableName:
-        """Return the table that an upload is for; `made` tells that there must be none yet."""
+        """Return the name of the table that an upload writes to. `made` means that the upload creates the table."""
         if temporary:
             self._open()
             return TableName(self._own, table)
@@ -102,10 +104,10 @@ class SessionPlace:
         return TableName(self._path[0], table) if made else self._place().found(table)
 
     def check(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the schemas of a search path that its user knows, as PostgreSQL leaves out others.
+        """Return the schemas of a search path that the user can see; PostgreSQL ignores the others too.
 
         Raises:
-            NotFoundError: it knows none of them.
+            NotFoundError: the user can see no schema of the path.
         """
         known = self._catalog().schemas()
         if list(names) == [CATALOG] and CATALOG not in known:
@@ -119,11 +121,15 @@ class SessionPlace:
         return found
 
     def go_to(self, names: Sequence[str]) -> None:
-        """Look unqualified names up in some schemas from now on; raises `NotFoundError` where there is none of them."""
+        """Look up unqualified names in these schemas from now on.
+
+        Raises:
+            NotFoundError: see `check`.
+        """
         self._path = self.check(names)
 
     def reset(self) -> None:
-        """Look unqualified names up in the usual schema."""
+        """Look up unqualified names in the default schema again."""
         self._path = (DEFAULT_SCHEMA,)
 
     def options(self) -> dict[str, str]:
@@ -131,10 +137,10 @@ class SessionPlace:
         return {"catalog": CATALOG, "schema": self._path[0]}
 
     def set_option(self, key: str, value: str) -> None:
-        """Take another schema; there is one catalog.
+        """Change the schema; the catalog is fixed.
 
         Raises:
-            InvalidInputError: it is another catalog.
+            InvalidInputError: `value` names another catalog.
             NotFoundError: there is no such schema.
         """
         if key == "schema":

@@ -1,4 +1,4 @@
-"""Stop statements whose users are gone, or may no longer what they might when the statements were planned."""
+"""Stop statements whose users are gone, or lost privileges since the statements were planned."""
 
 import threading
 
@@ -13,11 +13,14 @@ from flightllm.sql.grants import ObjectKind
 
 _log = structlog.get_logger(__name__)
 _SECONDS = 0.5
-"""Between two looks."""
+"""Time between two checks."""
 
 
 class Revocation:
-    """Looks at all open statements now and then, in a thread of its own: some go on for minutes without a row."""
+    """A thread that checks the rights of all open statements twice a second.
+
+    A check for each batch is not enough: some statements run for minutes without a row.
+    """
 
     def __init__(self, services: Services, queries: QueryLog) -> None:
         self._services = services
@@ -26,7 +29,7 @@ class Revocation:
         self._thread = threading.Thread(target=self._run, name="revocation", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -38,13 +41,13 @@ class Revocation:
         while not self._closed.wait(_SECONDS):
             try:
                 self.look()
-            except ConfigError as error:  # new statements fail by this too
+            except ConfigError as error:  # new statements fail with this error too
                 _log.warning("rights cannot be read, running statements go on", error=str(error))
-            except Exception:  # noqa: BLE001 - the next look may go well
-                _log.exception("a look at the rights of running statements failed")
+            except Exception:  # noqa: BLE001 - the next check can succeed
+                _log.exception("checking the rights of running statements failed")
 
     def look(self) -> None:
-        """Stop what may not go on."""
+        """Cancel the statements whose users lost rights."""
         for record in self._queries.running():
             if record.rights is None or record.stopped:
                 continue
@@ -59,7 +62,7 @@ class Revocation:
             return error
         if now is planned_under or planned_under.hold_in(now, self._is_there):
             return None
-        return PermissionDeniedError("what you may see or do has changed while the statement ran: run it again")
+        return PermissionDeniedError("your rights changed while the statement ran: run it again")
 
     def _is_there(self, kind: ObjectKind, schema: str, name: str) -> bool:
         return is_there(self._services, kind, schema, name)

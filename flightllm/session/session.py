@@ -1,4 +1,4 @@
-"""The sessions of a database: what the protocol layer, the command line and tests call."""
+"""The sessions of a database: the interface for the protocol layer, the command line and tests."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +58,7 @@ _NAMES_COLUMNS = ("create_table_as", "create_view")
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """A query that runs as `batches` is pulled; closing `batches`, or `query.cancel()`, stops it."""
+    """A query that runs while the caller pulls `batches`. Closing `batches`, or `query.cancel()`, stops the query."""
 
     schema: pa.Schema
     batches: ResultBatches
@@ -67,14 +67,14 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What a change with RETURNING did: how many rows it changed, and the rows that it returns."""
+    """The result of a change with RETURNING: the number of changed rows, and the returned rows."""
 
     affected: int
     rows: pa.Table
 
 
 class Session:
-    """One client's settings and statements. Statements may run at the same time."""
+    """One client's settings and statements. Statements can run at the same time."""
 
     def __init__(
         self,
@@ -103,29 +103,29 @@ class Session:
         return self._settings.changed()
 
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
-        """Return how long a statement may run under the session's settings and `settings`.
+        """Return how long a statement can run under the session's settings and `settings`.
 
         Raises:
-            InvalidInputError: one of these is no setting, or cannot have this value.
+            InvalidInputError: a key of `settings` is not a setting, or its value is not allowed.
         """
         chosen = self._settings.with_values(settings)
         return TimeLimit.of(self._all.config.limits.statement_seconds, chosen.timeout)
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Count a statement, and bind to log events inside whose it is; DataFusion's panics come out as errors."""
+        """Count a statement, and bind its user and session to log events; DataFusion's panics become errors."""
         self._record.used()
         with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id), panics_mapped():
             yield
 
     @property
     def rights(self) -> Rights:
-        """Return what its user may do now."""
+        """Return the current rights of the session's user."""
         return self._all.access.rights(self.principal)
 
     @property
     def _services(self) -> Services:
-        """Return the server's services for one statement, the catalog as the session's user sees it now."""
+        """Return the server's services for one statement, with the catalog as the session's user sees it now."""
         return self._services_of(self.rights)
 
     def _services_of(self, rights: Rights) -> Services:
@@ -134,12 +134,12 @@ class Session:
 
     @property
     def catalog(self) -> Catalog:
-        """Return the catalog as its user sees it now, with the session's temporary tables."""
+        """Return the catalog as the session's user sees it now, with the session's temporary tables."""
         return self._services.catalog
 
     @contextmanager
     def _failures_noted(self, text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-        """Leave a record of a query that cannot be planned: what runs, and all that changes something, has one."""
+        """Record a query that cannot be planned; running queries and changes have their own records."""
         try:
             yield
         except Exception as error:
@@ -150,9 +150,9 @@ class Session:
             raise
 
     def _explain(self, error: Exception, sql: str, settings: Mapping[str, str]) -> None:
-        """Make an error speak of the statement as it was sent, and of the tables that its user may read.
+        """Rewrite an error's message: quote the statement as it was sent, and only tables that the user can read.
 
-        It stays as it is where its user is gone by now.
+        The message stays the same if the user was dropped in the meantime.
         """
         if not isinstance(error, SqlError):
             return
@@ -172,12 +172,12 @@ class Session:
             error.args = (without_marks(read.said(str(error))),)
 
     def _read(self, sql: str, settings: Settings) -> tuple[ParsedText, ParsedText]:
-        """Return a statement as DataFusion reads it, and as it was sent: as this server's lexer reads that.
+        """Return a statement as DataFusion reads it, and as it was sent (as this server's lexer reads the text).
 
-        The text is checked as it was sent, and anew where it became another one.
+        The sent text is checked, and so is the rewritten text if it differs.
 
         Raises:
-            FlightLLMError: it cannot be read, or is too large as DataFusion reads it.
+            FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
         """
         limits = self._all.config.limits
         check_text(sql, limits)
@@ -198,10 +198,10 @@ class Session:
     def _read_statement(
         self, sql: str, settings: Settings, parameters: pa.RecordBatch | None, *, binds: bool
     ) -> Statement:
-        """Read a text into the statement that all later steps take; `binds` puts the parameters in their places.
+        """Parse a text into the statement that all later steps take; `binds` puts the parameters in their places.
 
         Raises:
-            FlightLLMError: see `_read`; or the parameters do not fit, or no kind of statement begins like this.
+            FlightLLMError: see `_read`; or the parameters do not fit, or the kind of the statement is unknown.
         """
         read, sent = self._read(sql, settings)
         text = bind_text(read, parameters) if binds else read
@@ -210,16 +210,16 @@ class Session:
         return replace(classify(text), sent=sent)
 
     def is_update(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
-        """Tell from the text alone whether a statement changes something and returns no rows.
+        """Return whether a statement changes something and returns no rows; only the text is read.
 
         Raises:
-            FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
+            FlightLLMError: the kind of the statement is unknown or not supported.
         """
         with self._failures_noted(sql, settings):
             return self._read_statement(sql, self._settings.with_values(settings), None, binds=False).is_update
 
     def returns_rows(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
-        """Tell from the text alone whether a statement changes something and returns rows by RETURNING.
+        """Return whether a statement changes something and has RETURNING; only the text is read.
 
         Raises:
             FlightLLMError: see `is_update`.
@@ -230,7 +230,7 @@ class Session:
     def describe(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
     ) -> Description:
-        """Plan a statement without running it, with a row of parameters or else values that fit in their place.
+        """Plan a statement without running it, with a row of parameters or with stand-in values that fit.
 
         `settings` hold for this call only.
 
@@ -270,13 +270,13 @@ class Session:
                     reader.close()
 
     def _circumstances(self, settings: Settings, sql: str) -> Circumstances:
-        """Return what the plan of a statement depends on, as it is now."""
+        """Return the current state of everything that the plan of a statement depends on."""
         store, place, rights = self._all.catalog.store, self._place.standing, self.rights
-        store.refresh(_with_policies(sql, rights), stopped)  # a file that has changed makes other tables
+        store.refresh(_with_policies(sql, rights), stopped)  # a changed file gets a new entry
         return Circumstances(store.entries, self._all.objects.revision, rights, settings, place)
 
     def _reading(self, sql: str, rights: Rights, is_stopped: Callable[[], bool] = stopped) -> Reader:
-        """Say that a statement reads tables from now on; see `Catalog.reading`."""
+        """Register a statement as a reader of its tables; see `Catalog.reading`."""
         return self._all.catalog.reading(_with_policies(sql, rights), is_stopped)
 
     def _check(self, statement: Statement, services: Services) -> pa.Schema:
@@ -296,9 +296,9 @@ class Session:
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
     ) -> QueryResult:
-        """Plan a query with at most one row of parameters; it runs as its batches are pulled.
+        """Plan a query with at most one row of parameters; the query runs while the caller pulls its batches.
 
-        Parameters without a row give no rows of what the query would return.
+        Parameters without a row give an empty result with the query's schema.
 
         `settings` hold for this call only.
 
@@ -328,10 +328,10 @@ class Session:
     def execute_planned(
         self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = MappingProxyType({})
     ) -> QueryResult | None:
-        """Run a query by the plan that describing it made; return None where that cannot be taken any more.
+        """Run a query by the plan that `describe` made; return None if that plan is out of date or already used.
 
         Raises:
-            InvalidInputError: one of `settings` is no setting, or cannot have this value.
+            InvalidInputError: a key of `settings` is not a setting, or its value is not allowed.
         """
         since, circumstances = time.time_ns(), self._circumstances(self._settings.with_values(settings), sql)
         taken = plan.take(circumstances)
@@ -352,7 +352,7 @@ class Session:
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
-        """Plan a serialized Substrait plan; it runs as its batches are pulled.
+        """Plan a serialized Substrait plan; the query runs while the caller pulls its batches.
 
         Raises:
             FlightLLMError: the plan is wrong.
@@ -365,9 +365,9 @@ class Session:
     def _started(
         self, kind: str, text: str, noted: str, plan: Callable[[Services], Query], reads: str | None
     ) -> QueryResult:
-        """Plan a query; `noted` tells it from others should the server die of it.
+        """Plan a query. `noted` identifies the query after a crash of the server.
 
-        `reads` is a text that names the tables it reads, None where there is no such text.
+        `reads` is a text that names the tables that the query reads, or None if there is no such text.
         """
         since, watch, rights = time.time_ns(), self._all.watch, self.rights
         with self._statement(), watch.planning(noted, rights.blamed):
@@ -400,8 +400,8 @@ class Session:
         `settings` hold for this call only. Setting `cancelled` stops a statement that has not taken effect yet.
 
         Raises:
-            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied,
-                except by INSERT … VALUES without AI calls, which adds all rows or none.
+            FlightLLMError: the statement is wrong. Rows of parameters before the failing row stay applied, except for
+                INSERT … VALUES without AI calls: this INSERT adds all rows or no row.
         """
         return _sum_of([done.rows for done in self._updates(sql, parameters, settings, cancelled)])
 
@@ -413,7 +413,7 @@ class Session:
         *,
         cancelled: CancelToken | None = None,
     ) -> Returned:
-        """Run a change with RETURNING as `update` does; return the rows that it asks for too, which are in memory.
+        """Run a change with RETURNING as `update` does; also return the rows of RETURNING, as a table in memory.
 
         Raises:
             FlightLLMError: see `update`.
@@ -508,8 +508,8 @@ class Session:
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
-        Without `db_schema` the table is in the session's schema, or a temporary one. Setting `cancelled` stops the
-        upload as long as batches come; nothing of it is stored then.
+        Without `db_schema` the table is in the session's schema, or is temporary. Setting `cancelled` stops the upload
+        until the last batch has arrived; a stopped upload stores nothing.
         """
         name = self._place.uploaded(table, db_schema, made=mode == "create", temporary=temporary)
         text = f"INGEST INTO {name.display}"
@@ -529,24 +529,24 @@ class Session:
         return rows
 
     def begin(self) -> bytes:
-        """Begin a transaction, in which every statement takes effect by itself; return its id."""
+        """Begin a transaction and return its id; every statement still commits by itself."""
         return self._transactions.begin()
 
     def check_transaction(self, transaction: bytes) -> None:
-        """Raise `NotFoundError` where a transaction of this id was not begun, or has ended."""
+        """Raise `NotFoundError` if no open transaction has this id."""
         self._transactions.check(transaction)
 
     def end(self, transaction: bytes, *, commit: bool) -> None:
         """End a transaction.
 
         Raises:
-            NotFoundError: there is none of this id.
-            UnsupportedError: it was to be undone, and something was changed since it began.
+            NotFoundError: no open transaction has this id.
+            UnsupportedError: `commit` is false, and a statement changed something since the transaction began.
         """
         self._transactions.end(transaction, commit=commit)
 
     def table_exists(self, table: str, db_schema: str, *, temporary: bool) -> bool:
-        """Tell whether an upload in place of a table would find one that its user sees."""
+        """Return whether an upload that replaces a table would find a table that the user can see."""
         name = self._place.uploaded(table, db_schema, made=False, temporary=temporary)
         return any(info.name == name for info in self.catalog.tables())
 
@@ -554,7 +554,7 @@ class Session:
         """Change a setting of this session.
 
         Raises:
-            InvalidInputError: there is no such setting, or it cannot have this value.
+            InvalidInputError: there is no such setting, or its value is not allowed.
         """
         if key in self._place.options():
             self._place.set_option(key, value)
@@ -562,7 +562,7 @@ class Session:
             self._settings = self._settings.with_values({key: value})
 
     def reset_option(self, key: str) -> None:
-        """Put a setting of this session back to its default.
+        """Reset a setting of this session to its default.
 
         Raises:
             InvalidInputError: there is no such setting.
@@ -573,11 +573,11 @@ class Session:
             self._settings = self._settings.reset(key)
 
     def get_options(self) -> dict[str, str]:
-        """Return every setting, and the catalog and schema of names without these."""
+        """Return every setting, and the default catalog and schema of unqualified names."""
         return {**self._place.options(), **self._settings.as_text()}
 
     def close(self) -> None:
-        """End the session; its running queries go on until their clients stop them. Its temporary tables go."""
+        """Close the session and drop its temporary tables; running queries go on until their clients stop them."""
         self._place.close()
         self._sessions.close(self._record)
 
@@ -603,34 +603,34 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
 
 
 def _keys(table: TableName, catalog: Catalog) -> TableKeys:
-    """Return a table's keys; those of `information_schema` are DataFusion's own, and have none."""
+    """Return a table's keys; DataFusion's own tables in `information_schema` have no keys."""
     with suppress(NotFoundError):
         return catalog.table(table).keys
     return NO_KEYS
 
 
 def _with_policies(sql: str, rights: Rights) -> str:
-    """Return a text that names what a statement can read under somebody's rights: row filters and masks read too."""
+    """Return a text that names all tables a statement can read, including those in row filters and masks."""
     return " ".join([sql, *(policy.expression for policy in rights.policies)])
 
 
 def _sum_of(affected: list[int]) -> int:
-    """Return how many rows several changes affect, -1 where one of them counts none."""
+    """Return how many rows several changes affect, or -1 if the count of one change is unknown."""
     return -1 if any(rows < 0 for rows in affected) else sum(affected)
 
 
 def _shown_plan(plan: bytes) -> str:
-    """Return what stands for a Substrait plan in `system.queries`."""
+    """Return the text that `system.queries` shows for a Substrait plan."""
     return f"Substrait plan of {len(plan):,} bytes"
 
 
 def _told_apart(plan: bytes) -> str:
-    """Return what tells a Substrait plan from others, should the server die of it."""
+    """Return a text that identifies a Substrait plan after a crash of the server."""
     return f"{_shown_plan(plan)}, {sha256(plan).hexdigest()}"
 
 
 def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:
-    """Yield batches until somebody asks their statement to stop; raises then, at their end at the latest."""
+    """Yield batches until their statement is cancelled; then raise its error, at the latest after the last batch."""
     for batch in batches:
         if record.stopped:
             break

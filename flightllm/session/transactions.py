@@ -1,4 +1,7 @@
-"""BEGIN, COMMIT and ROLLBACK where every statement takes effect by itself: nothing is undone, and that is said."""
+"""BEGIN, COMMIT and ROLLBACK for clients that send them: every statement commits by itself.
+
+ROLLBACK cannot undo a change, and raises an error if there was one.
+"""
 
 import secrets
 from threading import Lock
@@ -9,18 +12,18 @@ from flightllm.errors import NotFoundError, UnsupportedError
 
 _log = structlog.get_logger(__name__)
 _MOST = 1_000
-"""Transactions of a session that were begun and never ended."""
+"""The most transactions of a session that are open at the same time."""
 
 
 class Transactions:
-    """The transactions of one session: what was changed since each began. Thread-safe."""
+    """The open transactions of one session, and the number of changes since each began. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._changes = 0
         self._begun: dict[bytes, int] = {}
         self._in_sql: int | None = None
-        """Changes there were at BEGIN in SQL."""
+        """The number of changes before the SQL statement BEGIN; None outside a SQL transaction."""
         self._warned = False
 
     def changed(self) -> None:
@@ -29,10 +32,10 @@ class Transactions:
             self._changes += 1
 
     def begin(self) -> bytes:
-        """Begin one by the protocol's action; return its id.
+        """Begin a transaction by the protocol's action; return its id.
 
         Raises:
-            UnsupportedError: many are open.
+            UnsupportedError: 1,000 transactions are open.
         """
         self._warn()
         with self._lock:
@@ -43,17 +46,17 @@ class Transactions:
             return name
 
     def check(self, name: bytes) -> None:
-        """Raise `NotFoundError` where there is no transaction of this id."""
+        """Raise `NotFoundError` if no open transaction has this id."""
         with self._lock:
             if name not in self._begun:
-                raise NotFoundError("there is no such transaction: it has ended, or is another session's")
+                raise NotFoundError("there is no such transaction: it has ended, or it belongs to another session")
 
     def end(self, name: bytes, *, commit: bool) -> None:
-        """End one.
+        """End a transaction.
 
         Raises:
-            NotFoundError: there is none of this id.
-            UnsupportedError: something was changed in it, and it was to be undone.
+            NotFoundError: no open transaction has this id.
+            UnsupportedError: `commit` is false, and a statement of the transaction changed something.
         """
         self.check(name)
         with self._lock:
@@ -62,10 +65,12 @@ class Transactions:
             raise _not_undone(changes, "; some drivers want a new connection now")
 
     def run(self, word: str) -> None:
-        """Run a statement that begins with BEGIN, COMMIT, ROLLBACK or the like.
+        """Run a transaction statement by its first word: BEGIN, COMMIT, ROLLBACK or a synonym.
+
+        SAVEPOINT and RELEASE have no effect.
 
         Raises:
-            UnsupportedError: something was changed since BEGIN, and it was to be undone.
+            UnsupportedError: ROLLBACK follows a change since BEGIN.
         """
         if word in {"savepoint", "release"}:
             return
@@ -81,7 +86,7 @@ class Transactions:
             raise _not_undone(changes)
 
     def _warn(self) -> None:
-        """Say once for each session that its transactions are none."""
+        """Log once for each session that its transactions undo nothing."""
         with self._lock:
             warned, self._warned = self._warned, True
         if not warned:

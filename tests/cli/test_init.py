@@ -109,7 +109,7 @@ def test_nothing_is_written_where_the_model_fails(
     result = init(*options)
     assert result.exit_code == 1
     assert said in result.output
-    option = {"wrong": "--model", "host": "--base-url"}.get(model, "set OPENAI_API_KEY anew")
+    option = {"wrong": "--model", "host": "--base-url"}.get(model, "set OPENAI_API_KEY to a valid key")
     assert option in result.output
     assert "Nothing is written; --no-check writes without asking" in result.output
     assert KEY not in result.output
@@ -123,7 +123,7 @@ def test_a_file_that_is_there_stays(endpoint: Endpoint) -> None:
     Path("flightllm.toml").write_text("# mine")
     result = init("--base-url", endpoint.url, "--model", "any", "--yes")
     assert (result.exit_code, result.output) == (
-        1, "error: flightllm.toml is there: write over it by --force, or name another file by --output\n",
+        1, "error: flightllm.toml exists: overwrite it with --force, or name another file with --output\n",
     )  # fmt: skip
     assert Path("flightllm.toml").read_text() == "# mine"
     assert endpoint.bodies == []
@@ -134,7 +134,7 @@ def test_a_file_that_is_there_stays(endpoint: Endpoint) -> None:
 def test_a_missing_folder_is_told_first(endpoint: Endpoint) -> None:
     """A configuration for a folder that is not there is refused before a person or a model is asked anything."""
     result = init("--base-url", endpoint.url, "--model", "any", "--yes", "--output", "nowhere/f.toml")
-    said = "error: cannot write nowhere/f.toml: make the folder nowhere first, or name another by --output\n"
+    said = "error: cannot write nowhere/f.toml: make the folder nowhere first, or name another file with --output\n"
     assert (result.exit_code, result.output) == (1, said)
     assert typed(options=("--output", "nowhere/f.toml")) == (1, said)
     assert endpoint.bodies == []
@@ -147,7 +147,7 @@ def test_without_a_key(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> N
     code, said = typed("1", "2", "n")
     assert code == 0, said
     assert endpoint.bodies == []
-    menu, _, rest = said.partition("Who is to answer?")[2].partition("Number")
+    menu, _, rest = said.partition("Choose a provider or a model:")[2].partition("Number")
     assert lines in menu
     assert lines not in rest
     monkeypatch.setenv("MISTRAL_API_KEY", KEY)
@@ -169,7 +169,7 @@ def test_without_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--yes",), "--yes asks nothing: say which model by --provider or --engine"),
+        (("--yes",), "--yes asks nothing: say which model with --provider or --engine"),
         (("--engine", "local", "--key-env", "KEY", "--yes"), "--key-env are for the engine openai"),
         (("--engine", "vllm", "--yes"), "--model is missing"),
         (("--provider", "ollama", "--yes"), "--model is missing; there are qwen3:4b, gemma3:1b"),
@@ -225,7 +225,7 @@ def test_answers_on_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPat
     assert "10 tokens of prompt and 2 of answer, $0.000002." in init(*options, "--yes").output
     code, said = typed("y", "y", "n", options=options)
     assert code == 0
-    assert "flightllm.toml is there. Write over it?" in said
+    assert "flightllm.toml exists. Overwrite it?" in said
     assert "# not checked" in Path("flightllm.toml").read_text()
     assert len(endpoint.bodies) == 1
 
@@ -273,7 +273,7 @@ def test_a_key_without_a_receiver(endpoint: Endpoint, monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("GROQ_API_KEY", KEY)
     for options, said in [
-        (("--key-env", "MY_KEY"), "--key-env MY_KEY: say who gets the key, by --provider or --base-url"),
+        (("--key-env", "MY_KEY"), "--key-env MY_KEY: say who gets the key, with --provider or --base-url"),
         (("--key-env", "GROQ_API_KEY", "--provider", "openai"), "GROQ_API_KEY is the key of groq"),
         (("--provider", "vllm"), "--base-url is missing"),
     ]:
@@ -300,7 +300,7 @@ def test_an_endpoint_wants_a_key(endpoint: Endpoint) -> None:
     """An endpoint that refuses a question without a key is told with the option that names a key."""
     endpoint.behave = lambda *_: refuse(401, "no key")
     result = init("--yes", "--base-url", endpoint.url, "--model", "x")
-    assert "name the key's variable by --key-env" in result.output
+    assert "name the key's variable with --key-env" in result.output
 
 
 def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +326,7 @@ def test_no_secret_in_an_address(endpoint: Endpoint, monkeypatch: pytest.MonkeyP
     address = endpoint.url.replace("//", f"//{where}") if "@" in where else f"{endpoint.url}{where}"
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     given = init("--yes", "--base-url", address, "--model", "x", "--no-check")
-    assert f"the address {endpoint.url} was given with a password or key in it" in given.output
+    assert f"the address {endpoint.url} contains a password or key" in given.output
     monkeypatch.setenv("OPENAI_BASE_URL", address)
     code, said = typed("1")
     assert code == 1

@@ -274,6 +274,6 @@ def test_views_and_plans(session: Session) -> None:
     assert session.describe("SELECT n FROM heavy").schema.names == ["n"]
     assert isinstance(_error(session, "SELECT n + 1 FROM heavy"), LimitExceededError)
     plan = dict(zip(*_rows(session, "EXPLAIN SELECT n FROM heavy").to_pydict().values(), strict=True))
-    assert "process of its own" in plan["isolation"]
+    assert "separate process" in plan["isolation"]
     assert "AggregateExec" in plan["physical_plan"]
     session.update("DROP VIEW heavy")

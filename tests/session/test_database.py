@@ -17,5 +17,5 @@ def test_a_data_folder_that_others_may_read(tmp_path: Path, mode: int | None, wa
         folder.chmod(mode)
     with capture_logs() as events:
         open_database(folder).close()
-    assert any("may read the data folder" in event["event"] for event in events) == warned
+    assert any("can read the data folder" in event["event"] for event in events) == warned
     assert folder.stat().st_mode & 0o777 == (mode or 0o700)

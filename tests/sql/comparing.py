@@ -10,7 +10,7 @@ from tests.sql.random_queries import unlimited
 
 _AGAIN = 6
 """How often calls are counted before they are too many: threads decide which side of a join turns out empty first."""
-_UNRUNNABLE = ("SanityCheckPlan", "stands beside what has no bound")
+_UNRUNNABLE = ("SanityCheckPlan", "a part without a memory bound")
 
 
 @dataclass

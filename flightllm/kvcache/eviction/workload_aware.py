@@ -1,13 +1,13 @@
 """`workload_aware`: keep the blocks whose class is the most likely to be used again soon.
 
-The policy follows "KV cache in the wild" (ATC'25). Each block belongs to a class. The class says at which call site the
-last prompt with this block was made, how many blocks of this prompt were new, and where in the prompt the block is: in
-the beginning that earlier prompts had too (an instruction), in the middle, or at the end. Blocks that many prompts used
-have a class of their own, and so have blocks that their query is done with.
+The policy follows "KV cache in the wild" (ATC'25). Each block belongs to a class, by the last
+prompt with this block. The class consists of the prompt's call site, its number of new blocks, and the block's place
+in it. The place is the beginning that earlier prompts had too (an instruction), the middle, or the end. Two more
+classes hold the blocks that many prompts used, and the blocks that their query is done with.
 
 For each class the policy learns how often blocks are used again and after how long, as an exponential distribution. A
 class that is too new to know starts from the figures of all call sites. The policy evicts the block that is the least
-likely to be used within the next seconds, given that it has not been used until now. Within a class this is the block
+likely to be used within the next seconds, if it was not used until now. Within a class this is the block
 used least recently. So an eviction compares one block of each class, and ranks all classes only now and then.
 
 The paper's score lacks the condition "not used until now". With the condition, a block that was expected soon and did
@@ -32,8 +32,9 @@ _HORIZON_SECONDS: Final = 5.0
 _HISTORY_FACTOR: Final = 16
 _LEAST_HISTORY_FACTOR: Final = 4
 _HISTORY_BLOCKS: Final = 1 << 18
-"""The last uses of 16 times as many blocks as the cache has are remembered; above this number of blocks, of 4 times as
-many or this number, whichever is more."""
+"""The policy remembers the last uses of 16 times the cache's blocks, but of at most this number of blocks.
+
+It always remembers at least 4 times the cache's blocks."""
 _LARGEST_SIZE: Final = 7
 """Prompts are classified by the bits of their number of new blocks: 0, 1, 2 to 3, 4 to 7, …, up to 64 and more."""
 _SHARED_USES: Final = 64
@@ -44,8 +45,10 @@ _REFIT_GROWTH: Final = 1.1
 _COUNTED_USES: Final = 65_536
 """After this number of uses of a class, all its counts are halved, so that it can follow a change of the workload."""
 _MOST_CLASSES: Final = 1_024
-"""Beyond this number, the class whose last prompt is the oldest is forgotten. While this number of classes has blocks
-to evict, all new call sites share their classes."""
+"""The most classes; beyond it, the policy forgets the class with the oldest last prompt.
+
+While this number of classes has blocks to evict, all new call sites share their classes.
+"""
 _DONE: Final = "done"
 """In the name of a class, instead of the number of new blocks: the query is done with the block."""
 _RANK_SECONDS: Final = 0.1
@@ -127,7 +130,7 @@ class _ReuseStatistics:
             self.rate = 1.0 / max(_LEAST_SECONDS, mean * _LEAST_SPREAD, mean - least)
 
     def likelihood(self, age: float) -> float:
-        """Return how likely a block is used within 5 seconds, if it was not used in the `age` seconds since it is free.
+        """Return the probability that a block unused for `age` seconds is used within the next 5 seconds.
 
         Example with a probability of 0.5 and a rate of 0.2 per second. The older the block, the less likely it is one
         of those that are used again at all.
@@ -156,11 +159,17 @@ class _BlockClass(Generic[Key]):
 
 
 _Rank: TypeAlias = tuple[float, float, int, int, _BlockClass[Key]]
-"""How soon the first free block of a class is evicted: the lowest rank goes first.
+"""The rank of a class's first free block for eviction: the block with the lowest rank is evicted first.
 
-The fields are: how likely the block is used soon, how likely it is ever used, its position in the prompt (negative, so
-that the end of a prompt goes first), the number of the class, and the class. Numbers differ, so a comparison never
-reaches the class. Each eviction makes a rank; a plain tuple saves a tenth of the eviction's time.
+The fields, in this order:
+
+- the probability that the block is used soon
+- the probability that it is ever used
+- its negative position in the prompt, so that the end of a prompt is evicted first
+- the number of the class; numbers differ, so a comparison never reaches the class
+- the class
+
+Each eviction makes a rank; a plain tuple saves a tenth of the eviction's time.
 """
 
 
@@ -181,7 +190,7 @@ class _EvictionQueue(Generic[Key]):
             self._rank_all(now)
 
     def lowest(self, now: float) -> _BlockClass[Key]:
-        """Return the class whose first free block goes first.
+        """Return the class whose first free block must be evicted first.
 
         Ranks change as time passes, so the lowest rank is computed again until it stays the lowest.
 
@@ -228,7 +237,7 @@ class _ClassTable(Generic[Key]):
         self._priors: dict[tuple[Hashable, ...], _ReuseStatistics] = {}
 
     def get(self, site: Hashable, *shape: Hashable) -> _BlockClass[Key]:
-        """Return a class, made if there is no such class; sites that are new share classes while there are too many."""
+        """Return a class, and create it if it is missing; while there are too many classes, new sites share them."""
         block_class = self.classes.get((site, shape))
         if block_class is None and len(self._queue.ranks) > _MOST_CLASSES:
             site, block_class = "", self.classes.get(("", shape))
@@ -275,13 +284,13 @@ class _LastUse(Generic[Key]):
 
 
 class WorkloadAware(EvictionPolicy[Key]):
-    """Learns while it runs, until `learning` is turned off."""
+    """The policy `workload_aware`; it learns while it runs, until `learning` is set to false."""
 
     def __init__(self, blocks: int) -> None:
         self.learning = True
         self._most_last_uses = max(_LEAST_HISTORY_FACTOR * blocks, min(_HISTORY_FACTOR * blocks, _HISTORY_BLOCKS))
         self._last_uses: OrderedDict[Key, _LastUse[Key]] = OrderedDict()
-        """By block, the oldest use first; of blocks in the cache and of evicted ones."""
+        """By block, the oldest use first; for blocks in the cache and for evicted blocks."""
         self._queue: _EvictionQueue[Key] = _EvictionQueue()
         self._table: _ClassTable[Key] = _ClassTable(self._queue)
         self._free: dict[Key, _BlockClass[Key]] = {}
@@ -290,7 +299,7 @@ class WorkloadAware(EvictionPolicy[Key]):
     def use(self, use: Use[Key], now: float, done: Sequence[bool] = ()) -> None:
         """Classify the blocks of a prompt, and learn which blocks were used again; see `EvictionPolicy.use`.
 
-        `done` says of each block whether its query is done with it.
+        `done` holds one flag per block: whether the query is done with the block.
 
         Example: a prompt of a call site has four blocks, of which the first was used before. Three blocks are new, so
         the size is 2 (bits of 3). The prompt's query is done with the last block.
@@ -336,7 +345,7 @@ class WorkloadAware(EvictionPolicy[Key]):
             last_uses.popitem(last=False)
 
     def free(self, key: Key, now: float) -> None:
-        """Put a block behind the other free blocks of its class; see `EvictionPolicy.free`."""
+        """Append a block to the free blocks of its class; see `EvictionPolicy.free`."""
         last = self._last_uses.get(key)
         if last is not None:
             block_class, position = last.block_class, last.position
@@ -358,8 +367,8 @@ class WorkloadAware(EvictionPolicy[Key]):
     def evict(self, now: float) -> Key:
         """Remove and return the free block that is least likely to be used soon; see `EvictionPolicy.evict`.
 
-        Of equally likely blocks the one that is the least likely to be ever used goes first, then the one farthest on
-        in its prompt.
+        Of equally likely blocks, the policy evicts the block that is least likely to be ever used; then the block with
+        the last position in its prompt.
         """
         key = next(iter(self._queue.lowest(now).free))
         self.hold(key)

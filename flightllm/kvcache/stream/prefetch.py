@@ -24,9 +24,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Prefetcher:
-    """A thread that brings the next chunk while one is decoded, and no further ones. One thread can take from it.
+    """A thread that fetches one chunk ahead while the engine decodes another. Only one thread can take chunks.
 
-    A failure of the store ends the prefetch. It is logged, and the engine computes the rest; nothing is raised.
+    A failure of the store ends the prefetch. The failure is logged and not raised; the engine computes the rest.
 
     Example with three chunks, of which the store holds two:
 
@@ -43,9 +43,9 @@ class Prefetcher:
         self._source = source
         self._link = source.link
         self._compute_seconds = source.prefill(request.have, request.stop)
-        """How long the engine would compute everything."""
+        """Seconds that the engine needs to compute all tokens."""
         self._route = [gap(request.have, request.stop)]
-        """The chunks to come, in order, and a gap if the store lacks the rest. Before the lookup all is a gap."""
+        """The chunks to fetch, in order, and a gap if the store lacks the rest. All is a gap before the lookup."""
         self._taken = 0
         """Chunks of the route that the engine took."""
         self._decoded_at = 0.0
@@ -56,7 +56,7 @@ class Prefetcher:
 
     @property
     def given_up(self) -> int:
-        """Return how many transfers ended because something else was sooner."""
+        """Return how many transfers were stopped because another codec or computing was faster."""
         return self._transfers.given_up
 
     @property
@@ -65,10 +65,10 @@ class Prefetcher:
         return self._transfers.wasted_bytes
 
     def take(self) -> Arrived | Recompute:
-        """Wait for the next chunk and return it, or return what must be computed. What was taken before is decoded now.
+        """Wait for the next chunk and return it, or return the tokens to compute.
 
-        A store that does not answer the lookup is awaited no longer than computing would take, or `_LOOKUP_SECONDS`. No
-        store is awaited beyond the limit of the request.
+        The caller must have decoded the chunk that it took before. The wait for the lookup lasts as long as computing
+        would take, and at least `_LOOKUP_SECONDS`. No wait exceeds the limit of the request.
         """
         self._decoded_at = 0.0
         if not self._handover.wait_open(min(max(self._compute_seconds, _LOOKUP_SECONDS), self._seconds_left())):
@@ -84,7 +84,7 @@ class Prefetcher:
         return item
 
     def close(self) -> None:
-        """Bring nothing more. Idempotent."""
+        """Fetch no more chunks. Idempotent."""
         self._handover.close()
 
     def _run(self) -> None:
@@ -109,7 +109,7 @@ class Prefetcher:
             self._handover.give_last(self._failed(position, reason, error))
 
     def _why_not(self) -> Reason | None:
-        """Return why not to ask the store at all, if there is a reason."""
+        """Return the reason not to ask the store, or None to ask it."""
         if not self._link.up:
             return "store"
         round_trips = 2 * self._link.meter.round_trip(time.monotonic())  # the lookup, and the first chunk
@@ -125,12 +125,12 @@ class Prefetcher:
         return min(self._request.seconds_left(), threading.TIMEOUT_MAX)
 
     def _too_late(self, what: str) -> Recompute:
-        """Stop, as the store is too slow; return what must be computed."""
+        """Stop because the store is too slow; return the tokens to compute."""
         self.close()
         return self._failed(self._taken, "store", StoreUnavailableError(what))
 
     def _failed(self, position: int, reason: Reason, error: Exception) -> Recompute:
-        """Log a failure; return what must be computed."""
+        """Log a failure; return the tokens to compute."""
         if reason == "store":
             self._link.failed()
         rest = self._rest(position, reason)
@@ -138,6 +138,6 @@ class Prefetcher:
         return rest
 
     def _rest(self, position: int, reason: Reason) -> Recompute:
-        """Return that all from a chunk of the route on must be computed."""
+        """Return the tokens to compute: all from the chunk at `position` of the route."""
         start = max(self._request.have, self._route[position].chunk.start)
         return Recompute(start, self._request.stop, reason)
