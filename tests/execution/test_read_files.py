@@ -72,8 +72,8 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     x = f"{folder}/x.csv"
     (folder / "bad.parquet").write_bytes(b"PAR1 is not enough PAR1")
     for place, message in (
-        (f"read_csv('{tmp_path}/closed.csv')", "no folder in"),
-        (f"'{folder}/../closed.csv'", "no folder in"),
+        (f"read_csv('{tmp_path}/closed.csv')", "in no folder of"),
+        (f"'{folder}/../closed.csv'", "in no folder of"),
         (f"read_csv('{x}', foo => 1)", "'foo' is not an option of CSV files; write one of"),
         (f"read_csv('{x}', ';')", "an option must have a name and a constant: write read_csv"),
         ("read_csv(a)", "its first argument must be a path in single quotes"),
