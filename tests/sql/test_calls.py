@@ -274,7 +274,7 @@ def test_how_long_the_model_thinks() -> None:
         ("SELECT ai_extract(a, 'no json')", "schema is not JSON"),
         ("SELECT ai_gen('x', a, response_format => '{}')", "needs one type"),
         ("SELECT ai_gen('x',, a)", "an argument is empty"),
-        ("SELECT ai_gen(DISTINCT 'x')", "DISTINCT is for aggregate"),
+        ("SELECT ai_gen(DISTINCT 'x')", "DISTINCT works only in aggregate"),
         ("SELECT ai_gen('x', y => *) FROM movies", "cannot be named y"),
         ("SELECT ai_gen(*) FROM movies", "prompt cannot be a star"),
         ("SELECT ai_gen('x', z.*) FROM movies m", "no table z in FROM"),
