@@ -233,7 +233,7 @@ def _check_arrow_types(tokens: Sequence[Token]) -> None:
     """Check that no text literal nests Arrow types deeper than DataFusion's stack allows."""
     for token in tokens:
         if token.kind is TokenKind.STRING and token.text.count("(") > _NESTED:
-            raise LimitExceededError(f"the type for arrow_cast is too deep: write a type of at most {_NESTED} levels")
+            raise LimitExceededError(f"the type for arrow_cast is too deep: write a type at most {_NESTED} levels deep")
 
 
 def _check_nesting(complexity: Complexity) -> None:

@@ -110,7 +110,7 @@ def test_foreign_keys_refer_to_what_is_there(catalog: Catalog) -> None:
         ("a INT REFERENCES o", SqlError, "does not say which columns of 'o'"),
         ("a INT REFERENCES o (z)", NotFoundError, "names the column 'z', but 'o' has no such column"),
         ("a INT, FOREIGN KEY (a) REFERENCES o (x, y)", SqlError, "has 1 columns but refers to 2"),
-        ("a INT, FOREIGN KEY (a) REFERENCES o (x) ON DELETE nothing", SqlError, "after ON in a foreign key"),
+        ("a INT, FOREIGN KEY (a) REFERENCES o (x) ON DELETE nothing", SqlError, "write UPDATE or DELETE"),
         ("a INT, PRIMARY KEY (a", SqlError, r"'\)'"),
         ("a INT, CONSTRAINT k", SqlError, "after CONSTRAINT write"),
     ],

@@ -91,7 +91,7 @@ def test_explain_parts(options: str, analyze: bool, form: str, query: str) -> No
 )
 def test_explain_mistakes(options: str, text: str) -> None:
     """A format or option that there is not is refused, with what there is."""
-    query = "" if text.startswith("EXPLAIN of") else " SELECT 1"
+    query = "" if text.startswith("EXPLAIN needs") else " SELECT 1"
     with pytest.raises(FlightLLMError, match=text):
         classify(f"EXPLAIN {options}{query}")
 

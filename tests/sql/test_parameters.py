@@ -187,7 +187,7 @@ def test_values_named_often_count_each_time() -> None:
     assert bind("SELECT $1, $1, $1, $1, $1, $2", row).count("1999") == 5
     with pytest.raises(LimitExceededError, match="hold 12,000 values"):
         bind("SELECT $1, $1, $1, $1, $1, $1, $2", row)
-    with pytest.raises(LimitExceededError, match="characters of SQL text, at most 16,777,216"):
+    with pytest.raises(LimitExceededError, match="characters of SQL text; the limit is 16,777,216"):
         bind("SELECT $1, $2, $2, $2, $2", row)
 
 
