@@ -91,7 +91,7 @@ def _check_lifted(root: Node, functions: Functions, calls: Mapping[str, AICall])
     for node in walk(root):
         for call in (c for m in own_messages(node) for c in messages(m, Expression.ScalarFunction)):
             if functions.names[call.function_reference] in calls:
-                raise NotExpressibleError(f"an AI call is in a {type(node).__name__.lower()}, which allows none")
+                raise NotExpressibleError(f"an AI call is in a {type(node).__name__.lower()}, where no AI call can run")
 
 
 def _null_aware(plan_text: str) -> list[bool]:

@@ -167,7 +167,7 @@ def test_a_client_of_a_killed_process(tmp_path: Path) -> None:
         batches = slow_query(client, 5000)
         next(batches)
         server.kill_worker()
-        with pytest.raises(EngineUnavailableError, match=r"its process ended.*flightllm quarantine"):
+        with pytest.raises(EngineUnavailableError, match=r"process ended.*flightllm quarantine"):
             list(batches)
 
 

@@ -194,7 +194,7 @@ SELECT CAST(ai_score('x', note) AS BIGINT) AS i, ai_score('x', note)::VARCHAR AS
 SELECT column1, ai_gen('x', column2) FROM (VALUES (1, 'a'), (2, 'b'), (3, NULL), (4, 'a'))
 
 -- name: values with a call
--- fallback: stands in a scan
+-- fallback: is in a scan
 VALUES (ai_gen('x', a => 'one'), 1), (ai_gen('x', a => 'two'), 2)
 
 -- name: arrays and structs of answers

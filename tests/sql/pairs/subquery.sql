@@ -48,7 +48,7 @@ SELECT id FROM people WHERE id IN (SELECT person_id FROM likes WHERE ai_filter('
 
 -- name: sorted by a subquery with a call
 -- ordered
--- fallback: stands in a sort
+-- fallback: is in a sort
 SELECT id FROM people ORDER BY (SELECT max(ai_gen('x', thing)) FROM likes), id
 
 -- name: correlated in
