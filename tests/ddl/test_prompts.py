@@ -69,7 +69,7 @@ def test_texts_stay_texts(session: Session) -> None:
         ("ai_filter(note, prompt => 'drinks')", "no prompt 'drinks'; there are: food. A single word after prompt =>"),
         ("ai_filter(note, prompt => 'food@3')", "the prompt 'food' has no version 3; it has 1, 2"),
         ("ai_filter(note, prompt => name)", "no prompt 'name'"),
-        ("ai_filter(notes => name, prompt => food)", r"names \{note\}, which is no field of .* \(fields: notes\)"),
+        ("ai_filter(notes => name, prompt => food)", r"names \{note\}, which is not a field of .* \(fields: notes\)"),
         ("ai_filter('Is it?', prompt => food)", "prompt is given twice"),
         ("ai_filter(prompt => food, prompt => food)", "prompt is given twice"),
         ("ai_sentiment(note, prompt => food)", "unknown option prompt"),
@@ -174,7 +174,7 @@ def test_who_may_change(database: Database, ann: Session) -> None:
     for sql, kind, words in refused:
         with pytest.raises(kind, match=words):
             bob.update(sql)
-        with pytest.raises(PermissionDeniedError, match="PROMPT is not for 'eve'"):
+        with pytest.raises(PermissionDeniedError, match="PROMPT requires the role user or admin"):
             eve.update(sql)
     bob.update("CREATE PROMPT IF NOT EXISTS hers AS 'z'")
     root.update("CREATE OR REPLACE PROMPT hers AS 'z z'")
@@ -201,10 +201,10 @@ def test_who_may_use(database: Database, ann: Session, route: str, call: str, gr
     if not ann.is_update(sql):
         with pytest.raises(PermissionDeniedError):
             ann.describe(sql)
-    with pytest.raises(PermissionDeniedError, match="no USAGE on model 'x', or there is none") as caught:
+    with pytest.raises(PermissionDeniedError, match="no USAGE on model 'x', or it does not exist") as caught:
         ask(ann, "SELECT ai_gen('x', 'y', model => x)")
     assert "fast" not in str(caught.value)
-    with pytest.raises(PermissionDeniedError, match="no USAGE on prompt 'foo', or there is none") as caught:
+    with pytest.raises(PermissionDeniedError, match="no USAGE on prompt 'foo', or it does not exist") as caught:
         ask(ann, "SELECT ai_gen(prompt => foo)")
     assert "food" not in str(caught.value)
     admin.update(f"GRANT USAGE ON {grant} TO ann")

@@ -131,7 +131,7 @@ def test_vectors_of_another_length(session: Session) -> None:
     session.update("CREATE TABLE points AS SELECT * FROM (VALUES (1, [0.5, 1.0]), (2, [0.2, 0.1])) AS v(id, v)")
     session.update("CREATE VECTOR INDEX points ON points(v)")
     for query, said in (
-        ("[1.0, 2.0, 3.0]", "vectors of 2 numbers, the query one of 3"),
+        ("[1.0, 2.0, 3.0]", "vectors of 2 numbers, but the query vector has 3"),
         ("'text'", "a list of numbers"),
     ):
         for search in (f"SELECT vector_search('points', {query})", f"SELECT * FROM vector_search('points', {query})"):

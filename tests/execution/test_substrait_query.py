@@ -408,7 +408,7 @@ def test_models(database: Database, client: SessionContext) -> None:
         _run(ann, plan)
     admin.update("GRANT USAGE ON MODEL fast TO ann")
     assert [site["model"] for site in _run(ann, plan).record.call_rows()] == ["fast"]
-    with pytest.raises(PermissionDeniedError, match="no USAGE on model 'none', or there is none"):
+    with pytest.raises(PermissionDeniedError, match="no USAGE on model 'none', or it does not exist"):
         _run(ann, _plan(client, "SELECT ai_complete('none', 'Say it') FROM likes"))
     admin.update("REVOKE USAGE ON MODEL default FROM user")
     with pytest.raises(PermissionDeniedError, match="no USAGE on model 'default'"):

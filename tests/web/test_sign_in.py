@@ -193,7 +193,7 @@ def test_configured_names(database: Database, server: FlightSqlServer) -> None:
 def test_beyond_this_machine(database: Database, server: FlightSqlServer) -> None:
     """The page is refused in plain text unless all is trusted; metrics alone are not."""
     everywhere = HttpConfig("0.0.0.0:0", page=True)
-    with pytest.raises(ConfigError, match=r"\[http\] listen: 0.0.0.0:0 is reached .* without TLS"):
+    with pytest.raises(ConfigError, match=r"\[http\] listen: 0.0.0.0:0 can be reached .* without TLS"):
         HttpServer(everywhere, database, server, server_config=ServerConfig())
     with HttpServer(everywhere, database, server, server_config=ServerConfig(insecure=True)) as http_server:
         assert http_server.uri is not None
