@@ -12,7 +12,6 @@ from flightllm.config import EmbeddingConfig, LimitsConfig, RecoveryConfig
 from flightllm.engines.embed.base import Embedder, Role, Vectors
 from flightllm.engines.embed.engine import vector_of, vector_text
 from flightllm.engines.embed.supervised import SupervisedEmbedder
-from flightllm.execution.index_condition import matching
 from flightllm.llm.engine import Engine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.searches import Searcher
@@ -53,6 +52,7 @@ class Backends:
         Raises:
             MissingExtraError: the extra `vector` is not installed.
         """
+        from flightllm.execution.index_condition import matching  # needs the extra, as the next import does
         from flightllm.vector.engine import IndexSearcher
 
         return IndexSearcher(
