@@ -75,7 +75,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightSqlServer]
             "SELECT * FROM generate_series(1, 1000000)",
             ["[limits] result_bytes = 100,000 is the most: ask for fewer rows or columns, or raise it"],
         ),
-        ("spill_bytes", SORTED, ["[limits] spill_bytes", "raise it in the server's configuration"]),
+        ("spill_bytes", SORTED, ["[limits] spill_bytes", "raise the limit in the server's configuration"]),
         (
             "memory_bytes",
             f"SELECT count(*) FROM ({JOINED.replace('2', '9')})",

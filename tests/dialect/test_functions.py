@@ -215,7 +215,7 @@ def test_synonyms_run(session: Session, expression: str) -> None:
         " TIMESTAMP '2024-01-02' AS time, TIMESTAMP '2024-01-02' AS later, TIMESTAMP '2024-01-01' AS earlier,"
         " true AS flag, 'r' AS review"
     )
-    written = expression.partition(", or ")[0].partition(", as ")[0]
+    written = expression.partition(", or ")[0].partition(", as ")[0].partition(", because ")[0]
     written = written.replace("bool_or(x)", "bool_or(flag)").replace("'%Y-%m-%d %H:%M:%S'", "'%Y-%m-%d'")
     written = written.replace("text AS DECIMAL", "'1' AS DECIMAL")
     assert len(ask(session, f"SELECT {written} AS found FROM ({columns}) AS columns").rows) == 1
