@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from flightllm.dialect.duplicates import read_item
 from flightllm.errors import SqlError
 from flightllm.sql.names import identifier
-from flightllm.sql.output_names import NO_NAMES, Item, OutputNames
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.statement import NO_NAMES, Item, OutputNames
 from flightllm.sql.tokens import Token, TokenKind
 
 _AFTER_STAR = ("exclude", "except", "replace", "rename", "ilike")
@@ -42,14 +42,14 @@ _LONGEST = 1_000
 """The most characters of a name; a longer expression keeps DataFusion's name."""
 
 
-def output_names(text: str | ParsedText) -> OutputNames:
+def output_names(text: ParsedText) -> OutputNames:
     """Return the names of the columns of a statement's query: `1`, `'a'`, `a + 1`, `upper(a)`.
 
     White space and comments between tokens become one space. Names of functions are in lower case, and parameters
     have their numbers. A text that only another dialect can read has no names of this kind.
     """
     try:
-        return _names(ParsedText.of(text))
+        return _names(text)
     except SqlError:
         return NO_NAMES
 

@@ -20,10 +20,10 @@ from flightllm.sql.aggregates import Aggregates
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
-from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.prompt_parts import JOINING, Part, read_prompt_parts
 from flightllm.sql.scopes import Scopes, Table
+from flightllm.sql.statement import NO_NAMES, OutputNames
 from flightllm.sql.tokens import Token, TokenKind, position
 
 NO_FIELDS = "''"
@@ -66,7 +66,7 @@ class Extracted:
 
 
 def extract_calls(
-    text: str | ParsedText,
+    text: ParsedText,
     registry: FunctionRegistry,
     columns_of: Callable[[str], Sequence[str]],
     columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
@@ -86,9 +86,8 @@ def extract_calls(
         SqlError: the text ends inside a string, or brackets do not match.
         AICallError: a call is malformed. The error says where, and how to write the call.
     """
-    return _extract(
-        ParsedText.of(text), _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {}), _MAX_NESTING
-    )
+    catalog = _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {})
+    return _extract(text, catalog, _MAX_NESTING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,16 +34,15 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
 _QUERY_WORDS = ("select", "with", "values")
 
 
-def classify(text: str | ParsedText) -> Statement:
+def classify(text: ParsedText) -> Statement:
     """Return the kind of a statement and its parts, without planning or executing the statement.
 
     Raises:
         SqlError: the text is empty, holds several statements, or a part is missing.
         UnsupportedError: the server does not run this kind of statement.
     """
-    parsed = ParsedText.of(text)
-    tokens = _one_statement(parsed.tokens)
-    return replace(_StatementReader(parsed.sql, tokens).statement(), source=parsed)
+    tokens = _one_statement(text.tokens)
+    return replace(_StatementReader(text.sql, tokens).statement(), source=text)
 
 
 def _one_statement(tokens: Sequence[Token]) -> Sequence[Token]:

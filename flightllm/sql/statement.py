@@ -1,14 +1,15 @@
 """The parts of one SQL statement, and the kinds of statement that the server does not run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
 from flightllm.common.names import TableName
 from flightllm.sql.grants import AccessPolicy, Grant
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.parameters import parameter_names
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.row_change import RowChange
 
@@ -48,6 +49,64 @@ StatementKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Item:
+    """An item of a SELECT, with the name of its column.
+
+    `name` is None for a plain column or an item with an alias, because these items already have names. If DataFusion
+    gives the column a name in `kept`, the expression is a name after all, and the column keeps DataFusion's name.
+    """
+
+    name: str | None
+    kept: frozenset[str] = frozenset()
+
+    def named(self, name: str) -> str:
+        """Return the name that the client sees for a column; `name` is DataFusion's name."""
+        return name if self.name is None or name in self.kept else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class OutputNames:
+    """The items of a query's first SELECT; at most one item, such as a star, gives any number of columns."""
+
+    items: tuple[Item, ...] = ()
+    wide: int | None = None
+    """The index of the item that gives any number of columns."""
+
+    @property
+    def fixed(self) -> bool:
+        """Tell whether each item is one column and some items have names."""
+        return self.wide is None and any(item.name is not None for item in self.items)
+
+    def shown(self, names: Sequence[str]) -> list[str]:
+        """Return the names that the client sees for columns; `names` are DataFusion's names.
+
+        DataFusion's names stay if their number does not fit the items. They also stay for columns that would get the
+        same new name although their old names differ.
+        """
+        more = len(names) - len(self.items)
+        if not self.items or more < -1 or (more and self.wide is None):
+            return list(names)
+        items = list(self.items)
+        if self.wide is not None and more:
+            items[self.wide : self.wide + 1] = [Item(None)] * (more + 1)
+        found = [item.named(name) for item, name in zip(items, names, strict=True)]
+        while equal := _made_equal(found, names):
+            found = [name if new in equal else new for new, name in zip(found, names, strict=True)]
+        return found
+
+
+def _made_equal(found: Sequence[str], names: Sequence[str]) -> set[str]:
+    """Return the new names of columns whose names differed."""
+    before = dict[str, set[str]]()
+    for new, name in zip(found, names, strict=True):
+        before.setdefault(new, set()).add(name)
+    return {new for new, others in before.items() if len(others) > 1}
+
+
+NO_NAMES = OutputNames()
+
+
+@dataclass(frozen=True)
 class Statement:
     """One statement with the parts that its kind needs; `text` has no trailing `;` and no comment around it.
 
@@ -90,24 +149,38 @@ class Statement:
     """The statement that EXPLAIN explains, if this statement is not a query."""
     tail: str = ""
     """CREATE TABLE's column list, without its keys."""
-    names: OutputNames = NO_NAMES
-    """The names of the query's columns without an alias."""
+    names: Callable[[], OutputNames] = field(default=lambda: NO_NAMES, compare=False, repr=False)
+    """Reads the names of the query's columns without an alias, once, from the text that the client sent."""
     keys: TableKeys = NO_KEYS
     """The keys that CREATE TABLE declares. A foreign key can leave out the columns that it refers to."""
 
     source: ParsedText | None = field(default=None, compare=False, repr=False)
     """The whole text, parsed once; None for a statement inside another one."""
-    sent: ParsedText | None = field(default=None, compare=False, repr=False)
-    """The text as the client sent it, if a session read the statement."""
 
-    @property
+    @cached_property
     def whole(self) -> ParsedText:
         """Return the whole text, with the comments and `;` around the statement."""
         return self.source or ParsedText(self.text)
 
-    def parsed(self, text: str) -> ParsedText:
-        """Return a parsed text; reuse the parsed source if `text` is the whole statement."""
-        return self.source if self.source is not None and self.source.sql == text else ParsedText(text)
+    @cached_property
+    def parsed_query(self) -> ParsedText:
+        """Return `query`, or the whole statement if it has no query; the parsed source is used again if it fits."""
+        return self.whole.replaced(self.query or self.text)
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the parameters; see `parameter_names`."""
+        return parameter_names(self.whole)
+
+    @property
+    def mentions(self) -> frozenset[str]:
+        """Return all words of the statement, among them those of each table that it names."""
+        return self.whole.mentions
+
+    @property
+    def adds_values(self) -> bool:
+        """Tell whether the statement is an INSERT of VALUES."""
+        return self.kind == "insert" and (self.query or "").lower().startswith("values")
 
     @property
     def is_update(self) -> bool:
