@@ -45,7 +45,7 @@ from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
 from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan, plan_rows
 from flightllm.observe.query_record import QueryRecord
-from flightllm.operators.spool import SpoolLimits
+from flightllm.operators.runtime import SpoolLimits
 from flightllm.sql.calls import Extracted
 from flightllm.sql.statement import Statement
 

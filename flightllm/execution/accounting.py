@@ -10,6 +10,7 @@ from flightllm.access.store import Allowance
 from flightllm.common.priority import Precedence
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
+from flightllm.engines.learned import ObservedEngine
 from flightllm.engines.predict import PromptTokens, tokenizing
 from flightllm.engines.registry import OpenModel, without_section
 from flightllm.errors import BudgetExceededError
@@ -22,9 +23,8 @@ from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
+from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
-from flightllm.operators.model_binding import ModelBinding
-from flightllm.operators.observed import ObservedEngine
 from flightllm.operators.read_through import Answers, ReadThroughCache
 from flightllm.plan.figures import Figures
 

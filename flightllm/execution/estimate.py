@@ -14,8 +14,8 @@ from flightllm.engines.registry import OpenModel
 from flightllm.errors import CancelledError
 from flightllm.functions.call import AICall, binding_of
 from flightllm.observe.query_record import CancelToken, QueryRecord
+from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
-from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.read_through import Peekable, ReadThroughCache
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 

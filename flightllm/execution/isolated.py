@@ -17,7 +17,7 @@ from flightllm.common.admission import AdmissionSlot
 from flightllm.datafusion.run import Batches
 from flightllm.execution.bind import numbered_file, numbered_schema
 from flightllm.execution.context import Services
-from flightllm.operators.elsewhere import Held
+from flightllm.operators.runtime import Held
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.stages import STAGE_CATALOG
 from flightllm.plan.substrait import messages

@@ -44,11 +44,10 @@ from flightllm.execution.isolated import Isolated
 from flightllm.execution.read_files import MAY_BE_FILE, replace_files
 from flightllm.functions.call import EMBEDDING, SEARCH, AICall
 from flightllm.observe.query_record import QueryRecord
-from flightllm.operators.ai_map import Runtime
 from flightllm.operators.batch_udf import BatchFunctions
-from flightllm.operators.model_binding import ModelBinding
+from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.run import run
-from flightllm.operators.spool import SpoolLimits
+from flightllm.operators.runtime import Runtime, SpoolLimits
 from flightllm.operators.workers import parallel_parts
 from flightllm.optimizer import LAST_RULES, RULES, applies, counted, rewrite
 from flightllm.optimizer.fuse import fuse

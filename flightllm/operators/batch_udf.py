@@ -16,14 +16,12 @@ from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import CacheKeys
-from flightllm.operators.call_context import CallContext, CallSite
+from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
-from flightllm.operators.model_binding import ModelBinding
-from flightllm.operators.ranking import all_at_once
+from flightllm.operators.prompt_sender import Trace
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Counters, Reading, Said, answer_column, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
-from flightllm.operators.trace import Trace
 
 _Function: TypeAlias = Callable[..., pa.Array]
 
@@ -88,8 +86,8 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
         run = np.fromiter(numbers, np.int64, len(columns[0]))
         rows = pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))])
         prompt_batch = PromptBatch(rows, run, [first for _, first in runs.values()])
-        executor = CallExecutor(CallContext(binding, binding.in_flight.open()), [site], *all_at_once(1))
-        [done] = executor.answer(iter([prompt_batch]), shared.cancelled)
+        context = CallContext(binding, binding.in_flight.open(), (site,), all_at_once(1))
+        [done] = CallExecutor(context).answer(iter([prompt_batch]), shared.cancelled)
         return answer_column(done.answers[0], call.type).take(pa.array(run))
 
     return answer

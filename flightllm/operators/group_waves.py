@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.datafusion.run import Batches
-from flightllm.operators.ai_map import Runtime, with_row_ids
+from flightllm.operators.runtime import Runtime, with_row_ids
 from flightllm.plan.stages import GroupLimited, register
 
 _Numbers = NDArray[np.int64]

@@ -8,9 +8,10 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.datafusion.run import Batches
-from flightllm.operators.ai_map import Runtime, run_operator, with_row_ids
+from flightllm.operators.ai_map import run_operator
+from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.group_waves import GroupWaves
-from flightllm.operators.limit_tracker import LimitTracker
+from flightllm.operators.runtime import Runtime, with_row_ids
 from flightllm.plan.stages import Decider, GroupLimited, Limit, Operator, Relational, RowIdStage, StageInput, United
 
 _FIRST_ROWS, _MOST_ROWS = 16, 8_192
