@@ -1,9 +1,11 @@
-"""Statistics of earlier answers, to predict later ones: some answers of each call site, and their lengths.
+"""What callers have learned of an engine: whether it answers, and statistics of its answers, to predict later ones.
 
-EXPLAIN shows the predictions. So predictions for a user come only from that user's answers.
+The statistics are some answers of each call site, and their lengths. EXPLAIN shows the predictions. So predictions for
+a user come only from that user's answers.
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +15,6 @@ from flightllm.llm.engine import Choice, Completion, Parameters, Request
 
 Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
 """A call site from the engine's view: function, instruction, parameters, and the sorted names of the fields."""
-
 _MOST_SITES, _MOST_USERS = 200, 64
 _KEPT_ANSWERS, _KEPT_TEXTS = 256, 16
 """How many of the latest answers of a call site are kept: they give the share of Yes to about 3 percentage points.
@@ -22,6 +23,9 @@ Fewer free texts are kept, because they can be long and no decision depends on t
 _KEPT_OPTIONS = 256
 _ENOUGH = 16
 """The least number of answers for a prediction."""
+_REMEMBERED_SECONDS = 30.0
+"""After this long, a failed engine counts as up again: callers do not ask an engine that is down, so they would not
+notice its return."""
 
 
 def asked_by(request: Request) -> Asked:
@@ -126,3 +130,25 @@ class LearnedByUser:
             if len(self._users) > _MOST_USERS:
                 self._users.popitem(last=False)
             return learned
+
+
+class Health:
+    """The last observed state of an engine. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failed_at: float | None = None
+
+    def answered(self) -> None:
+        """Record that the engine answered."""
+        self._failed_at = None
+
+    def failed(self) -> None:
+        """Record that the engine could not be reached."""
+        self._failed_at = self._clock()
+
+    @property
+    def up(self) -> bool:
+        """Tell whether the engine had no failure within the last `_REMEMBERED_SECONDS`, or has answered since."""
+        failed = self._failed_at
+        return failed is None or self._clock() - failed > _REMEMBERED_SECONDS

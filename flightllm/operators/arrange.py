@@ -15,9 +15,8 @@ from flightllm.operators.batches import PromptBatch, prompt_batches, split
 from flightllm.operators.elements import elements, places
 from flightllm.operators.spool import Spooled
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
-from flightllm.prompt_order.encode import encode
 from flightllm.prompt_order.fixed import fixed_order
-from flightllm.prompt_order.ordering import order
+from flightllm.prompt_order.ordering import encode, order
 
 _TAKEN_ROWS = 8_192
 _SAMPLED_TEXTS = 20

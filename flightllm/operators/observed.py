@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from flightllm.engines.health import Health
-from flightllm.engines.learned import Asked, Learned, asked_by
+from flightllm.engines.learned import Asked, Health, Learned, asked_by
 from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
