@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from datafusion import SessionContext, udf
 
 from flightllm.common.package_data import packaged_folder
 from flightllm.errors import ConfigError
@@ -22,6 +22,9 @@ from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.functions.call import SEARCH
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.llm.engine import Engine
+
+if TYPE_CHECKING:
+    from datafusion import SessionContext
 
 
 class FunctionRegistry:
@@ -100,8 +103,10 @@ class FunctionRegistry:
         return iter({function.name: function for function in self._by_name.values()}.values())
 
 
-def register_scalars(context: SessionContext, functions: FunctionRegistry, engine: Callable[[], Engine]) -> None:
+def register_scalars(context: "SessionContext", functions: FunctionRegistry, engine: Callable[[], Engine]) -> None:
     """Register the ordinary functions of a registry; each is bound to the engine at its first call."""
+    from datafusion import udf  # here, because clients import this module and need no DataFusion
+
     for scalar in functions.scalars():
         values = _bound_late(scalar, engine)
         context.register_udf(udf(values, list(scalar.arguments), scalar.output, "immutable", scalar.name))
