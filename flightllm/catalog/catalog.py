@@ -28,9 +28,8 @@ from flightllm.errors import ConfigError, InvalidInputError, SqlError
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
 from flightllm.sql.statement import Statement
-from flightllm.storage.folder import TablesFolder
+from flightllm.storage.folder import Reader, TablesFolder
 from flightllm.storage.places import Places
-from flightllm.storage.readers import Reader
 
 _log = structlog.get_logger(__name__)
 

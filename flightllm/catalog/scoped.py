@@ -1,4 +1,4 @@
-"""The catalog for one principal: the methods of `Catalog`, with a check of rights in each."""
+"""The catalog for one principal: a snapshot for an admin, and checks of rights in each method for all others."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,6 @@ from flightllm.catalog import statements
 from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.closing import closed
 from flightllm.catalog.entries import Entry, TableInfo
-from flightllm.catalog.frozen import FrozenCatalog
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.scope import PrincipalScope
 from flightllm.catalog.store import TableStore
@@ -52,6 +51,31 @@ class PrincipalScopes:
                 while len(self._kept) > _MOST_SCOPES:
                     del self._kept[next(iter(self._kept))]
         return ScopedCatalog(self._store, scope, rights)
+
+
+class FrozenCatalog(Catalog):
+    """A catalog for one statement: it reads the tables of one moment, and changes the present tables."""
+
+    def __init__(self, catalog: Catalog, own: str = "") -> None:
+        """Take a snapshot of the tables, with the temporary tables of the schema `own`."""
+        self.store = catalog.store
+        self.owner = catalog.owner
+        self._own = own
+        self._entries = self.store.visible(own)
+        self._frozen = self.store.catalog_of(self._entries)
+
+    @property
+    def entries(self) -> Mapping[TableName, Entry]:
+        """Return the tables of the snapshot."""
+        return self._entries
+
+    def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
+        """Return a fresh context over the tables of the snapshot; see `Catalog.context`."""
+        return self.store.context_over(self._frozen, planning=planning, parallel=parallel)
+
+    def schemas(self) -> list[str]:
+        """Return the names of all schemas: the temporary schema first, `system` last."""
+        return [*([self._own] if self._own else []), *super().schemas()]
 
 
 @closed(shared=SHARED)

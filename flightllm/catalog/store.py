@@ -152,7 +152,8 @@ class TableStore:
         context = shared_context(catalog, self._memory, planning=planning, parallel=parallel)
         context.sizes = self._size
         self.functions(context)
-        return self.places.stores.register(context)
+        stores = self.places.stores
+        return stores.register(context) if stores.urls else context
 
     def _size(self, schema: str, name: str) -> TableSize | None:
         entry = self._entries.get(TableName(schema, name.removesuffix(STORED_SUFFIX)))

@@ -10,7 +10,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.insertion import Insertion
 from flightllm.catalog.managed import add_rows, new_table
 from flightllm.catalog.store import TableStore
-from flightllm.common.declared_types import marked
+from flightllm.common.arrow_types import marked
 from flightllm.common.names import RESERVED, TableName
 from flightllm.errors import InvalidInputError, SqlError
 from flightllm.storage.rows import read_rows, write_rows

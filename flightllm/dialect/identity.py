@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from flightllm.common.names import TableName, quoted
-from flightllm.dialect.place import NameContext
-from flightllm.dialect.source import Source
+from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from flightllm.dialect.dual import dual
-from flightllm.dialect.duplicates import duplicates
 from flightllm.dialect.fetch_first import fetch_first
 from flightllm.dialect.from_first import from_first
 from flightllm.dialect.functions import NAMES as FUNCTIONS
@@ -15,10 +14,10 @@ from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.national_texts import national_texts
+from flightllm.dialect.output_names import duplicates
 from flightllm.dialect.pivot import pivot
-from flightllm.dialect.place import NameContext
 from flightllm.dialect.show import show
-from flightllm.dialect.source import Source
+from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.stars import stars
 from flightllm.dialect.summarize import summarize
 from flightllm.dialect.table_names import INFORMATION, TEMPORARY, table_names

@@ -1,7 +1,7 @@
-"""Statistics of earlier answers, to predict later ones: some answers of each call site, and their lengths.
+"""What callers have learned of an engine: whether it answers, and statistics of its answers, to predict later ones.
 
-`ObservedEngine` collects the statistics while a query runs. EXPLAIN shows the predictions. So predictions for a user
-come only from that user's answers.
+`ObservedEngine` records the statistics while a query runs: some answers of each call site, and their lengths. EXPLAIN
+shows the predictions. So predictions for a user come only from that user's answers.
 """
 
 import threading
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from flightllm.engines.health import Health
 from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
@@ -26,6 +25,9 @@ Fewer free texts are kept, because they can be long and no decision depends on t
 _KEPT_OPTIONS = 256
 _ENOUGH = 16
 """The least number of answers for a prediction."""
+_REMEMBERED_SECONDS = 30.0
+"""After this long, a failed engine counts as up again: callers do not ask an engine that is down, so they would not
+notice its return."""
 
 
 def asked_by(request: Request) -> Asked:
@@ -130,6 +132,28 @@ class LearnedByUser:
             if len(self._users) > _MOST_USERS:
                 self._users.popitem(last=False)
             return learned
+
+
+class Health:
+    """The last observed state of an engine. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failed_at: float | None = None
+
+    def answered(self) -> None:
+        """Record that the engine answered."""
+        self._failed_at = None
+
+    def failed(self) -> None:
+        """Record that the engine could not be reached."""
+        self._failed_at = self._clock()
+
+    @property
+    def up(self) -> bool:
+        """Return whether the engine had no failure within the last `_REMEMBERED_SECONDS`, or has answered since."""
+        failed = self._failed_at
+        return failed is None or self._clock() - failed > _REMEMBERED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

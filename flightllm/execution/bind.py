@@ -19,18 +19,16 @@ from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.memory import memory_table
 from flightllm.catalog.model_names import CallNames
 from flightllm.catalog.numbered import NumberedTable
-from flightllm.common.arrow_types import with_plain_types
-from flightllm.common.declared_types import shown_fields, wrapped
+from flightllm.common.arrow_types import shown_fields, with_plain_types, wrapped
 from flightllm.common.names import TableName
 from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
 from flightllm.datafusion.errors import full_disk_mapped, mapped_error
 from flightllm.datafusion.run import Batches
-from flightllm.dialect import duplicates
+from flightllm.dialect import output_names
 from flightllm.errors import SqlError
 from flightllm.execution.context import Services
 from flightllm.functions.search import VECTOR_BYTES
-from flightllm.plan.list_arguments import list_arguments
-from flightllm.plan.planner import register_stubs
+from flightllm.plan.planner import list_arguments, register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.unpivot_types import MARK as UNPIVOT
@@ -91,7 +89,7 @@ def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:
     """Give equal calls distinct column names if the user wrote them twice: DataFusion refuses equal names."""
     if all(extracted.sql.count(f"{stub}(") < 2 for stub in extracted.calls):
         return extracted
-    return replace(extracted, sql=duplicates.with_equal_calls_apart(sql, extracted.sql))
+    return replace(extracted, sql=output_names.with_equal_calls_apart(sql, extracted.sql))
 
 
 def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[int]]:
@@ -269,7 +267,7 @@ def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> 
 
 def shown_names(planned: DataFrame, extracted: Extracted) -> list[str]:
     """Return the names of a query's columns; an expression's name is its written text."""
-    names = duplicates.shown_names([extracted.display_name(name) for name in planned.schema().names])
+    names = output_names.shown_names([extracted.display_name(name) for name in planned.schema().names])
     return extracted.names.shown(names)
 
 

@@ -19,7 +19,7 @@ from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted
 from flightllm.sql.classify import classify
 from flightllm.sql.literals import literal
-from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parameters import bind, numbered, parameter_names, with_parameters
 from flightllm.sql.statement import Statement
 

@@ -13,7 +13,7 @@ from flightllm.execution.context import Services
 from flightllm.execution.query import Query, is_lasting
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import TokenKind, tokenize
-from flightllm.storage.readers import Reader
+from flightllm.storage.folder import Reader
 
 _PASSING = frozenset(
     ("now", "today", "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp", "system")

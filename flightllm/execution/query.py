@@ -60,7 +60,7 @@ from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage
 from flightllm.plan.substrait import NotExpressibleError, to_plan
 from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
-from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions

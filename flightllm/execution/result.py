@@ -10,7 +10,7 @@ from flightllm.datafusion.errors import panics_mapped
 from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError, FlightLLMError, InternalError
 from flightllm.observe.query_record import QueryRecord
-from flightllm.storage.readers import Reader
+from flightllm.storage.folder import Reader
 
 _log = structlog.get_logger(__name__)
 

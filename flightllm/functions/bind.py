@@ -21,12 +21,11 @@ from flightllm.functions.base import (
 )
 from flightllm.functions.call import MODEL, AICall, name_stub
 from flightllm.functions.confidence import with_confidence
-from flightllm.functions.guidance import guided, read_examples
+from flightllm.functions.guidance import guided, read_examples, reference, referred_fields, resolve_template
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
 from flightllm.functions.questions import schema_text
 from flightllm.functions.reserved import is_option, meant_option
-from flightllm.functions.template import reference, referred_fields, resolve_template
 from flightllm.llm.engine import Parameters
 
 _MODEL_OPTION = "model"

@@ -17,9 +17,8 @@ from flightllm.llm.engine import Engine, PrefixCache
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.runtime import Spooled
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
-from flightllm.prompt_order.encode import encode
 from flightllm.prompt_order.fixed import fixed_order
-from flightllm.prompt_order.ordering import order
+from flightllm.prompt_order.ordering import encode, order
 
 _FIRST_TUPLES, _MOST_TUPLES = 16, 512
 """Distinct tuples in a batch; its rows are sent on as soon as all of its answers are there."""

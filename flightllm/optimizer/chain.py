@@ -8,8 +8,17 @@ from substrait.algebra_pb2 import Expression
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, call_expressions, own_messages
-from flightllm.plan.projection_lookup import has_window, over_input
+from flightllm.plan.nodes import (
+    AiMap,
+    Call,
+    Filter,
+    Node,
+    Project,
+    call_expressions,
+    has_window,
+    over_input,
+    own_messages,
+)
 
 Step: TypeAlias = tuple[Call, ...] | Expression
 """The calls of an operator, or the condition of a filter."""

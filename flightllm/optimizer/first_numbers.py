@@ -14,8 +14,7 @@ from flightllm.optimizer.chain import Chain, all_over
 from flightllm.optimizer.group_limit import at_most, filtered, limited, plain
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Filter, Node, Project, transform
-from flightllm.plan.projection_lookup import has_window, over_input, windows
+from flightllm.plan.nodes import Filter, Node, Project, has_window, over_input, transform, windows
 
 
 def first_numbers(root: Node, functions: Functions) -> Node:

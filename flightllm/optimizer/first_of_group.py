@@ -19,8 +19,17 @@ from flightllm.optimizer.group_before_ai import one_set
 from flightllm.optimizer.group_limit import filtered, limited, more_than, plain
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Aggregate, Fetch, Filter, Node, Project, children, with_children
-from flightllm.plan.projection_lookup import has_window, over_input
+from flightllm.plan.nodes import (
+    Aggregate,
+    Fetch,
+    Filter,
+    Node,
+    Project,
+    children,
+    has_window,
+    over_input,
+    with_children,
+)
 
 _Order = Sequence[tuple[Expression, "SortField.SortDirection.ValueType"]]
 _EXTREMES = {"max": SortField.SORT_DIRECTION_DESC_NULLS_LAST, "min": SortField.SORT_DIRECTION_ASC_NULLS_LAST}

@@ -11,8 +11,7 @@ from substrait.algebra_pb2 import AggregateRel, Expression
 from flightllm.optimizer.chain import Chain, all_over, peel
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Node, Project, transform
-from flightllm.plan.projection_lookup import over_input
+from flightllm.plan.nodes import Aggregate, Node, Project, over_input, transform
 
 
 def group_before_ai(root: Node, functions: Functions) -> Node:

@@ -17,8 +17,7 @@ from flightllm.optimizer.group_before_ai import one_set
 from flightllm.optimizer.group_limit import more_than, plain
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Filter, Node, Project, transform
-from flightllm.plan.projection_lookup import over_input
+from flightllm.plan.nodes import Aggregate, Filter, Node, Project, over_input, transform
 
 _EXACT = frozenset({"count", "min", "max"})
 

@@ -18,9 +18,8 @@ from substrait.algebra_pb2 import Expression, JoinRel
 from flightllm.optimizer.chain import Chain, moved, peel, whole
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, transform
+from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, over_input, transform
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.projection_lookup import over_input
 
 _INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
 _PAIRED = frozenset({_INNER, _LEFT, _RIGHT})

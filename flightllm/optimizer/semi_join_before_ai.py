@@ -36,13 +36,14 @@ from flightllm.plan.nodes import (
     Sort,
     children,
     has_ai,
+    has_window,
+    over_input,
     own_messages,
     transform,
     walk,
     with_children,
 )
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.projection_lookup import has_window, over_input
 
 _INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
 _SEMI, _ANTI = JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI

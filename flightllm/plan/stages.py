@@ -33,13 +33,13 @@ from flightllm.plan.nodes import (
     Sort,
     children,
     has_ai,
+    has_window,
     keep,
     own_messages,
     transform,
     walk,
     with_children,
 )
-from flightllm.plan.projection_lookup import has_window
 from flightllm.plan.pushdown import push_down_to
 from flightllm.plan.substrait import NotExpressibleError, to_plan
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.greedy import greedy
-from flightllm.prompt_order.measure import hit_tokens, measured
+from flightllm.prompt_order.sequence import hit_tokens, measured
 from flightllm.prompt_order.uniform import as_given, by_score
 
 _TOKEN_SECONDS = 1 / 50_000

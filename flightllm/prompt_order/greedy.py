@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.groups import GroupScore, Paths, build_groups
-from flightllm.prompt_order.measure import hit_tokens, measured
-from flightllm.prompt_order.sequence import FlatDictionary, sort_rows
+from flightllm.prompt_order.sequence import FlatDictionary, hit_tokens, measured, sort_rows
 from flightllm.prompt_order.uniform import by_score, score_columns
 
 _SCORES = (

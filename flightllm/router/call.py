@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from flightllm.engines.pull import More, pull
 from flightllm.errors import CancelledError, EngineUnavailableError, InternalError
-from flightllm.llm.engine import Completion, Request
+from flightllm.llm.engine import Completion, More, Request, pull
 from flightllm.router.base import RoutedPrompt
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.waves import wave_size

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import structlog
 
@@ -22,7 +23,7 @@ from flightllm.engines.supervised import supervised
 from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
 from flightllm.functions import FunctionRegistry
-from flightllm.functions.registering import register_scalars
+from flightllm.functions.registry import register_scalars
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.session_log import SessionLog
 from flightllm.observe.tracing import create_spans
@@ -121,7 +122,7 @@ class Database:
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
-            catalog.store.functions = lambda context: register_scalars(context, functions, lambda: engines.own.engine)
+            catalog.store.functions = partial(register_scalars, functions=functions, engine=lambda: engines.own.engine)
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads the engine now, so that a wrong engine setting fails at the start

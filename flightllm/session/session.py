@@ -23,8 +23,7 @@ from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.dispatch import bound_texts, change, check, explain_change
 from flightllm.dialect import sent_texts
-from flightllm.dialect.duplicates import without_marks
-from flightllm.dialect.output_names import output_names
+from flightllm.dialect.output_names import output_names, without_marks
 from flightllm.dml import Changed
 from flightllm.errors import CancelledError, FlightLLMError, NotFoundError, SqlError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
@@ -48,7 +47,7 @@ from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.parameters import bind, bind_text
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
-from flightllm.storage.readers import Reader
+from flightllm.storage.folder import Reader
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])

@@ -18,9 +18,8 @@ from flightllm.functions.numbers import with_number
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.aggregates import Aggregates
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
-from flightllm.sql.names import identifier
+from flightllm.sql.names import NO_NAMES, OutputNames, identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
-from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.prompt_parts import JOINING, Part, read_prompt_parts
 from flightllm.sql.scopes import Scopes, Table

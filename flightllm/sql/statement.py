@@ -8,7 +8,7 @@ from typing import Literal
 from flightllm.common.names import TableName
 from flightllm.sql.grants import AccessPolicy, Grant
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.row_change import RowChange
 

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.flight.load import ServerLoad
 from flightllm.flight.server import FlightSqlServer
-from flightllm.observe.totals import SECONDS, Totals
+from flightllm.observe.query_log import SECONDS, Totals
 from flightllm.router.replica import ReplicaStatus
 from flightllm.session.database import Database
 from flightllm.web.engine_load import prompts_in_flight

@@ -10,7 +10,7 @@ from flightllm.catalog import Catalog
 from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
 from flightllm.dialect import NameContext, rewrite
-from flightllm.dialect.duplicates import shown_names, with_equal_calls_apart, without_marks
+from flightllm.dialect.output_names import shown_names, with_equal_calls_apart, without_marks
 from flightllm.dialect.rewriting import RULES
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten

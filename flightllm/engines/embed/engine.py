@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.engines.embed.base import Embedder, Role
-from flightllm.engines.pull import More, pull
 from flightllm.errors import AnswerError, CancelledError
-from flightllm.llm.engine import Completion, PrefixCache, Request
+from flightllm.llm.engine import Completion, More, PrefixCache, Request, pull
 
 _PAUSE_SECONDS = 0.001
 _BATCH = 128

@@ -20,11 +20,10 @@ from flightllm.engines.kv_hints import Hints
 from flightllm.engines.local.plan import branchings, plan_batches
 from flightllm.engines.local.turns import Turn, plan_turn
 from flightllm.engines.options import read_options
-from flightllm.engines.pull import More, pull
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
-from flightllm.llm.engine import Choice, Completion, Parameters, PrefixCache, Request
+from flightllm.llm.engine import Choice, Completion, More, Parameters, PrefixCache, Request, pull
 from flightllm.llm.files import check_model, model_digest, model_folder
 from flightllm.llm.thinking import UNTHINKING, no_room_to_think, open_thought, thought_room, unfinished_thought
 from flightllm.llm.tokenizer import PromptEncoder, misfit
