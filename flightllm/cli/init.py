@@ -17,14 +17,14 @@ import click
 from flightllm.cli.common import printable
 from flightllm.cli.new_config import config_text, local_model
 from flightllm.common.atomic_files import write_atomically
-from flightllm.config import EngineConfig
+from flightllm.config import ENGINES, EngineConfig
 from flightllm.engines import check_engine, create_engine
 from flightllm.engines.offers import Offer, find_ollama, offers, own_address
 from flightllm.engines.providers import NAMES, OLLAMA, PROVIDERS, UNKNOWN, Provider, named, provider_at
 from flightllm.engines.secrets import holds_secret, shown_address
 from flightllm.errors import ConfigError, EngineError, FlightLLMError
 
-_ENGINES = ("local", "vllm", "openai", "fake")
+_ENGINES = [name for name, kind in ENGINES.items() if kind.of_one_model]
 _SHOWN = 15
 """The most models of an endpoint in the list; users can name any other model."""
 _NO_TEXT = re.compile(
