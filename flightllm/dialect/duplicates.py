@@ -8,6 +8,7 @@ from flightllm.common.names import quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
+from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_TYPE
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind
@@ -15,7 +16,7 @@ from flightllm.sql.tokens import Token, TokenKind
 _MARK = "\ufdd1"
 _MARKED = re.compile(rf"\A{_MARK}(\d*){_MARK}(.*)\Z", re.DOTALL)
 _SHOWN = re.compile(rf"{_MARK}\d*{_MARK}")
-_NO_ALIAS = ("end", "null", "true", "false", "precision", "varying", "unsigned", "zone", *EXPRESSION_FOLLOWS)
+_NO_ALIAS = (*ENDS_EXPRESSION, *ENDS_TYPE, "unsigned", *EXPRESSION_FOLLOWS)
 _NO_ALIAS_AFTER = ("zone", "collate", "time", *EXPRESSION_FOLLOWS)
 """Words of expressions and types that are not an alias, and words that no alias follows."""
 _STATEMENTS = ("select", "with", "explain", "insert", "summarize", "describe", "desc")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from flightllm.dialect.duplicates import read_item
 from flightllm.errors import SqlError
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier
 from flightllm.sql.output_names import NO_NAMES, Item, OutputNames
 from flightllm.sql.parsed_text import ParsedText
@@ -11,31 +12,18 @@ from flightllm.sql.tokens import Token, TokenKind
 
 _AFTER_STAR = ("exclude", "except", "replace", "rename", "ilike")
 _NOT_CALLED = (
-    "in",
-    "and",
-    "or",
-    "not",
-    "when",
-    "then",
-    "else",
-    "case",
-    "any",
-    "all",
-    "exists",
-    "over",
-    "filter",
-    "as",
-    "cast",
-    "try_cast",
+    *("in", "and", "or", "not", "when", "then", "else", "case", "any", "all", "exists", "over", "filter", "as"),
+    *("cast", "try_cast"),
 )
+"""Keywords that are not the name of a function before a parenthesis, and keep their case."""
 _WIDE = (
     *("unnest", "columns", "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"),
     *("stack", "json_tuple", "flatten"),
 )
 """Functions that can return several columns."""
 _AFTER_FROM = (
-    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
-    *("except", "minus", "values", "returning"),
+    *ENDS_FROM,
+    *("minus", "values", "returning"),
 )
 """Words after which a SELECT belongs to another query."""
 _LONGEST = 1_000
