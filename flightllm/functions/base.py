@@ -227,8 +227,9 @@ class Answer:
             raise AICallError(f"the instruction must be a text, not {self.instruction!r}")
         if not isinstance(self.output, pa.DataType):
             raise AICallError(f"the output must be an Arrow type such as pa.string(), not {self.output!r}")
-        if isinstance(self.max_tokens, bool) or not isinstance(self.max_tokens, int) or self.max_tokens < 1:
-            raise AICallError(f"max_tokens must be a whole number from 1 on, not {self.max_tokens!r}")
+        limit: object = self.max_tokens
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise AICallError(f"max_tokens must be a whole number from 1 on, not {limit!r}")
 
     def in_parts(self, question: str, *, task: str = "", reply: str | None = None) -> Self:
         """Return the answer with its instruction also in parts, for models with a chat format.

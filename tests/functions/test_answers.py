@@ -107,11 +107,7 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "each option must be a text, not 1; write str(1)": lambda _: choice_answer("x", [1, 2]),  # type: ignore[list-item]
     "a value of the options is not of type string": lambda _: choice_answer("x", {"yes": True, "no": False}),
     "a value of the options is not of type int8": lambda _: choice_answer("x", {"many": 1_000}, pa.int8()),
-    "the output must be an Arrow type such as pa.string(), not 'int'": lambda _: choice_answer(
-        "x",
-        {"one": 1},
-        "int",  # type: ignore[arg-type]
-    ),
+    "the output must be an Arrow type such as pa.string(), not 'int'": lambda _: choice_answer("x", {"one": 1}, "int"),
     "write json.dumps(schema)": lambda _: json_answer("x", {"type": "object"}),  # type: ignore[arg-type]
     "the schema must be a text or a list of field names such as ['city'], not None": lambda n: json_answer("x", n),
     "each field name of the schema must be a text, not 1": lambda _: json_answer("x", [1]),  # type: ignore[list-item]
