@@ -45,17 +45,9 @@ _SECTIONS: Final = {
     "tracing": config.TracingConfig,
 }
 OPTIONS: Final = {
-    "engine local": "flightllm.engines.local.engine:LocalOptions",
-    "engine vllm": "flightllm.engines.vllm.engine:VllmOptions",
-    "engine openai": "flightllm.engines.openai.options:OpenAIOptions",
-    "engine cluster": "flightllm.router.cluster:ClusterOptions",
-    "engine ray": "flightllm.router.ray.engine:RayOptions",
-    "engine fake": "flightllm.engines.fake.engine:FakeOptions",
+    **{f"engine {name}": kind.options for name, kind in config.ENGINES.items()},
     "kv options": "flightllm.kvcache.options:KvOptions",
-    "embedding local": "flightllm.engines.embed.local:LocalEmbeddingOptions",
-    "embedding vllm": "flightllm.engines.embed.vllm:VllmEmbeddingOptions",
-    "embedding openai": "flightllm.engines.embed.openai:EmbeddingOptions",
-    "embedding fake": "flightllm.engines.embed.fake:FakeEmbeddingOptions",
+    **{f"embedding {name}": kind.options for name, kind in config.EMBEDDERS.items()},
 }
 """Where the options of each kind are. Some of these modules are slow to import."""
 _TITLES: Final = {"kv options": "KV options"}
@@ -93,7 +85,7 @@ def pages() -> Mapping[Path, str]:
     meanings = tomllib.loads(_KEYS.read_text(encoding="utf-8"))
     parts: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
         "functions": ("functions.md", lambda _: _functions()),
-        "settings": ("settings.md", _settings),
+        "settings": ("settings.md", lambda _: _settings()),
         "configuration": ("configuration.md", _configuration),
         "engines": ("engines.md", _engines),
         "system-tables": ("system-tables.md", _system_tables),
@@ -197,12 +189,11 @@ def options_of(section: str) -> type[Any]:
     return found
 
 
-def _settings(meanings: Mapping[str, Any]) -> str:
+def _settings() -> str:
     kinds = {one.name: one.metadata["kind"] for one in fields(Settings)}
     usual = Settings().as_text()
     rows = (
-        (f"`{name}`", _values(kinds[name]), f"`{usual[name]}`", text)
-        for name, text in _meant(meanings, "settings", kinds)
+        (f"`{name}`", _values(kinds[name]), f"`{usual[name]}`", text) for name, text in Settings.descriptions().items()
     )
     return table(("setting", "values", "default", "meaning"), rows)
 

@@ -1,12 +1,13 @@
 """Checks that several sections of the configuration share."""
 
 import math
+from collections.abc import Collection
 from ipaddress import ip_address
 
 from flightllm.errors import ConfigError
 
 
-def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
+def one_of(key: str, value: str, valid: Collection[str]) -> None:
     """Raise `ConfigError` where a value is not one of the valid ones."""
     if value not in valid:
         raise ConfigError(f"{key}: expected one of {', '.join(valid)}; got {value!r}")

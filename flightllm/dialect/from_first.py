@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
+from flightllm.sql.keywords import ENDS_FROM, SET_OPERATIONS
 from flightllm.sql.tokens import TokenKind
-
-_AFTER = ("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect")
-_SETS = ("union", "intersect", "except")
 
 
 def from_first(source: Source) -> Iterator[Edit]:
@@ -34,8 +32,8 @@ def _begins(source: Source, index: int) -> bool:
     opened = source.is_symbol(index - 1, "(") and (
         index == 1 or source.is_word(index - 2, "from", "join", "as", "in", "summarize", "describe", "pivot", "unpivot")
     )
-    joined = source.is_word(index - 1, *_SETS, "all") and source.is_word(index - 2, *_SETS)
-    alone = source.is_word(index - 1, *_SETS) and not source.is_word(index - 2, "distinct")
+    joined = source.is_word(index - 1, *SET_OPERATIONS, "all") and source.is_word(index - 2, *SET_OPERATIONS)
+    alone = source.is_word(index - 1, *SET_OPERATIONS) and not source.is_word(index - 2, "distinct")
     return first or opened or joined or alone or _makes(source, index) or follows_with(source, index)
 
 
@@ -71,11 +69,11 @@ def _edits(source: Source, index: int) -> Iterator[Edit]:
     select = after = None
     at = index + 1
     while at < end:
-        if source.is_word(at, *_SETS):
+        if source.is_word(at, *SET_OPERATIONS):
             break
         if source.is_word(at, "select") and select is None:
             select = at
-        elif select is not None and after is None and source.is_word(at, *_AFTER):
+        elif select is not None and after is None and source.is_word(at, *ENDS_FROM):
             after = at
         at = source.closing.get(at, at) + 1
     if select is None:

@@ -12,37 +12,25 @@ from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.errors import SqlError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
+from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_FROM, ENDS_TYPE
 from flightllm.sql.names import NO_NAMES, Item, OutputNames, identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind
 
 _AFTER_STAR = ("exclude", "except", "replace", "rename", "ilike")
 _NOT_CALLED = (
-    "in",
-    "and",
-    "or",
-    "not",
-    "when",
-    "then",
-    "else",
-    "case",
-    "any",
-    "all",
-    "exists",
-    "over",
-    "filter",
-    "as",
-    "cast",
-    "try_cast",
+    *("in", "and", "or", "not", "when", "then", "else", "case", "any", "all", "exists", "over", "filter", "as"),
+    *("cast", "try_cast"),
 )
+"""Keywords that are not the name of a function before a parenthesis, and keep their case."""
 _WIDE = (
     *("unnest", "columns", "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"),
     *("stack", "json_tuple", "flatten"),
 )
 """Functions that can return several columns."""
 _AFTER_FROM = (
-    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
-    *("except", "minus", "values", "returning"),
+    *ENDS_FROM,
+    *("minus", "values", "returning"),
 )
 """Words after which a SELECT belongs to another query."""
 _LONGEST = 1_000
@@ -50,7 +38,7 @@ _LONGEST = 1_000
 _MARK = "\ufdd1"
 _MARKED = re.compile(rf"\A{_MARK}(\d*){_MARK}(.*)\Z", re.DOTALL)
 _SHOWN = re.compile(rf"{_MARK}\d*{_MARK}")
-_NO_ALIAS = ("end", "null", "true", "false", "precision", "varying", "unsigned", "zone", *EXPRESSION_FOLLOWS)
+_NO_ALIAS = (*ENDS_EXPRESSION, *ENDS_TYPE, "unsigned", *EXPRESSION_FOLLOWS)
 _NO_ALIAS_AFTER = ("zone", "collate", "time", *EXPRESSION_FOLLOWS)
 """Words of expressions and types that are not an alias, and words that no alias follows."""
 _STATEMENTS = ("select", "with", "explain", "insert", "summarize", "describe", "desc")

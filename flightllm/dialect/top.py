@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
+from flightllm.sql.keywords import SET_OPERATIONS
 from flightllm.sql.tokens import TokenKind
 
-_SETS = ("union", "intersect", "except", "minus")
+_SETS = (*SET_OPERATIONS, "minus")
 _AFTER_SETS = ("order", "limit", "offset", "fetch")
 
 

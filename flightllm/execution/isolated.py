@@ -127,7 +127,7 @@ class Isolated:
             first = self._open == 1
         try:
             if first:
-                self._place = self._services.isolation.place(self._services.rights.principal.name, cancelled)
+                self._place = self._services.isolation.admit(self._services.rights.principal.name, cancelled)
             yield
         finally:
             with self._lock:

@@ -169,7 +169,7 @@ class Core:
             raise NotFoundError(f"there is no query {query_id!r} of yours; see system.queries")
         return record
 
-    def place(
+    def admit(
         self, context: Context, session: BackendSession, cancel: Callable[[], None] = lambda: None
     ) -> AdmissionSlot:
         """Wait for a place for a statement of `session`; see `AdmissionControl.take`."""
@@ -202,7 +202,7 @@ class Core:
         """
         limit = session.time_limit(call_of(context).settings)  # a wrong setting fails before a place is taken
         with self.database.queries.spans.attached(call_of(context).traceparent):
-            place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
+            place = self.admit(context, session, lambda: stop(CancelledError("the server stops")))
             patience = CallDeadline(context.is_cancelled, limit.start())
             return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
 

@@ -34,7 +34,7 @@ def run_returning(
     return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
 
 
-def told(affected: int) -> int:
+def client_row_count(affected: int) -> int:
     """Return the row count for the client: 0 for statements that count no rows, such as DDL and SET.
 
     Avatica reads -1 as "there is a result set", opens it, and so runs the JDBC statement a second time.

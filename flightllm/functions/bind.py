@@ -165,7 +165,7 @@ class _Fields:
             self.items.append(_Field(self._unique(name), expression.sql, required=not argument.star))
         return self.items[first].name
 
-    def told(self, part: str | Expression) -> str:
+    def render_part(self, part: str | Expression) -> str:
         """Return one part of a concatenated prompt as the instruction shows it: a text itself, or a field's name.
 
         An expression becomes a field. A column that is already a field is not added again.
@@ -401,7 +401,7 @@ class _Binder:
         if argument.parts and argument.text is not None and self._further:
             return Constant(argument.text), argument.text
         if argument.parts:
-            told = "".join(fields.told(part) for part in argument.parts)
+            told = "".join(fields.render_part(part) for part in argument.parts)
             return told, told
         told = reference(fields.add(Argument(argument.expressions), name))
         return f"Do what {told} says.", told

@@ -82,7 +82,15 @@ def read_schema(schema: str | Sequence[str]) -> Shape:
     return Shape(text, type_, parse, max_tokens, room)
 
 
-def _named(names: Sequence[str]) -> dict[str, Any]:
+def _named(names: object) -> dict[str, Any]:
+    """Return the schema of an object with the named fields; `names` can have any type, for users' functions."""
+    if isinstance(names, Mapping):
+        raise AICallError("the schema must be a text or a list of field names, not a mapping: write json.dumps(schema)")
+    if not isinstance(names, Sequence) or isinstance(names, bytes):
+        raise AICallError(f"the schema must be a text or a list of field names such as ['city'], not {names!r}")
+    for name in names:
+        if not isinstance(name, str):
+            raise AICallError(f"each field name of the schema must be a text, not {name!r}")
     return {"type": "object", "properties": dict.fromkeys(names, NAMED_FIELD), "required": list(names)}
 
 

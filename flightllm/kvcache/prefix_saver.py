@@ -116,7 +116,7 @@ class PrefixSaver:
                 return
             if chunk.key in self._saved:
                 continue
-            copy = cache(chunk) if self._saver.takes else None
+            copy = cache(chunk) if self._saver.is_accepting else None
             if copy is None or not self._saver.save(chunk, lambda copy=copy: copy):  # type: ignore[misc]
                 return  # chunks after it would never be loaded
             self._saved.add(chunk.key)

@@ -29,7 +29,7 @@ _VAIN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Lost:
+class _ReplicaFailure:
     """The death of a replica during this call."""
 
     replica: int
@@ -37,7 +37,7 @@ class _Lost:
 
 
 _Completions: TypeAlias = Generator[Completion, None, None]
-_Result: TypeAlias = tuple[int, Completion] | _Lost | BaseException
+_Result: TypeAlias = tuple[int, Completion] | _ReplicaFailure | BaseException
 
 
 class RoutedCall:
@@ -161,7 +161,7 @@ class RoutedCall:
             except Empty:
                 return
             waits = False
-            if isinstance(result, _Lost):
+            if isinstance(result, _ReplicaFailure):
                 self._resend(result)
             elif isinstance(result, BaseException):
                 raise result
@@ -170,7 +170,7 @@ class RoutedCall:
                 if self._open.pop(key, None) is not None:
                     yield completion
 
-    def _resend(self, lost: _Lost) -> None:
+    def _resend(self, lost: _ReplicaFailure) -> None:
         """Route the prompts again that a dead replica left unanswered.
 
         Raises:
@@ -204,7 +204,7 @@ class RoutedCall:
         except CancelledError:
             pass  # the caller's thread raises this error
         except EngineUnavailableError as error:
-            self._results.put(_Lost(replica, error))
+            self._results.put(_ReplicaFailure(replica, error))
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             self._results.put(error)
 

@@ -7,14 +7,11 @@ from typing import Final
 
 from flightllm.common.names import TableName, table_name
 from flightllm.errors import SqlError
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier, with_name
 from flightllm.sql.tokens import Token, TokenKind
 
 _BEGINS_QUERY: Final = ("select", "with", "values")
-_ENDS_FROM: Final = (
-    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify"),
-    *("union", "intersect", "except"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +173,7 @@ class _TableFinder:
             before is not None and (before.is_word("as") or before.is_symbol("."))
         ):
             return False  # any word is a name there
-        elif token.is_word(*_ENDS_FROM):
+        elif token.is_word(*ENDS_FROM):
             top.in_from = self._table_next = False
         elif token.is_word("recursive") and before is not None and before.is_word("with"):
             top.recursive = True

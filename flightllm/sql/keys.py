@@ -48,7 +48,7 @@ class TableKeys:
         """Return the keys that identify a row, the primary key first."""
         return (*([self.primary] if self.primary else []), *self.unique)
 
-    def told_of(self, column: str) -> str | None:
+    def column_remark(self, column: str) -> str | None:
         """Return the remark that describes the keys of a column, or None if the column is in no key.
 
         The remark says that the server does not enforce these keys.

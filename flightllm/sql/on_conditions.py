@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.source_tokens import SourceTokens
 
 JOIN_KINDS: Final = ("inner", "left", "right", "full", "outer", "semi", "anti", "cross", "natural", "asof")
@@ -9,8 +10,8 @@ JOIN_KINDS: Final = ("inner", "left", "right", "full", "outer", "semi", "anti", 
 _LOGIC: Final = ("on", "and", "or", "xor", "not")
 """Words that a condition can follow."""
 _AFTER_ON: Final = (
-    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
-    *("except", "minus", "on", "join", "global", "lateral", "tablesample", *JOIN_KINDS),
+    *ENDS_FROM,
+    *("minus", "on", "join", "global", "lateral", "tablesample", *JOIN_KINDS),
 )
 """Words that end the condition of ON."""
 _CLAUSES: Final = ("select", "from", "where", "group", "having", "order", "qualify", "with", "values", "using", "join")

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import Scopes, read_scopes
 from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 
 _ENDS_ITEMS = (
-    *("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union"),
-    *("intersect", "except", "minus", "into", "sort", "cluster", "distribute", "lateral"),
+    *("from", *ENDS_FROM),
+    *("minus", "into", "sort", "cluster", "distribute", "lateral"),
 )
 
 

@@ -111,4 +111,7 @@ def vector_of(text: str) -> NDArray[np.float32]:
     Raises:
         ValueError: the text is not an encoded vector.
     """
-    return np.frombuffer(b64decode(text, validate=True), "<f4")
+    try:
+        return np.frombuffer(b64decode(text, validate=True), "<f4")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected the text of an encoded vector; got {text!r:.80}") from error

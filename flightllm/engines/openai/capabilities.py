@@ -120,7 +120,7 @@ class Capabilities:
             found = self._forms[constraint] = forms(constraint, chosen, chat=self.chat)
         return found
 
-    def place(self, constraint: Constraint) -> int:
+    def form_index(self, constraint: Constraint) -> int:
         """Return the index in `forms(constraint)` of the form to send next: the best that is not excluded.
 
         A form is excluded if the endpoint rejects or ignores it.
@@ -195,7 +195,7 @@ class Capabilities:
         """Record the accepted tokens for thoughts where more were rejected; longer prompts have no more room."""
         self._rooms[size.bit_length()] = most
 
-    def takes(self, name: str, value: object) -> bool:
+    def supports(self, name: str, value: object) -> bool:
         """Tell whether to send a parameter with this value: yes, unless the endpoint has rejected exactly this."""
         return repr(value) not in self.refused.get(name, ())
 
@@ -236,7 +236,7 @@ class RequestAttempts:
         record, parameters = self.record, self.parameters
         self.tries += 1
         ladder = record.forms(parameters.constraint)
-        place = min(max(self._place, record.place(parameters.constraint)), len(ladder) - 1)
+        place = min(max(self._place, record.form_index(parameters.constraint)), len(ladder) - 1)
         step_place, step = record.step(self.level)
         if self._bare:
             step_place, step = len(record.steps(self.level)) - 1, ThinkingLevel((), step.effort)
@@ -252,7 +252,7 @@ class RequestAttempts:
         wanted = {name: (value,) for name, value in _sampling(self.parameters).items()} | self.extra
         body: dict[str, Any] = {}
         for name, values in wanted.items():
-            taken = [value for value in values if self.record.takes(name, value)]
+            taken = [value for value in values if self.record.supports(name, value)]
             body |= {name: taken[0]} if taken else {}
         probabilities = {name for name in wanted if name.endswith("logprobs")}
         if not probabilities <= body.keys():

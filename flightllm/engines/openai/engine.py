@@ -50,11 +50,11 @@ try:
     from flightllm.engines.openai.faults import (
         Fault,
         FaultKind,
+        error_text,
         hidden,
         line_to_change,
         never_again,
         read_fault,
-        told,
         unreachable,
     )
 except ImportError as exc:
@@ -116,7 +116,7 @@ class OpenAIEngine:
     @property
     def _told(self) -> str:
         """Return the other options that affect answers; empty at the defaults."""
-        return self._options.told() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
+        return self._options.revision_suffix() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
 
     @property
     def _way(self) -> str:
@@ -432,7 +432,7 @@ class OpenAIEngine:
         fault: Fault = read_fault(error, self._model, self._key, plan.body)
         match fault.kind:
             case FaultKind.REFUSED:
-                return _RefusedError(fault.text, Refusal(told(error), fault.parameter))
+                return _RefusedError(fault.text, Refusal(error_text(error), fault.parameter))
             case FaultKind.FAILED:
                 return _RowsError(fault.text)
             case FaultKind.RATE | FaultKind.GONE:

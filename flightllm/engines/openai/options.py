@@ -195,7 +195,7 @@ class OpenAIOptions:
             for key, value in table.items()
         }
 
-    def told(self) -> str:
+    def revision_suffix(self) -> str:
         """Return the other options that affect answers, for the engine's revision; empty at the defaults."""
         told = {
             "extra_body": dict(self.extra_body),
