@@ -31,9 +31,9 @@ def main() -> int:
 
 
 def _ready(address: str) -> str:
-    """Return the server's answer; raise OSError where it is not ready.
+    """Return the server's answer; raise OSError if the server is not ready.
 
-    With a page and a certificate the server speaks TLS alone. The certificate names the host that clients use, not the
+    With a page and a certificate the server speaks only TLS. The certificate names the host that clients use, not the
     container's own address, so it is not verified: nothing secret is sent.
     """
     if "://" in address:

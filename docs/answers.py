@@ -1,4 +1,4 @@
-"""What records of benchmarks say to the questions of `docs/benchmarks`: sentences, tables and bars."""
+"""Answers to the questions of `docs/benchmarks` from records of benchmarks: sentences, tables and bars."""
 
 import statistics
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a record says to a question: one sentence, a table, and a picture of it."""
+    """A record's answer to a question: one sentence, a table, and a picture of the table."""
 
     answer: str
     table: str
@@ -31,7 +31,7 @@ def _less(before: float, after: float) -> str:
 
 
 RULES: Final = {"two": "two AI filters", "latest": "filter, projection, LIMIT 20"}
-"""What the queries of `bench.suite` are, by name."""
+"""Descriptions of the queries of `bench.suite`, by name."""
 
 
 def sql_rules(figures: Figures) -> Part:
@@ -66,7 +66,7 @@ def prompt_order(figures: Figures) -> Part:
         for name, one in steps.items()
     ]
     answer = (
-        f"Of the tokens that a prefix cache alone leaves to be computed, a fixed order saves "
+        f"Of the tokens that are computed with only a prefix cache, a fixed order saves "
         f"{_less(before['computed_tokens'], ordered['computed_tokens'])}, and all steps together "
         f"{_less(before['computed_tokens'], after['computed_tokens'])}."
     )
@@ -231,7 +231,7 @@ def _turned(tasks: Mapping[str, Figures]) -> str:
 
 
 def _is_common(one: Figures, results: list[Figures]) -> bool:
-    """Tell whether every format was measured on so many rows of a task."""
+    """Return whether every format was measured on so many rows of a task."""
     formats = {other["format"] for other in results}
     same = {other["format"] for other in results if all(other[key] == one[key] for key in ("function", "task", "rows"))}
     return same == formats

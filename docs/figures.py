@@ -1,7 +1,7 @@
 """Write the figures of the pages in `docs/benchmarks`, and those of README: `python -m docs.figures`.
 
-Each figure comes from a file that `python -m bench.record` wrote. A page's own words have none. With `--check` nothing
-is written, and the exit code is the number of files that differ.
+Each figure comes from a file that `python -m bench.record` wrote. A page's own words have no figures. With `--check`
+nothing is written, and the exit code is the number of files that differ.
 """
 
 import json

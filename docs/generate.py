@@ -1,6 +1,6 @@
 """Write the parts of the reference pages that follow from the code: `python docs/generate.py`.
 
-A part stands between `<!-- begin NAME: … -->` and `<!-- end NAME -->`. `docs/keys.toml` says what each key means.
+A part is between `<!-- begin NAME: … -->` and `<!-- end NAME -->`. `docs/keys.toml` says what each key means.
 """
 
 import re
@@ -134,7 +134,7 @@ def _meant(meanings: Mapping[str, Any], section: str, names: Iterable[str]) -> I
 
 
 def _written(value: object) -> str:
-    """Return a default as TOML writes it; nothing where there is none."""
+    """Return a default as TOML writes it; an empty text if there is no default."""
     match value:
         case bool():
             text = str(value).lower()

@@ -282,7 +282,7 @@ class Client:
 
 
 def _counts_rows(sql: str) -> bool:
-    """Tell whether a statement's result says how many rows changed; for other statements, the server sends 0."""
+    """Return whether a statement's result says how many rows changed; for other statements, the server sends 0."""
     try:
         return classify(sql).counts_rows
     except FlightLLMError:  # a newer server can know a statement that this client does not

@@ -1,4 +1,4 @@
-"""What pictures are made of: boxes with lines of text, bars, arrows, and the colours of light and dark pages."""
+"""The parts of pictures: boxes with lines of text, bars, arrows, and the colours of light and dark pages."""
 
 from __future__ import annotations
 

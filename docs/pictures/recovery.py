@@ -1,4 +1,4 @@
-"""What happens when the server's process dies: each row is a part, time goes to the right."""
+"""The picture of a server process that dies: each row is a part, time goes to the right."""
 
 from typing import Final
 

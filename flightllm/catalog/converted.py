@@ -106,7 +106,7 @@ def _convert_json(path: Path, target: Path) -> list[str]:
     """Write the objects of an array to a Parquet file; return notes. Types are those of the same objects in lines.
 
     Raises:
-        InvalidInputError: it is no array of objects with something in them; says where.
+        InvalidInputError: the file is not an array of non-empty objects; the message says where.
     """
     lines = target.with_suffix(".jsonl")
     try:

@@ -121,7 +121,7 @@ def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
 
 
 def _alike(files: Sequence[Path]) -> bool:
-    """Tell whether files are the parts of one table: they have the same format and the same columns."""
+    """Return whether files are the parts of one table: they have the same format and the same columns."""
     first = _columns(files[0])
     return bool(first) and all(file.suffix == files[0].suffix and _columns(file) == first for file in files[1:])
 

@@ -28,7 +28,7 @@ class AdmissionSlot:
         self._slots.leave_behind(self)
 
     def wanted(self) -> bool:
-        """Tell whether to cancel this statement: a user with fewer places waits for one."""
+        """Return whether to cancel this statement: a user with fewer places waits for one."""
         return self._slots.wanted(self)
 
 
@@ -157,7 +157,7 @@ class AdmissionControl:
             self._free += 1
 
     def wanted(self, place: AdmissionSlot) -> bool:
-        """Tell whether a user or session with fewer places waits for this one.
+        """Return whether a user or session with fewer places waits for this one.
 
         Returns true for no more places than there are such waiting statements.
         """

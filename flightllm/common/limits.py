@@ -69,7 +69,7 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Tell whether the time is up."""
+        """Return whether the time is up."""
         return self.at is not None and time.monotonic() >= self.at
 
     def error(self) -> StatementTimeoutError:

@@ -35,7 +35,7 @@ class HttpConfig:
 
     @property
     def shows_metrics(self) -> bool:
-        """Tell whether metrics are served."""
+        """Return whether metrics are served."""
         if self.metrics is None:
             return self.address is not None and is_loopback(self.address[0])
         return self.metrics

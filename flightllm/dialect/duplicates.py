@@ -130,7 +130,7 @@ def _renamed(source: Source, items: Sequence[SelectItem]) -> Iterator[Edit]:
 
 
 def _is_same(one: SelectItem, other: SelectItem) -> bool:
-    """Tell whether DataFusion takes two items for columns of one name; two parameters can differ in their values."""
+    """Return whether DataFusion takes two items for columns of one name; two parameters can differ in their values."""
     if one.star is not None:
         return False
     if one.column and other.column and one.alias is None and other.alias is None:
@@ -142,7 +142,7 @@ def _is_same(one: SelectItem, other: SelectItem) -> bool:
 
 
 def _covers(source: Source, star: SelectItem, item: SelectItem) -> bool:
-    """Tell whether a star includes the column of an item."""
+    """Return whether a star includes the column of an item."""
     if star.star is None:
         return False
     if not star.star:

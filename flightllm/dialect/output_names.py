@@ -132,7 +132,7 @@ def _moved_select(parsed: ParsedText, at: int) -> int | None:
 
 
 def _joins_by_name(parsed: ParsedText) -> bool:
-    """Tell whether a set operation BY NAME can add columns to those of the first query."""
+    """Return whether a set operation BY NAME can add columns to those of the first query."""
     words = range(len(parsed.tokens))
     return any(parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position") for at in words)
 
@@ -147,7 +147,7 @@ def _after_top(parsed: ParsedText, first: int) -> int:
 
 
 def _is_star(parsed: ParsedText, first: int, last: int) -> bool:
-    """Tell whether an item is `*` or `t.*`, with or without EXCLUDE and similar words."""
+    """Return whether an item is `*` or `t.*`, with or without EXCLUDE and similar words."""
     at = first
     while at + 1 < last and identifier(parsed.tokens[at]) is not None and parsed.is_symbol(at + 1, "."):
         at += 2
@@ -155,7 +155,7 @@ def _is_star(parsed: ParsedText, first: int, last: int) -> bool:
 
 
 def _is_wide(parsed: ParsedText, first: int, last: int) -> bool:
-    """Tell whether an item can return more than one column."""
+    """Return whether an item can return more than one column."""
     fields = parsed.is_symbol(last - 1, "*") and parsed.is_symbol(last - 2, ".")
     calls = any(parsed.is_word(at, *_WIDE) and parsed.is_symbol(at + 1, "(") for at in range(first, last))
     return fields or calls or _is_star(parsed, first, last)

@@ -33,7 +33,7 @@ class NameContext:
 
     @property
     def usual(self) -> bool:
-        """Tell whether unqualified names mean the same as without a session."""
+        """Return whether unqualified names mean the same as without a session."""
         return self.path == (DEFAULT_SCHEMA,) and not self.has_temporary
 
     def found(self, name: str) -> TableName:

@@ -16,7 +16,7 @@ class Source(ParsedText):
         self.place = place
 
     def begins_expression(self, index: int) -> bool:
-        """Tell whether an expression begins at a name; a table, its alias, or the name of a CTE is not one."""
+        """Return whether an expression begins at a name; a table, its alias, or the name of a CTE is not one."""
         before = self.tokens[index - 1] if index else None
         if before is None or self.scopes.names_table[index]:
             return False

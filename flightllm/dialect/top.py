@@ -50,6 +50,6 @@ def _begin(source: Source, select: int) -> int:
 
 
 def _is_at_depth(source: Source, index: int, select: int, end: int) -> bool:
-    """Tell whether a token is at the depth of its SELECT, outside any inner parentheses."""
+    """Return whether a token is at the depth of its SELECT, outside any inner parentheses."""
     begin = _begin(source, select)
     return not any(begin <= a < index < b <= end for a, b in source.closing.items() if not a < select < b)

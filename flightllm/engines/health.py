@@ -25,6 +25,6 @@ class Health:
 
     @property
     def up(self) -> bool:
-        """Tell whether the engine had no failure within the last `_REMEMBERED_SECONDS`, or has answered since."""
+        """Return whether the engine had no failure within the last `_REMEMBERED_SECONDS`, or has answered since."""
         failed = self._failed_at
         return failed is None or self._clock() - failed > _REMEMBERED_SECONDS

@@ -180,7 +180,7 @@ def _most_thought(engine: Engine) -> Callable[[str, int], int]:
 
 
 def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> dict[str, ModelBinding]:
-    """Return what answers the query's calls of the embedding model, if it has any."""
+    """Return the binding of the embedding model, by its name; an empty dict if the query does not call it."""
     if all(call.backend != EMBEDDING for call in query.calls):
         return {}
     engine, window = query.services.backends.embeddings()
@@ -189,7 +189,7 @@ def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> 
 
 @contextmanager
 def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, InFlightRequests]]:
-    """Give the shared answers and prompts in flight, or some for this query alone where the session wants it so."""
+    """Yield the shared answer cache and prompts in flight, or private ones if the session's settings ask for that."""
     if settings.cache and settings.dedup:
         yield services.cache, services.in_flight
         return

@@ -25,5 +25,5 @@ def stop_of_planning() -> CancelToken:
 
 
 def stopped() -> bool:
-    """Tell whether the current work must end."""
+    """Return whether the current work must end."""
     return stop_of_planning().is_set()

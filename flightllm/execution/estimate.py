@@ -43,11 +43,11 @@ class DryRun:
     tokens: Mapping[str | None, PromptTokens]
     """The tokens of prompts, by model."""
     others: Mapping[str, ModelBinding]
-    """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
+    """The binding of the embedding model. Its calls are cheap, so the estimate makes them and caches their answers."""
     user: str
     """The user whose earlier answers predict the next answers."""
     reader: str = ""
-    """Whose answers are known; see `ModelBinding.reader`."""
+    """The user whose cached answers can be read; see `ModelBinding.reader`."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
 
@@ -123,7 +123,7 @@ class _Until(CancelToken):
         self._cancelled = cancelled
 
     def is_set(self) -> bool:
-        """Tell whether to stop."""
+        """Return whether to stop."""
         return self._cancelled() or time.monotonic() > self._deadline
 
 

@@ -38,7 +38,7 @@ class Isolated:
         self._place: AdmissionSlot | None = None
 
     def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
-        """Tell whether a part of the query can run in this process."""
+        """Return whether a part of the query can run in this process."""
         return unbounded(context, frame, self._services.config.limits) is None
 
     def stream(

@@ -120,7 +120,7 @@ def _values(name: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _has_text(kind: pa.DataType) -> bool:
-    """Tell whether DataFusion can compare values of a type and cast them to text."""
+    """Return whether DataFusion can compare values of a type and cast them to text."""
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind):
         return not types.is_nested(kind.value_type) and _has_text(kind.value_type)

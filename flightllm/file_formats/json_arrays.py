@@ -14,7 +14,7 @@ from flightllm.file_formats.rows import DAMAGED
 
 ENDINGS = (".json", ".jsonl", ".ndjson")
 _HEAD = 4_096
-"""Bytes in which the first character of a file stands that is no white space."""
+"""The first character other than white space must be within this many bytes of the file's start."""
 _CHUNK = 1 << 20
 _MOST = 1 << 26
 """Characters of one object; its text is in memory as a whole."""
@@ -23,7 +23,7 @@ _INSTEAD = "write an array of objects, as in [{…}, {…}], or one object per l
 
 
 def is_json_array(path: Path) -> bool:
-    """Tell whether a file is named like JSON and begins with `[`; one that cannot be read does not."""
+    """Return whether a file is named like JSON and begins with `[`; one that cannot be read does not."""
     if ending(path) not in ENDINGS or not path.is_file():
         return False
     try:
@@ -37,7 +37,8 @@ def write_lines(path: Path, target: Path) -> None:
     """Write each object of an array to a line of its own. A chunk of the file and one object are in memory.
 
     Raises:
-        InvalidInputError: the file is no array of objects, ends early, or an object is too large; says where.
+        InvalidInputError: the file is not an array of objects, ends early, or has too large an object. The message
+            says where.
     """
     try:
         with (
@@ -49,7 +50,7 @@ def write_lines(path: Path, target: Path) -> None:
                 sink.write(text.replace("\n", " ").replace("\r", " "))  # no text of JSON holds these unescaped
                 sink.write("\n")
     except UnicodeError as error:
-        raise InvalidInputError("it is not UTF-8, as JSON must be: write the file anew") from error
+        raise InvalidInputError("it is not UTF-8, as JSON must be: convert the file to UTF-8") from error
     except DAMAGED as error:
         raise InvalidInputError(f"it cannot be read: {error}") from error
 
@@ -91,7 +92,7 @@ class _Objects:
         self._text, self._at, self._ended = left + chunk, 0, not chunk
 
     def _next(self) -> str:
-        """Return the next character that is no white space, which stays; empty at the end."""
+        """Return the next character after white space without moving past it; an empty text at the end."""
         while True:
             if space := _SPACE.match(self._text, self._at):
                 self._at = space.end()

@@ -320,7 +320,7 @@ class _Binder:
         return frozenset(referred - columns)
 
     def _is_field(self, argument: Argument, fields: frozenset[str]) -> bool:
-        """Tell whether an argument with an option's name is a field: an expression, or named in the prompt's braces."""
+        """Return whether an argument named like an option is a field: an expression, or in the prompt's braces."""
         name = (argument.name or "").lower()
         if not self._function.fields:
             return False

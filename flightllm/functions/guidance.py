@@ -30,8 +30,8 @@ def guided(
     An example must name each of the `required` fields, which have a value in each row that is asked about.
 
     Raises:
-        AICallError: an example has the wrong form, lacks a field, names a field that the call does not have, or has an
-            answer that the call cannot give.
+        AICallError: an example has the wrong form, lacks a field, or names a field that the call does not have. An
+            example has an answer that the call cannot give.
     """
     instructions, given = options.get("instructions"), options.get("examples")
     parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []

@@ -96,7 +96,7 @@ def meant_option(name: str, known: Collection[str]) -> str | None:
 
 
 def is_option(name: str, known: Collection[str]) -> bool:
-    """Tell whether a literal with this name is probably an option: a misspelt one of ours, or one of another engine."""
+    """Return whether a literal's name is probably an option: a misspelt option, or an option of another engine."""
     folded = _folded(name)
     if any(_folded(reserved) == folded for reserved in RESERVED_NAMES):
         return True

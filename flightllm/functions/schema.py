@@ -281,7 +281,7 @@ def _unfenced(text: str) -> str:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _convert(value: Any, type_: pa.DataType) -> Any:

@@ -32,7 +32,7 @@ class Searched(Protocol):
 
     @property
     def of_vectors(self) -> bool:
-        """Tell whether its queries are vectors, not texts."""
+        """Return whether its queries are vectors, not texts."""
 
     def check(self, condition: str, mode: str) -> None:
         """Check that the index supports the condition and the mode; raise `SqlError` where it does not."""

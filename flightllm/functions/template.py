@@ -68,7 +68,7 @@ def _name(match: re.Match[str]) -> str | None:
 
 
 def _may_mean(name: str, field: str, fields: Sequence[str]) -> bool:
-    """Tell whether an unknown name can take a field by position: it is not a number, and not another field misspelt."""
+    """Return whether an unknown name can take a field by position: it is neither a number nor a misspelt field."""
     if name.isdecimal():
         return False
     compared = name[:_COMPARED]

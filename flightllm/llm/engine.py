@@ -138,7 +138,7 @@ class Completion:
 
     @property
     def partial(self) -> bool:
-        """Tell whether the text was cut off at `max_tokens`. Such a text is never stored."""
+        """Return whether the text was cut off at `max_tokens`. Such a text is never stored."""
         return self.finish_reason == "length"
 
 

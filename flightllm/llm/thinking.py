@@ -172,7 +172,7 @@ def open_thought() -> str:
 
 
 def _names(template: str, name: str) -> bool:
-    """Tell whether a template reads a variable of this name; a message's field of this name does not count."""
+    """Return whether a template reads a variable of this name; a message's field of this name does not count."""
     return re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template) is not None
 
 

@@ -191,7 +191,7 @@ class QueryRecord:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether the query was asked to stop."""
+        """Return whether the query was asked to stop."""
         return self.cancelled.is_set()
 
     @property

@@ -38,13 +38,13 @@ _MOST_FIRST_ROWS = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What a query needs to run besides its plan. Each query has one."""
+    """The parts that a query needs to run, besides its plan. Each query has its own `Runtime`."""
 
     context: SessionContext
     ordered: SessionContext
     """The same tables, in a context that keeps the order of rows even if the plan does not sort."""
     bindings: Mapping[str, ModelBinding]
-    """What answers calls, by `AICall.binding`. `searcher` answers searches."""
+    """The models that answer calls, by `AICall.binding`. `searcher` answers searches."""
     searcher: Callable[[], Searcher]
     settings: Settings
     loop: Loop
@@ -97,7 +97,7 @@ class Runtime:
 
     @property
     def cancelled(self) -> Callable[[], bool]:
-        """Tell whether the query was cancelled."""
+        """Return whether the query was cancelled."""
         return self.record.cancelled.is_set
 
     def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Spooled:
@@ -365,7 +365,7 @@ class _Pass:
         )
 
     def _fields_first(self, arranged: Arranged) -> bool:
-        """Tell whether the prompts begin with the fields. Calls of different fields share nothing that way."""
+        """Return whether the prompts begin with the fields. Calls of different fields share nothing that way."""
         layout = self._runtime.settings.layout
         alike = len({(c.arguments, c.ai.fields) for c in self._calls}) == 1
         if layout != "auto" or not alike or arranged.ordering is None:

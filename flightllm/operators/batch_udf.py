@@ -30,7 +30,7 @@ _Function: TypeAlias = Callable[..., pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class BatchFunctions:
-    """What all batch functions of one query use."""
+    """The parts that all batch functions of one query share."""
 
     bindings: Mapping[str, ModelBinding]
     distinct: bool
@@ -38,7 +38,7 @@ class BatchFunctions:
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
-    """Returns what answers searches."""
+    """Returns the object that answers searches."""
     errors: list[Exception]
     """The exceptions of the functions. DataFusion itself keeps only their text."""
 

@@ -38,16 +38,16 @@ class BatchWindow:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether every batch was opened, finished and taken."""
+        """Return whether every batch was opened, finished and taken."""
         return self._exhausted and not self._open and not self._finished
 
     @property
     def has_finished(self) -> bool:
-        """Tell whether a finished batch waits for the consumer."""
+        """Return whether a finished batch waits for the consumer."""
         return bool(self._finished)
 
     def can_open(self) -> bool:
-        """Tell whether to open another batch now."""
+        """Return whether to open another batch now."""
         if self._exhausted or len(self._finished) >= _MOST_FINISHED:
             return False
         # Under a LIMIT, the consumer must see what is finished before the tracker can say how many more it needs.

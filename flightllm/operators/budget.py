@@ -130,7 +130,7 @@ class Account:
 
     @property
     def counts_tokens(self) -> bool:
-        """Tell whether requests must hold tokens or cost before they are sent."""
+        """Return whether requests must hold tokens or cost before they are sent."""
         limits = [self.limits.tokens, self.limits.cost]
         if self._ledger is not None:
             limits += [self._ledger.allowance.tokens, self._ledger.allowance.cost]

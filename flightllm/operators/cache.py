@@ -163,7 +163,7 @@ class AnswerCache:
                 self._some.set()
 
     def _due(self) -> bool:
-        """Tell whether to commit the waiting answers now. The caller holds the lock."""
+        """Return whether to commit the waiting answers now. The caller holds the lock."""
         count = len(self._waiting)
         if self._path is None or count >= _MOST_WAITING:
             return count >= _MOST_WAITING
@@ -403,7 +403,7 @@ class AnswerCache:
 
 
 def _is_of_a_row(error: Exception) -> bool:
-    """Tell whether SQLite refuses a value; otherwise the file fails.
+    """Return whether SQLite refuses a value; otherwise the file fails.
 
     A value that cannot be bound has no error code of SQLite.
     """

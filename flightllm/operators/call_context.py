@@ -1,4 +1,4 @@
-"""What a CallExecutor receives: the call sites of its pass, and the services that answer their prompts."""
+"""The input of a CallExecutor: the call sites of its pass, and the services that answer their prompts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class CallSite:
 
     @property
     def repeats(self) -> bool:
-        """Tell whether distinct tuples can have equal keys, because of lists, normalized values or unused columns."""
+        """Return whether distinct tuples can have equal keys, because of lists, normalized values or unused columns."""
         used = {position for positions in self.arguments for position in positions}
         return len(used) < len(self.order) or bool(self.ai.normalize or self.ai.lists)
 

@@ -88,7 +88,7 @@ class CallExecutor:
     def _requests(self, window: BatchWindow) -> Iterator[Request | None]:
         """Yield the requests for the engine; None while the next one waits for an answer.
 
-        The iterator ends when finished batches can be yielded and no answer is awaited. `answer` then starts it anew.
+        The iterator ends when finished batches can be yielded and no answer is awaited. `answer` then starts it again.
         """
         while True:
             if self._registry.waits_for_others:
@@ -106,7 +106,7 @@ class CallExecutor:
                 return
 
     def _next_request(self, window: BatchWindow) -> Request | None:
-        """Return the next request; None if there is none now."""
+        """Return the next request; None if no prompt is ready now."""
         while (found := self._sender.next()) is not None:
             if isinstance(found, Request):
                 return found

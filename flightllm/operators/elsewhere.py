@@ -18,7 +18,7 @@ class Elsewhere(Protocol):
     """A runner for stages of one query outside of this process."""
 
     def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
-        """Tell whether a stage can run in this process."""
+        """Return whether a stage can run in this process."""
 
     def stream(self, context: SessionContext, cancelled: Callable[[], bool], source: Plan, own: Held) -> Batches:
         """Yield the rows of a stage that runs under the settings of a context."""

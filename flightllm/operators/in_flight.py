@@ -20,7 +20,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all executors of a server share."""
+    """The state that all executors of a server share."""
 
     stale_seconds: float
     clock: Callable[[], float]

@@ -21,7 +21,7 @@ def fields_first(
     cache: PrefixCache | None,
     window: int,
 ) -> bool:
-    """Tell whether calls of the same fields compute fewer tokens with the fields first.
+    """Return whether calls of the same fields compute fewer tokens with the fields first.
 
     With the instruction first, each call computes the fields that the cache does not have. With the fields first, only
     the first call computes them. But then each call computes its instruction, and on average half an unshared block.

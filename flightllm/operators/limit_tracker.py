@@ -27,7 +27,7 @@ class LimitTracker:
 
     @property
     def limited(self) -> bool:
-        """Tell whether there is a limit."""
+        """Return whether there is a limit."""
         return self._limit is not None
 
     @property

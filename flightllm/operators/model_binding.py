@@ -1,4 +1,4 @@
-"""What answers the calls of one kind, or of one language model, and what remembers the answers."""
+"""The engine that answers the calls of one kind or of one language model, and the cache of its answers."""
 
 from dataclasses import dataclass, field
 
@@ -22,7 +22,7 @@ class ModelBinding:
     """Prompts that each replica of the engine keeps in flight."""
     budget: RequestBudget | None = None
     reader: str = ""
-    """The user that alone can reuse these answers, because of a right to a part of a table; empty: all users can."""
+    """The only user who can reuse these answers, because of a right to a part of a table; empty: all users can."""
     tenant: str = ""
     """Prompts of one tenant can share prefixes in the engine's cache."""
     costs: Costs = field(default_factory=Costs)

@@ -44,13 +44,13 @@ class AnswerSlot:
 class PendingPrompt:
     """A prompt without an answer yet.
 
-    Example: the rows `red`, `red` and `blue` make two prompts. Another call that differs in `on_error` alone has the
+    Example: the rows `red`, `red` and `blue` make two prompts. Another call that differs only in `on_error` has the
     same keys, so each of the two prompts has two slots: one per call.
     """
 
     key: bytes
     call: int
-    """The call that rendered the prompt; the slots of other calls differ in `on_error` or `on_truncated` alone."""
+    """The call that rendered the prompt; the slots of other calls differ only in `on_error` or `on_truncated`."""
     fields: Fields
     step: int
     slots: list[AnswerSlot]
@@ -66,7 +66,7 @@ class PendingPrompt:
     """The text that is sent the second time."""
 
     def has_followers(self, steps: int) -> bool:
-        """Tell whether further calls over the same values can follow the answer, in a pass of so many steps."""
+        """Return whether calls over the same values can follow the answer, in a pass with this many steps."""
         return any(slot.open_batch.rounds or len(slot.open_batch.begun) < steps for slot in self.slots)
 
 

@@ -14,8 +14,8 @@ from flightllm.operators.rows import Named, given_fields
 class PromptLister:
     """Turn the distinct tuples of a batch into prompts with cache keys. One thread uses it.
 
-    A tuple has no prompt if no row of it is left, if the guard is false for all of its rows, or if a required value is
-    NULL.
+    A tuple has no prompt if a required value is NULL. It also has no prompt if no row of the tuple is left, or if the
+    guard is false for all of its rows.
     """
 
     def __init__(self, context: CallContext, sites: tuple[CallSite, ...]) -> None:
@@ -78,7 +78,7 @@ class PromptLister:
         return key if self._dedup else key + next(self._unique).to_bytes(8)
 
     def _is_first_use(self, call: int, key: bytes) -> bool:
-        """Tell whether a call needs a key for the first time, and note that the call needed it."""
+        """Return whether a call needs a key for the first time, and note that the call needed it."""
         seen = self._seen[call]
         if seen is None:  # equal keys are neighbours here: the last tuple of a batch and the first of the next
             before, self._last_key[call] = self._last_key.get(call), key

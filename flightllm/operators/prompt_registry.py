@@ -10,7 +10,7 @@ from flightllm.operators.rows import Reading, Said, read_answer
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What the answer cache and the leases say of some keys."""
+    """The state of some keys: those with cached answers, and those that this pass holds a lease for."""
 
     cached: dict[bytes, str]
     leased: set[bytes]
@@ -18,7 +18,7 @@ class Lookup:
 
 
 class PromptRegistry:
-    """Know for each key where its answer is, or who brings it. One thread uses it.
+    """Track for each key where its answer is, or which pass sends its prompt. One thread uses a registry.
 
     A key is in one of these places:
 
@@ -43,7 +43,7 @@ class PromptRegistry:
 
     @property
     def waits_for_others(self) -> bool:
-        """Tell whether another query brings an answer."""
+        """Return whether another query brings an answer."""
         return bool(self._sent_elsewhere)
 
     def look_up(self, keys: Sequence[bytes]) -> Lookup:

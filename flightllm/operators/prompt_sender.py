@@ -44,7 +44,7 @@ class PromptSender:
 
     @property
     def has_ready(self) -> bool:
-        """Tell whether a prompt is ready to be sent."""
+        """Return whether a prompt is ready to be sent."""
         return bool(self._ready)
 
     @property
@@ -104,7 +104,7 @@ class PromptSender:
         return None if self._repairs(prompt, said, reading) else Answered(prompt, said, reading)
 
     def abandon(self) -> None:
-        """Give back what was reserved for prompts that will have no answer. A prompt that never left is no call."""
+        """Release the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
         for prompt in self._sent.values():
             left = prompt.dispatch is None or not prompt.dispatch.waits
             if not left:
@@ -119,13 +119,13 @@ class PromptSender:
         return self._requests.make((prompt.call, prompt.fields), following, again=again, repair=prompt.repair)
 
     def _refused(self, prompt: PendingPrompt, refusal: Said) -> Answered:
-        """Return a prompt that is not sent. One that was to be sent again keeps its first answer."""
+        """Return a prompt that is not sent. If this was a second attempt, the prompt keeps its first answer."""
         if prompt.first_answer is not None:
             return Answered(prompt, *prompt.first_answer)
         return Answered(prompt, refusal, read_answer(self._sites[prompt.call].ai, refusal))
 
     def _account(self, prompt: PendingPrompt, completion: Completion) -> None:
-        """Count what an answer took."""
+        """Count the tokens and the time of an answer."""
         prompt_tokens, cached = completion.prompt_tokens, completion.cached_tokens
         self._sites[prompt.call].counters.add(
             answered=1,
@@ -138,7 +138,7 @@ class PromptSender:
             self._binding.budget.settle(prompt.reservation, completion)
 
     def _repairs(self, prompt: PendingPrompt, said: Said, reading: Reading) -> bool:
-        """Tell whether an answer has the wrong form and the prompt is to be sent again; make it ready then."""
+        """Return whether an answer has the wrong form, so that the prompt must be sent again; make it ready then."""
         site = self._sites[prompt.call]
         constraint = site.ai.parameters.constraint
         if constraint is None or reading.fault is None or not self._binding.repair:

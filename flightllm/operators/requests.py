@@ -27,7 +27,7 @@ class RequestMaker:
         self._numbers = count()
         self._neighbours = PrefixOverlap()
         self._rendered: tuple[Prompt, str] | None = None
-        """The prompt that was rendered last, and its text. What follows a request is most often the next request."""
+        """The prompt that was rendered last, and its text. Most often it is also the prompt of the next request."""
 
     def make(self, prompt: Prompt, following: Prompt | None, *, again: bool, repair: str | None = None) -> Request:
         """Return the request for the prompt that is sent next. `following` is the prompt after it, if that is known.

@@ -106,7 +106,7 @@ def read_answer(call: AICall, said: Said) -> Reading:
 
 
 def _is_whole(call: AICall, text: str) -> bool:
-    """Tell whether a cut but readable text is a whole answer.
+    """Return whether a cut but readable text is a whole answer.
 
     A number never is: `1` can be the start of `10`, and `7` that of `7.5`. An option is whole in its own spelling, if
     no other option begins with it. JSON is whole if it ends with a bracket.

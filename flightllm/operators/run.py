@@ -110,7 +110,7 @@ class _Known:
         return least if _CLEARLY_LESS * calls[least] < calls[first] else first
 
     def _can_spare(self, number: int, other: int) -> bool:
-        """Tell whether the input `number`, if it has no rows, can make the rows of `other` needless."""
+        """Return whether the input `number`, if it has no rows, can make the rows of `other` needless."""
         table = self._stage.inputs[number].table
         places = self._stage.deciders[other]
         return number != other and any(table in decider.tables for place in places for decider in place)
@@ -123,7 +123,7 @@ class _Known:
         return bool(places) and all(any(map(self._decides, deciders)) for deciders in places[number])
 
     def returns_nothing(self) -> bool:
-        """Tell whether the stage has no rows. That is known only if the rows of all open inputs change nothing."""
+        """Return whether the stage has no rows. That is known only if the rows of all open inputs change nothing."""
         if self.next() is not None:
             return False
         return not _any_rows(self._runtime.stage(self._runtime.context, self._stage.plan))
@@ -137,7 +137,7 @@ class _Known:
 
 
 def _is_empty(stage_input: StageInput, runtime: Runtime) -> bool:
-    """Tell whether a stage input has no rows, as far as that is known without a call. Its first rows are kept."""
+    """Return whether a stage input has no rows, as far as that is known without a call. Its first rows are kept."""
     stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
     return all(_returns_nothing(stage, runtime) for stage in stages)
 
@@ -201,7 +201,7 @@ def _any_rows(batches: Batches) -> bool:
 
 
 def _asks(stage_input: StageInput) -> bool:
-    """Tell whether an AI operator, at any depth, fills a stage input."""
+    """Return whether an AI operator, at any depth, fills a stage input."""
     stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
     return isinstance(stage_input, Operator | GroupLimited) or any(
         _asks(below) for stage in stages for below in stage.inputs

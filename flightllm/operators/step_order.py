@@ -38,7 +38,7 @@ class StepOrder:
         return True
 
     def is_first_round(self, open_batch: OpenBatch, calls: Sequence[int]) -> bool:
-        """Tell whether `calls` are all calls of the batch's first step."""
+        """Return whether `calls` are all calls of the batch's first step."""
         of_step = sum(map(len, self._steps[open_batch.step or 0].rounds))
         return len(open_batch.begun) <= 1 and len(calls) >= of_step
 

@@ -20,7 +20,7 @@ class Trace:
         self._log = log if wanted else None
 
     def __bool__(self) -> bool:
-        """Tell whether events are logged."""
+        """Return whether events are logged."""
         return self._log is not None
 
     def sent(self, request: Request) -> None:

@@ -37,7 +37,7 @@ class Chain:
         return self.base.width + self.calls
 
     def is_plain(self, expression: Expression) -> bool:
-        """Tell whether an expression over the base and the calls reads no answer."""
+        """Return whether an expression over the base and the calls reads no answer."""
         return all(i < self.base.width for i in ex.fields(expression))
 
     def over(self, node: Node, move: Callable[[Expression], Expression]) -> Node:

@@ -54,7 +54,7 @@ def _visit(node: Node, functions: Functions, limit: int | None) -> Node:
 
 
 def no_sets(rel: AggregateRel) -> bool:
-    """Tell whether all rows are one group."""
+    """Return whether all rows are one group."""
     return not rel.grouping_expressions and len(rel.groupings) <= 1
 
 

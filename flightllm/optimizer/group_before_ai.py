@@ -40,7 +40,7 @@ def _pull(node: Aggregate, functions: Functions) -> Node:
 
 
 def one_set(node: Aggregate) -> bool:
-    """Tell whether the aggregate has a single grouping set with all its keys, and at least one key."""
+    """Return whether the aggregate has a single grouping set with all its keys, and at least one key."""
     keys = len(node.rel.grouping_expressions)
     return keys > 0 and [list(g.expression_references) for g in node.rel.groupings] == [list(range(keys))]
 

@@ -72,7 +72,7 @@ def _rows(node: Aggregate, chain: Chain, conjuncts: Sequence[Expression], functi
 
 
 def _is_least(conjunct: Expression, node: Aggregate, functions: Functions) -> bool:
-    """Tell whether a conjunct requires a minimum number of rows."""
+    """Return whether a conjunct requires a minimum number of rows."""
     keys = len(node.rel.grouping_expressions)
     for place, measure in enumerate(node.rel.measures):
         if functions.names[measure.measure.function_reference] == "count":

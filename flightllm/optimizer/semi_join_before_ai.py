@@ -112,7 +112,7 @@ class _Placing:
         return Join(node, self.other, self.kind, self.functions.conjunction(conjuncts))
 
     def _is_in(self, node: Node) -> bool:
-        """Tell whether an earlier round has already put this join here."""
+        """Return whether an earlier round has already put this join here."""
         while not self.whole and isinstance(node, Join) and node.kind == _SEMI:
             if same(node.right, self.other):
                 return True
@@ -141,7 +141,7 @@ def _swapped(conjuncts: Sequence[Expression], left: int, right: int) -> list[Exp
 
 
 def repeatable(node: Node, functions: Functions) -> bool:
-    """Tell whether `node` has no AI call and returns the same rows each time it is read."""
+    """Return whether `node` has no AI call and returns the same rows each time it is read."""
     return all(_repeats(n, functions) for n in walk(node))
 
 
@@ -164,7 +164,7 @@ def _repeats(node: Node, functions: Functions) -> bool:
 
 
 def same(a: Node, b: Node) -> bool:
-    """Tell whether two trees are equal."""
+    """Return whether two trees are equal."""
     if a is b:
         return True
     if type(a) is not type(b) or a.width != b.width or len(children(a)) != len(children(b)):

@@ -77,7 +77,7 @@ class Functions:
         return result
 
     def is_volatile(self, expression: Expression) -> bool:
-        """Tell whether `expression` can differ at each evaluation, so that it must be evaluated once for each row."""
+        """Return whether `expression` can differ at each evaluation, so that it must be evaluated once for each row."""
         return any(self.name(e) in _VOLATILE for e in walk(expression))
 
     def operands(self, expression: Expression, name: str) -> list[Expression]:

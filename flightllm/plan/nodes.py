@@ -285,7 +285,7 @@ def keep(node: Node, width: int) -> Node:
 
 
 def has_ai(node: Node) -> bool:
-    """Tell whether an AI operator is in the tree."""
+    """Return whether an AI operator is in the tree."""
     return any(isinstance(n, AiMap) for n in walk(node))
 
 

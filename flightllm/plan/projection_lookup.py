@@ -16,7 +16,7 @@ def windows(node: Project) -> list[Expression]:
 
 
 def has_window(node: Project) -> bool:
-    """Tell whether the projection computes window functions, whose result depends on which rows it sees."""
+    """Return whether the projection computes window functions, whose result depends on which rows it sees."""
     return bool(windows(node))
 
 

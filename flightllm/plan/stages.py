@@ -126,7 +126,7 @@ class Operator:
 
     @property
     def ordered(self) -> bool:
-        """Tell whether the query needs the rows in the order of the input."""
+        """Return whether the query needs the rows in the order of the input."""
         return self.input.ordered
 
 
@@ -445,7 +445,7 @@ def register(context: SessionContext, table: str, schema: pa.Schema, batches: Se
 
 
 def _chain_to_operator(node: Node) -> bool:
-    """Tell whether only row-wise nodes and limits are between `node` and an AI operator."""
+    """Return whether only row-wise nodes and limits are between `node` and an AI operator."""
     while isinstance(node, Fetch | Filter | Project):
         if isinstance(node, Project) and has_window(node):
             return False
@@ -478,7 +478,7 @@ def _picks(plan: Node) -> tuple[int, ...] | None:
 
 
 def _is_ordered(node: Node) -> bool:
-    """Tell whether a Sort below `node` set the order of its rows."""
+    """Return whether a Sort below `node` set the order of its rows."""
     while isinstance(node, Filter | Project | Fetch | AiMap):
         node = node.input
     return isinstance(node, Sort)
@@ -489,7 +489,7 @@ def _reads(expression: Expression | None) -> frozenset[int]:
 
 
 def _waits(when: Expression | None, width: int) -> bool:
-    """Tell whether a guard reads answers, which are the columns from `width` on."""
+    """Return whether a guard reads answers, which are the columns from `width` on."""
     return any(c >= width for c in _reads(when))
 
 

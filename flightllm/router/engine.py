@@ -95,7 +95,7 @@ class RoutedEngine:
 
     @property
     def alive(self) -> bool:
-        """Tell whether a replica is up."""
+        """Return whether a replica is up."""
         return any(replica.engine.alive for replica in self._replicas.values())
 
     @property

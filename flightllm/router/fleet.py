@@ -88,7 +88,7 @@ class Fleet:
         return tuple(self._up)
 
     def is_up(self, replica: int) -> bool:
-        """Tell whether a replica is up."""
+        """Return whether a replica is up."""
         return replica in self._up
 
     def add(self, capacity: int | None, *, exact: bool = False) -> int:

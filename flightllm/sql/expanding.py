@@ -165,7 +165,7 @@ class _TableFinder:
         self._counter.close(is_query=self._open.pop().is_query)
 
     def _is_keyword(self, token: Token, index: int) -> bool:
-        """Tell whether a word is a keyword here and not a name, and note the clause that it begins or ends."""
+        """Return whether a word is a keyword here and not a name, and note the clause that it begins or ends."""
         top, before = self._open[-1], self._tokens[index - 1] if index else None
         first = before is None or before.is_symbol("(")
         if token.is_word(*_BEGINS_QUERY) and (first or not self._table_next):
@@ -190,7 +190,7 @@ class _TableFinder:
         return True
 
     def _is_distinct_from(self, index: int) -> bool:
-        """Tell whether FROM belongs to `IS [NOT] DISTINCT FROM`."""
+        """Return whether FROM belongs to `IS [NOT] DISTINCT FROM`."""
         before = self._tokens[max(0, index - 2) : index]
         return len(before) == 2 and before[1].is_word("distinct") and before[0].is_word("is", "not")
 

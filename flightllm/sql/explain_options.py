@@ -41,7 +41,7 @@ def read_explain_options(tokens: Sequence[Token], at: int) -> tuple[ExplainOptio
 
 
 def _is_list(tokens: Sequence[Token], at: int) -> bool:
-    """Tell whether a list of options begins here, and not a query in parentheses."""
+    """Return whether a list of options begins here, and not a query in parentheses."""
     opens = at + 1 < len(tokens) and tokens[at].is_symbol("(")
     return opens and tokens[at + 1].kind is TokenKind.WORD and not tokens[at + 1].is_word(*_QUERY_WORDS)
 

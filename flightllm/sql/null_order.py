@@ -37,7 +37,7 @@ def ends_of_answers(
 def _names_call(
     tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool], order: int, key: int
 ) -> bool:
-    """Tell whether a key is the alias or the position of a call in the SELECT of an ORDER BY."""
+    """Return whether a key is the alias or the position of a call in the SELECT of an ORDER BY."""
     items = list(_selected(tokens, closing, order))
     text = tokens[key].text
     if text.isdigit():

@@ -43,7 +43,7 @@ class Refusal:
     parameter: str = ""
 
     def names(self, *keys: str) -> bool:
-        """Tell whether the rejection is about one of these keys."""
+        """Return whether the rejection is about one of these keys."""
         if self.parameter:
             return self.parameter.partition(".")[0].partition("[")[0] in keys
         return any(re.search(rf"(?<![a-z_]){re.escape(key)}(?![a-z_])", self.text.lower()) for key in keys)
@@ -128,7 +128,7 @@ class Capabilities:
         return self._known.get(constraint, self._ways.get(type(constraint), 0))
 
     def knows(self, constraint: Constraint) -> bool:
-        """Tell whether the endpoint has accepted a form of this constraint."""
+        """Return whether the endpoint has accepted a form of this constraint."""
         return constraint in self._known
 
     def accept(self, constraint: Constraint, place: int) -> None:
@@ -196,7 +196,7 @@ class Capabilities:
         self._rooms[size.bit_length()] = most
 
     def takes(self, name: str, value: object) -> bool:
-        """Tell whether to send a parameter with this value: yes, unless the endpoint has rejected exactly this."""
+        """Return whether to send a parameter with this value: yes, unless the endpoint has rejected exactly this."""
         return repr(value) not in self.refused.get(name, ())
 
     def refuse(self, name: str, value: object) -> None:
@@ -423,7 +423,7 @@ def without_reasoning(answer: EndpointAnswer, *, thinks: bool = True) -> Endpoin
 
 
 def _as_told(text: str, found: str | None, plan: RequestPlan) -> bool:
-    """Tell whether an endpoint that knows the form's keys can return a text: only the answer, or only JSON."""
+    """Return whether an endpoint that knows the form's keys can return a text: only the answer, or only JSON."""
     if found is None:
         return False
     stripped = text.strip()

@@ -141,7 +141,7 @@ class OpenAIEngine:
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether the option `cache_salt` keeps tenants' prefixes apart."""
+        """Return whether the option `cache_salt` keeps tenants' prefixes apart."""
         return self._options.cache_salt
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:

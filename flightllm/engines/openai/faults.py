@@ -214,7 +214,7 @@ def _is_quota(status: int, text: str, code: str, response: httpx2.Response) -> b
 
 
 def _is_model(status: int, text: str) -> bool:
-    """Tell whether a text says that there is no such model; with status 400, the text can also mean a parameter."""
+    """Return whether a text says that there is no such model; with status 400, the text can also mean a parameter."""
     if status == 404:
         return _MODEL_TEXT.search(text) is not None
     return status == 400 and _MODEL_ALONE.match(text) is not None

@@ -57,7 +57,7 @@ class ChunkTransfers:
     """Bring chunks one by one, as the policy decides. One thread uses it.
 
     Example: the policy chooses `int8`, and after a second 1 of 4 MB have come. The policy then finds that computing is
-    sooner. The transfer is given up, 1 MB is wasted, and `bring` returns `"chosen"`: compute the rest.
+    sooner. The transfer is cancelled, 1 MB is wasted, and `bring` returns `"chosen"`: compute the rest.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class ChunkTransfers:
                     return Arrived(held.chunk, codec, transfer.result())
             except NotFoundError:  # the store has evicted it since the lookup
                 missing = len(held.sizes) == 1
-            held = held.without(codec)  # a transfer that was given up does not begin again
+            held = held.without(codec)  # a cancelled transfer does not begin again
         return None
 
     def _arrives(self, transfer: Transfer, route: Sequence[HeldChunk], codec: str) -> bool:
-        """Wait for the end of a transfer and return True, or give the transfer up."""
+        """Wait for the end of a transfer and return True, or cancel the transfer and return False."""
         while not transfer.wait(_LOOK_SECONDS):
             rest = route[0].sizes[codec] - transfer.received
             situation = self._situation(route, self._link.meter.transfers)

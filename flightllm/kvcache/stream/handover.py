@@ -29,7 +29,7 @@ class Handover(Generic[_Item]):
 
     @property
     def closed(self) -> bool:
-        """Tell whether nothing more is to be given."""
+        """Return whether no more items can be given."""
         return self._closed
 
     def open(self) -> None:
