@@ -7,7 +7,7 @@ from docs.pictures.drawing import EDGE, WIDTH, Box, arrow, picture, text
 
 _QUESTIONS: Final = (
     (("Does another row of this", "query have this prompt?"), ("one answer", "for all these rows")),
-    (("Does the server keep", "an answer to it?"), ("the kept answer",)),
+    (("Does the cache have", "an answer to it?"), ("the cached answer",)),
     (("Does another query", "ask it now?"), ("that answer,", "once it comes")),
 )
 """Each question, and the answer that a yes leads to."""

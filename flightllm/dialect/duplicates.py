@@ -1,4 +1,4 @@
-"""Rename repeated column names: DataFusion refuses them in a SELECT, so all but the first get a marked name."""
+"""Rename repeated column names: DataFusion rejects them in a SELECT, so all but the first get a marked name."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ _AFTER_SETS = ("order", "limit", "offset", "fetch")
 
 
 def top(source: Source) -> Iterator[Edit]:
-    """Rewrite `SELECT TOP 5 a FROM t` as `SELECT a FROM t LIMIT 5`; DataFusion refuses PERCENT and WITH TIES."""
+    """Rewrite `SELECT TOP 5 a FROM t` as `SELECT a FROM t LIMIT 5`; DataFusion rejects PERCENT and WITH TIES."""
     for select in source.selects:
         index = source.first_item(select.start)
         if not source.is_word(index, "top"):

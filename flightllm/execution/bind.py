@@ -88,7 +88,7 @@ def extract(
 
 
 def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:
-    """Give equal calls distinct column names if the user wrote them twice: DataFusion refuses equal names."""
+    """Give equal calls distinct column names if the user wrote them twice: DataFusion rejects equal names."""
     if all(extracted.sql.count(f"{stub}(") < 2 for stub in extracted.calls):
         return extracted
     return replace(extracted, sql=duplicates.with_equal_calls_apart(sql, extracted.sql))

@@ -1,4 +1,4 @@
-"""Keep answers by prompt key in SQLite, so that queries and restarts pay for each answer once."""
+"""Cache answers by prompt key in SQLite, so that queries and restarts pay for each answer once."""
 
 import hashlib
 import math
