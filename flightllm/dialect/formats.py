@@ -93,7 +93,7 @@ def to_parse(text: str) -> str:
     """Return a format as `strptime` reads it here.
 
     Raises:
-        ValueError: a letter is unknown, or reads something else here.
+        ValueError: a letter is unknown, or has another meaning here.
     """
     return _PERCENT.sub(lambda found: _letter(text, found, ""), text.replace(".%f", "%.f").replace(".%g", "%.f"))
 

@@ -39,9 +39,9 @@ def path(call: VendorCall) -> Iterator[Edit]:
 
 
 def _element(call: VendorCall, name: str, steps: list[str | int]) -> int | None:
-    """Return the index, from 0, of the label that a path selects; it is not written as a subscript.
+    """Return the index, from 0, of the label that a path selects.
 
-    Dialects disagree about the first index of a subscript.
+    The index is not written as a subscript, because dialects disagree about the first index of a subscript.
     """
     match name, steps:
         case "ai_classify", [str(labels), int(place)] if labels.lower() == "labels" and is_multi(call):
