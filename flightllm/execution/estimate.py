@@ -20,14 +20,14 @@ from flightllm.operators.read_through import Peekable, ReadThroughCache
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 
 MOST_PROMPTS = 30_000
-"""Prompts that a prediction tries; for more prompts, it extrapolates from these."""
+"""The most prompts that a prediction tries. For further prompts, it extrapolates from them."""
 MOST_SECONDS = 20.0
 _DRAWS = 4
 """How often a query of few prompts is tried; each try draws other answers."""
 
 
 Run = Callable[[QueryRecord, Mapping[str, ModelBinding]], Batches]
-"""Runs a query on what answers its calls, by backend."""
+"""Runs a query with a model binding for each backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _call(
     site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, CallSiteForecast], scale: float
 ) -> CallFigures:
-    """Return the figures of a call site, `scale` times the counted ones; it can count rows before their calls."""
+    """Return `scale` times the figures counted at a call site. A site can count rows before it counts their calls."""
     through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"]) / max(1, site["distinct_prompts"])
     ahead = {"rows": through, "distinct_prompts": through} if scale > 1 else {}
     counts = {name: round(scale * ahead.get(name, 1.0) * site[name]) for name in COUNTED}
