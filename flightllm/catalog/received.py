@@ -33,7 +33,7 @@ class ReceivedTables:
     ) -> None:
         """Open the tables; `functions` registers the functions that the query and its views call.
 
-        DataFusion's own exceptions pass through where a row filter or mask does not fit its table.
+        If a row filter or mask does not fit its table, DataFusion's own exception passes through.
         """
         self._shipped = shipped
         self._limits = limits

@@ -30,7 +30,7 @@ _MOST_SCOPES = 64
 
 
 class PrincipalScopes:
-    """Makes each principal's catalog; its plans are cached while tables and rights stay the same."""
+    """Makes the catalog of each principal. Plans are cached while tables and rights stay the same."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -56,7 +56,7 @@ class PrincipalScopes:
 
 @closed(shared=SHARED)
 class ScopedCatalog(Catalog):
-    """A catalog for one statement of a principal who is not an admin; methods without a check here refuse."""
+    """A catalog for one statement of a principal who is not an admin. Methods without a check here raise an error."""
 
     def __init__(self, store: TableStore, scope: PrincipalScope, rights: Rights) -> None:
         self.store = store
@@ -247,7 +247,7 @@ class ScopedCatalog(Catalog):
 
     @contextmanager
     def _allowed(self, name: TableName, check: Callable[[Entry | None], None]) -> Iterator[None]:
-        """Check a change now, and again when it is made: by then another user's table can have the name."""
+        """Check a change now, and again when it takes effect: by then another user's table can have the name."""
         check(self.store.entries.get(name))
         with self.store.checking(check):
             yield

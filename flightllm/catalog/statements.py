@@ -200,7 +200,7 @@ def _create_view(store: TableStore, statement: Statement, name: TableName, owner
     planned = store.plans.planned(entry, {**store.entries, name: entry})
     with store.lock:
         if check_create(store, statement):
-            views.check_not_circular(entry, store.entries)  # other statements can have created views meanwhile
+            views.check_not_circular(entry, store.entries)  # other statements can create views in the meantime
             store.put(replace(entry, schema=planned.schema))
 
 

@@ -68,7 +68,7 @@ def insert(
 def fitted(
     store: TableStore, entry: Entry, columns: Sequence[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Return an iterator that turns rows of the given columns (empty: all) into rows of all columns, as it is pulled.
+    """Return a lazy iterator that turns rows of the given columns (empty: all) into rows of all columns.
 
     Raises:
         SqlError: the rows do not fit the columns; raised before the first batch is pulled.
