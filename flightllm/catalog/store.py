@@ -369,8 +369,7 @@ class TableStore:
 
     @contextmanager
     def checking(self, check: Callable[[Entry | None], None]) -> Iterator[None]:
-        """Call `check` with the present entry, or None, before each change of this thread; its error stops the
-        change."""
+        """Call `check` with the present entry (or None) before each change of this thread; it can raise to stop one."""
         former = getattr(self._asked, "check", None)
         self._asked.check = check
         try:
