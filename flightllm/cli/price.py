@@ -28,7 +28,7 @@ class Forecast:
 
 
 def forecast(client: Client, sql: str) -> Forecast | None:
-    """Return EXPLAIN's prediction for a statement; None where it calls no model or has no price.
+    """Return EXPLAIN's prediction for a statement; None if it calls no model or has no price.
 
     The prediction calls no model.
     """

@@ -127,7 +127,7 @@ def _alike(files: Sequence[Path]) -> bool:
 
 
 def _columns(file: Path) -> Sequence[object]:
-    """Return a value that identifies a file's columns; empty where they are unknown or the file cannot be read."""
+    """Return a value that identifies a file's columns; empty if they are unknown or the file cannot be read."""
     from flightllm.file_formats.compressed import ending, open_bytes
     from flightllm.file_formats.options import NOTHING_SAID
     from flightllm.file_formats.rows import DAMAGED, CsvRows
