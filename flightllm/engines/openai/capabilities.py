@@ -228,7 +228,7 @@ class RequestAttempts:
     _bare: bool = False
     """Whether all optional parameters are left out."""
     _switched: bool = False
-    """Whether the key for the token limit was changed for this request."""
+    """Whether this request has already changed the key for the token limit."""
     _most_allowance: int = _MOST_ALLOWANCE
 
     def plan(self) -> RequestPlan:
@@ -359,7 +359,7 @@ class RequestAttempts:
             record.has_room(self.size, plan.allowance)
 
     def read(self, plan: RequestPlan, answer: EndpointAnswer, usage: Usage) -> tuple[EndpointAnswer, bool]:
-        """Return an answer without thoughts, in the format of its constraint, and whether to ask again."""
+        """Return an answer without its thoughts in the format of its constraint, and whether to ask again."""
         answer = without_reasoning(answer, thinks=self.record.reasons or self.level != "off")
         self._note_thinking(plan, answer, usage)
         if not answer.text and answer.finish_reason == "length":

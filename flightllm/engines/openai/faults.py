@@ -173,7 +173,7 @@ def never_again(limit: Callable[[httpx2.Response], Awaitable[None]]) -> Callable
 
 
 def told(error: openai.APIStatusError) -> str:
-    """Return the error text of the body in any of the known formats; empty where the body has no text."""
+    """Return the error text of the body in any of the known formats; empty if the body has no text."""
     return _message(_json(error.response)) or _plain(error.response)
 
 
