@@ -343,7 +343,7 @@ class Catalog:
         return self.entries.get(name, entry)
 
     def check_create(self, statement: Statement) -> bool:
-        """Return whether CREATE … must do anything: False where the name exists and IF NOT EXISTS was written.
+        """Return whether CREATE … must do anything: False if the name exists and IF NOT EXISTS was written.
 
         Raises:
             InvalidInputError: the name exists without OR REPLACE, or OR REPLACE would turn a view into a table.

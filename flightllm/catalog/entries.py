@@ -77,7 +77,7 @@ class StoredRows:
     definition: str = ""
     """CREATE TABLE's column list as written, with the columns' defaults."""
     folder: Path | None = None
-    """The folder of links through which the files are read; None where there are no files."""
+    """The folder of links through which the files are read; None if there are no files."""
 
     def path(self, index: int) -> Path:
         """Return the path through which a file is read."""
@@ -187,7 +187,7 @@ class SchemaTables:
             return False
 
     def table(self, name: str) -> Table | None:
-        """Return a table's provider, or None where there is no such table.
+        """Return a table's provider, or None if there is no such table.
 
         Raises:
             NotFoundError: the table's file is gone; without this check DataFusion would find no rows.
@@ -255,7 +255,7 @@ class SystemSchema:
         return sorted(self._tables.schemas)
 
     def table(self, name: str) -> Table | None:
-        """Return a snapshot of a system table, or None where there is no such table."""
+        """Return a snapshot of a system table, or None if there is no such table."""
         if not self.table_exist(name):
             return None
         # A data set, not a table made through a context: DataFusion can ask from inside its own runtime.

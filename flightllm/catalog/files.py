@@ -160,7 +160,7 @@ def known_table(
 
 
 def files_revision(path: Path) -> str:
-    """Return a text that changes whenever a file, or a data file of a folder, is rewritten; empty where it is gone.
+    """Return a text that changes whenever a file, or a data file of a folder, is rewritten; empty if it is gone.
 
     Raises:
         InvalidInputError: the server cannot reach the path.

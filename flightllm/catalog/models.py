@@ -144,7 +144,7 @@ class Objects:
         )
 
     def owner_of_prompt(self, name: str) -> str | None:
-        """Return the owner of the prompt of this name, or None where no such prompt exists."""
+        """Return the owner of the prompt of this name, or None if no such prompt exists."""
         versions = self._state.prompts.get(name)
         return versions[0].owner if versions else None
 
@@ -263,7 +263,7 @@ def missing(kind: str, name: str) -> NotFoundError:
 
 
 def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
-    """Return the objects by name without the object `name`; raises `NotFoundError` where it is missing."""
+    """Return the objects by name without the object `name`; raises `NotFoundError` if it is missing."""
     if name not in known:
         raise missing(kind, name)
     return {other: kept for other, kept in known.items() if other != name}

@@ -93,7 +93,7 @@ class _Tables(SchemaTables):
         self._suffix = suffix
 
     def table(self, name: str) -> Table | None:
-        """Return a table's provider, or None where there is no such table."""
+        """Return a table's provider, or None if there is no such table."""
         if not name.endswith(self._suffix):
             return super().table(name)
         entry = self._known.get(TableName(self._schema, name.removesuffix(self._suffix)))

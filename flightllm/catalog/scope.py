@@ -178,7 +178,7 @@ class _ScopedTables(SchemaTables):
         self._scope = scope
 
     def table(self, name: str) -> Table | None:
-        """Return a table's provider, or None where there is no such table.
+        """Return a table's provider, or None if there is no such table.
 
         Raises:
             FlightLLMError: the principal cannot read the table.

@@ -114,7 +114,7 @@ class ScopedCatalog(Catalog):
         return self.store.revision(name, self._scope.base)
 
     def check_unrestricted(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` where some rows or values of a table are hidden from the principal."""
+        """Raise `PermissionDeniedError` if some rows or values of a table are hidden from the principal."""
         self.table(name)
         entry = self.store.entries.get(name)
         through = entry is not None and entry.kind in {"view", "ai_view"} and self._rights.policies
@@ -210,7 +210,7 @@ class ScopedCatalog(Catalog):
         return entry is not None and self._rights.knows(name, entry.owner)
 
     def _check_known(self, name: TableName) -> None:
-        """Raise `NotFoundError` where the table is missing, or where the principal must not learn of it.
+        """Raise `NotFoundError` if the table is missing, or if the principal must not learn that it exists.
 
         The names of system tables are not secret.
         """

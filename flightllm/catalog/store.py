@@ -355,7 +355,7 @@ class TableStore:
                 copy.take()
 
     def _exchange(self, entry: Entry, fresh: Entry) -> bool:
-        """Replace an entry; return False where the store no longer has this entry."""
+        """Replace an entry; return False if the store no longer has this entry."""
         with self.lock:
             if self._entries.get(entry.name) is not entry:
                 return False

@@ -99,7 +99,7 @@ def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iter
 
 
 def _exists(store: TableStore, name: TableName, mode: IngestMode) -> Entry | None:
-    """Return the table, or None where it does not exist; raise where `mode` cannot be applied to it."""
+    """Return the table, or None if it does not exist; raise if `mode` cannot be applied to it."""
     if name.schema not in RESERVED:
         store.check_schema(name.schema)
         if name not in store.entries and mode != "append":
