@@ -159,7 +159,7 @@ class AdmissionControl:
     def wanted(self, place: AdmissionSlot) -> bool:
         """Return whether a user or session with fewer places waits for this one.
 
-        Returns true for no more places than there are such waiting statements.
+        At any time, this is true for at most as many places as there are such waiting statements.
         """
         with self._lock:
             if place in self._leaving or place not in self._places:

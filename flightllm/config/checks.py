@@ -7,7 +7,7 @@ from flightllm.errors import ConfigError
 
 
 def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
-    """Raise `ConfigError` where a value is not one of the valid ones."""
+    """Raise `ConfigError` if a value is not one of the valid ones."""
     if value not in valid:
         raise ConfigError(f"{key}: expected one of {', '.join(valid)}; got {value!r}")
 

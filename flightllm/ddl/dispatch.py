@@ -219,7 +219,7 @@ def _value_rows(statement: Statement, record: QueryRecord, services: Services, s
 
 
 def _rows(batches: Batches, record: QueryRecord) -> Batches:
-    """Yield a query's rows. A cancelled query raises before its rows are stored, at its end at the latest."""
+    """Yield a query's rows. A cancelled query raises an error before its rows are stored, at its end at the latest."""
     with closing(batches):
         yield from batches
     if record.cancelled.is_set():

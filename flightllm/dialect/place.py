@@ -14,7 +14,7 @@ class NameContext:
 
     Unqualified names are looked up in the schemas of `path`; the first of these schemas takes new tables. `is_table`
     tells whether a table exists, even if the user cannot read it. `columns_of` returns a table's columns; the result is
-    empty where they are unknown.
+    empty if they are unknown.
     """
 
     is_table: TableTest

@@ -17,13 +17,13 @@ _HEAD = 4_096
 """The first character other than white space must be within this many bytes of the file's start."""
 _CHUNK = 1 << 20
 _MOST = 1 << 26
-"""Characters of one object; its text is in memory as a whole."""
+"""The most characters of one object, whose whole text is in memory."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _INSTEAD = "write an array of objects, as in [{…}, {…}], or one object per line"
 
 
 def is_json_array(path: Path) -> bool:
-    """Return whether a file is named like JSON and begins with `[`; one that cannot be read does not."""
+    """Return whether a file is named like JSON and begins with `[`; False for a file that cannot be read."""
     if ending(path) not in ENDINGS or not path.is_file():
         return False
     try:
@@ -56,7 +56,7 @@ def write_lines(path: Path, target: Path) -> None:
 
 
 class _Objects:
-    """The texts of the objects of an array. `_text` from `_at` on was read and not yet returned."""
+    """The texts of the objects of an array. The part of `_text` from `_at` on was read and not yet returned."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -86,7 +86,7 @@ class _Objects:
                 raise InvalidInputError(f"after object {number} of its array is {found}, not ',' or ']'")
 
     def _read(self) -> None:
-        """Read as much again as is left, so that a large object is parsed few times."""
+        """Read at least as many characters as are left, so that a large object is parsed only a few times."""
         left = self._text[self._at :]
         chunk = self._file.read(max(_CHUNK, len(left)))
         self._text, self._at, self._ended = left + chunk, 0, not chunk

@@ -1,4 +1,4 @@
-"""Options of other engines; a literal with such a name is refused as a field, because it would join the prompt."""
+"""Options of other engines; a literal with such a name is refused as a field, because the model would read it."""
 
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -84,7 +84,7 @@ _COMPARED = 200
 
 
 def meant_option(name: str, known: Collection[str]) -> str | None:
-    """Return the known option that an unknown name most likely means; None where no option is similar."""
+    """Return the known option that an unknown name most likely means; None if no option is similar."""
     folded = _folded(name)
     for option in known:
         if _folded(option) == folded:

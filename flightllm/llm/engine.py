@@ -159,7 +159,7 @@ class KvEventsAddress:
     endpoint: str
     """The address to subscribe to, as `tcp://host:5557` or `ipc:///a/path`."""
     replay: str = ""
-    """The address that sends missed events again; empty where the engine offers no replay."""
+    """The address that sends missed events again; empty if the engine offers no replay."""
     topic: str = ""
 
 
@@ -186,7 +186,7 @@ class Engine(Protocol):
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the prefix cache that prompts share, or None where the engine computes each prompt by itself."""
+        """Return the prefix cache that prompts share, or None if the engine computes each prompt by itself."""
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield one completion per request, in any order.

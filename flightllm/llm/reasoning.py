@@ -88,7 +88,7 @@ _TOKENS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An answer and the thought that precedes it; `closed` is False where the text ends inside the thought."""
+    """An answer and the thought that precedes it; `closed` is False if the text ends inside the thought."""
 
     answer: str
     reasoning: str
@@ -182,7 +182,7 @@ def _answer(text: str) -> str:
 
 
 def _split_harmony(text: str, *, opened: bool) -> Split | None:
-    """Split a text of gpt-oss by its channels; None where the text has no channels."""
+    """Split a text of gpt-oss by its channels; None if the text has no channels."""
     if _HARMONY.match(text) is None and not (opened and _FINAL_CHANNEL in text):
         bare = _BARE_HARMONY.fullmatch(text)
         if bare is not None:

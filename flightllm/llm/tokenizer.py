@@ -95,7 +95,7 @@ class PromptEncoder:
 
     @cached_property
     def closing_token(self) -> int | None:
-        """The token that ends a thought; None where the closing mark has several tokens."""
+        """The token that ends a thought; None if the closing mark has several tokens."""
         ids = [] if self.form is None else self.continuation(self.form.closing)
         return ids[0] if len(ids) == 1 else None
 

@@ -109,7 +109,7 @@ class Account:
         return False
 
     def settle(self, reservation: Reservation, tokens: int, cost: float, calls: int = 1) -> None:
-        """Replace what was held for a request with what it took; both figures are 0 where it was stopped.
+        """Replace what was held for a request with what it took; both figures are 0 if it was stopped.
 
         `calls` is 0 for a request that was never sent.
         """
@@ -163,7 +163,7 @@ class RequestBudget:
         self._longest_option: dict[Choice, int] = {}
 
     def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
-        """Reserve what a request can take, before it is sent; return None where it must not be sent now.
+        """Reserve what a request can take, before it is sent; return None if it must not be sent now.
 
         After None there are two cases. If `refusal` has a reason, the request must never be sent. Otherwise requests in
         flight hold the rest of the budget: try again when one of them has settled. A caller without requests in flight

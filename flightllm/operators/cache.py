@@ -303,7 +303,7 @@ class AnswerCache:
             _log.warning(event, error_type=type(error).__name__, told="once")
 
     def _write(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
-        """Run statements in one transaction; return the number of changed rows, or 0 where it failed."""
+        """Run statements in one transaction; return the number of changed rows, or 0 if it failed."""
         if self._database is None:
             return 0
         try:

@@ -69,7 +69,7 @@ class Counters(Protocol):
 
 
 def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:
-    """Return the named values of one row that are not NULL, or None where the row is answered NULL without a call.
+    """Return the named values of one row that are not NULL, or None if the row is answered NULL without a call.
 
     The elements of a list become fields of the same name.
     """

@@ -46,7 +46,7 @@ def one_set(node: Aggregate) -> bool:
 
 
 def _regrouped(rel: AggregateRel, keys: list[Expression], chain: Chain, functions: Functions) -> AggregateRel | None:
-    """Return the aggregate over the chain's base, grouped by `keys`; None where a measure reads an answer."""
+    """Return the aggregate over the chain's base, grouped by `keys`; None if a measure reads an answer."""
     measures = [over_input(s, chain.columns, functions) for m in rel.measures for s in ex.slots(m)]
     if any(m is None or not chain.is_plain(m) for m in measures):
         return None

@@ -85,7 +85,7 @@ def _is_least(conjunct: Expression, node: Aggregate, functions: Functions) -> bo
 def _window(
     measure: AggregateRel.Measure, keys: Sequence[Expression], chain: Chain, functions: Functions
 ) -> Expression | None:
-    """Return a measure as a window function over the chain's base; None where its value there can differ."""
+    """Return a measure as a window function over the chain's base; None if its value there can differ."""
     function = measure.measure
     name = functions.names[function.function_reference]
     distinct = function.invocation == AggregateFunction.AGGREGATION_INVOCATION_DISTINCT

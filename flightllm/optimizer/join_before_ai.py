@@ -99,7 +99,7 @@ class _Sides:
 
 
 def _pull_pair(node: Join, left: Chain | None, right: Chain | None, functions: Functions) -> Node | None:
-    """Return the join below the steps of its sides; None where the condition forbids that or has no equality."""
+    """Return the join below the steps of its sides; None if the condition forbids that or has no equality."""
     shown_left, shown_right = left, right
     if left is not None and node.kind == _RIGHT:
         left, shown_left = _optional(left, functions)

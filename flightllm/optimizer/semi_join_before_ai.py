@@ -90,7 +90,7 @@ class _Placing:
     whole: bool = False
 
     def below(self, node: Node, conjuncts: Sequence[Expression], *, saves: bool = False) -> Node | None:
-        """Return `node` with the join in it, as low as possible; None where that is above all AI operators.
+        """Return `node` with the join in it, as low as possible; None if that is above all AI operators.
 
         The conjuncts see the columns of `node`, then the columns of `other`.
         """

@@ -63,8 +63,11 @@ class ChunkTransfers:
     def __init__(
         self, source: ChunkSource, request: FetchRequest, decoded_at: Callable[[], float], closed: Callable[[], bool]
     ) -> None:
-        """Create it. `decoded_at` returns when decoding of the last arrived chunk ends; `closed` ends every
-        transfer."""
+        """Create it.
+
+        `decoded_at` returns the time at which the last arrived chunk is decoded. Every transfer ends once `closed()` is
+        true.
+        """
         self._source = source
         self._link = source.link
         self._request = request
