@@ -39,7 +39,7 @@ EXPRESSION_FOLLOWS = (
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """SQL, or a client's Substrait plan in its place, with stubs for its AI calls, and the calls by stub name."""
+    """SQL or a client's Substrait plan, with stubs in place of its AI calls; also the calls by stub name."""
 
     sql: str
     calls: Mapping[str, AICall]

@@ -45,9 +45,9 @@ class _Scope:
     """The tables and queries that the text between two parentheses reads."""
 
     name: str | None = None
-    """The name of the WITH query that the text is."""
+    """The name of the WITH query, if the text is the body of a WITH query."""
     in_expression: bool = False
-    """The text is neither a WITH query nor in FROM."""
+    """Whether the text is neither a WITH query nor in FROM."""
     parts: int = 0
     tables: Counter[TableName] = field(default_factory=Counter)
     levels: dict[TableName, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class _ReadCounter:
         """Begin a scope: a WITH query of this name, a part of FROM, or an expression."""
         scope = _Scope(name, in_expression=name is None and not in_from, parts=int(name is not None))
         if name is not None and recursive:
-            scope.with_queries[name] = Expanded(1, {})  # it reads itself, which adds one part and no table
+            scope.with_queries[name] = Expanded(1, {})  # the query reads itself, which adds one part and no table
         self._scopes.append(scope)
 
     def close(self, *, is_query: bool) -> None:

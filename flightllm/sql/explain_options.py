@@ -8,7 +8,7 @@ from flightllm.sql.tokens import Token, TokenKind
 
 FORMATS = ("text", "json")
 _WITHOUT_MEANING = ("verbose", "costs", "buffers", "timing", "summary")
-"""Accepted because some clients send these options; they have no effect, as EXPLAIN always shows all details."""
+"""Options that have no effect, because EXPLAIN always shows all details. Some clients send them."""
 _QUERY_WORDS = ("select", "with", "values", "table", "from")
 _ON, _OFF = ("true", "on", "1"), ("false", "off", "0")
 

@@ -2,7 +2,7 @@
 
 `sql_terms` bounds the depth of the plan, as `complexity` measures it. With 2,000, a text can chain 1,000 operators.
 
-Other texts keep the planner busy for minutes, and nothing can interrupt the planner. Each has its own limit:
+Other texts keep the planner busy for minutes, and nothing can interrupt the planner. Each kind of text has a limit:
 
 | text | cost |
 |---|---|
