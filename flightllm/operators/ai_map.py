@@ -72,7 +72,7 @@ class Runtime:
     """The begun stages by identity, each with all of its rows, the first ones included."""
 
     def begin(self, stage: object, rows: Callable[[], Batches]) -> bool:
-        """Run a stage up to its first row, and tell whether it has no row. `begun` returns all of its rows."""
+        """Run a stage up to its first row, and return whether it has no rows. `begun` returns all of its rows."""
         if id(stage) not in self._begun:
             batches = rows()
             first = next((batch for batch in batches if batch.num_rows), None)
@@ -81,7 +81,7 @@ class Runtime:
         return not self._first[id(stage)]
 
     def first_rows(self, stage: object) -> int:
-        """Return the number of rows in the first batch of a stage; if it was not begun, the most of a batch."""
+        """Return the number of rows in the first batch of a stage; if it was not begun, the size of a full batch."""
         return self._first.get(id(stage), _MOST_FIRST_ROWS)
 
     def begun(self, stage: object) -> Batches | None:
@@ -190,7 +190,7 @@ def _asks_below(operator: Operator) -> bool:
 
 
 def _waves(rows: Iterator[pa.RecordBatch], tracker: LimitTracker) -> Iterator[pa.RecordBatch]:
-    """Cut rows into waves, each of as many rows as the tracker needs then."""
+    """Cut rows into waves. Each wave has as many rows as the tracker needs at that time."""
     held: list[pa.RecordBatch] = []
     while True:
         wanted = tracker.trials_needed()

@@ -49,7 +49,7 @@ class Arranged:
     distinct: int
     """The number of distinct argument tuples; an estimate if the rows did not fit into memory."""
     places: tuple[tuple[int, ...], ...]
-    """For each argument the positions of its value in a tuple: one, or for a list one per element."""
+    """For each argument, the positions of its value in a tuple: one position, or one for each element of a list."""
     order: tuple[int, ...]
     """The positions in prompt order, if one order holds for all batches."""
     ordering: Ordering | None

@@ -124,7 +124,7 @@ class _Rows:
         self._repairs = binding.repair and call.parameters.constraint is not None
         self._flying: dict[int, Request] = {}
         self._first: dict[int, Reading] = {}
-        """For each row whose prompt is sent again, what was wrong with the first answer."""
+        """For each row whose prompt is sent again, the fault of the first answer."""
         self._again: deque[Request] = deque()
         self.values: list[Any] = [None] * count
 
@@ -156,7 +156,8 @@ class _Rows:
             yield from self._sent(self._again.popleft()) if self._again else [None]
 
     def _sent(self, request: Request) -> Iterator[Request | None]:
-        """Yield a request once the budget allows it, and None until then. If the budget never does, fill the row."""
+        """Yield a request once the budget allows it, and None until then. If the budget never allows it, fill the
+        row."""
         row = request.id
         if self._budget is not None:
             while (taken := self._budget.take(request)) is None and self._budget.refusal is None:

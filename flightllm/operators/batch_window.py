@@ -13,10 +13,10 @@ _MOST_FINISHED: Final = 8
 """Finished batches that can wait for the consumer. Without this limit, cached answers would fill the memory."""
 _MOST_TUPLES: Final = 4_096
 _MOST_WINDOWS: Final = 4
-"""Open distinct tuples: `_MOST_TUPLES`, or `_MOST_WINDOWS` times the engine's window if that is more."""
+"""The most open distinct tuples: `_MOST_TUPLES`, or `_MOST_WINDOWS` times the engine's window if that is more."""
 _MOST_BYTES: Final = 64 << 20
 _FEWEST_WINDOWS: Final = 2
-"""Wide rows stop at `_MOST_BYTES`, but not below `_FEWEST_WINDOWS` windows: the engine must not run dry."""
+"""Above `_MOST_BYTES`, a batch opens only if fewer than `_FEWEST_WINDOWS` windows of tuples are open."""
 
 
 class BatchWindow:

@@ -30,12 +30,12 @@ _MIDDLE = "SELECT (SELECT min(id) FROM answers) + (SELECT max(id) FROM answers)"
 _LOOKUP = 500
 _WAIT_SECONDS, _FAST_SECONDS = 0.002, 0.01
 _FAST, _MOST_WAITING = 64, 256
-"""An answer is on disk after 2 ms at most. Above 32,000 answers a second it takes 10 ms, or 256 answers."""
+"""An answer is on disk after at most 2 ms. Above 32,000 answers a second, it waits for 10 ms or for 256 answers."""
 _MOVE_SECONDS, _MOST_PAGES = 1.0, 16_384
 """Seconds between two checkpoints of the write-ahead log, and pages of log at which a commit does a checkpoint."""
 _BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
 """Seconds to wait for another writer or for free disk space, and then before the next try. The second number is the
-most answers that wait meanwhile; the cache drops further answers."""
+most answers that can wait until then; the cache drops further answers."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 """SQLite's error codes for a file that is not a database, or not this one: SQLITE_ERROR is a missing table."""
 _ROWS = frozenset({sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_CONSTRAINT})

@@ -24,13 +24,14 @@ class CallSite:
 
     ai: AICall
     arguments: tuple[tuple[int, ...], ...]
-    """For each field of `ai`, the positions of its value in a tuple: one, or for a list one per element."""
+    """For each field of `ai`, the positions of its value in a tuple: one position, or one for each element of a
+    list."""
     order: tuple[int, ...]
     """The positions of a tuple in prompt order, for batches that have no orders of their own."""
     when: int | None
     """The boolean column that says which rows need the call."""
     guard: Condition | None
-    """The condition that says so instead."""
+    """The condition that says so in place of a column."""
     keys: CacheKeys
     counters: Counters
     fields_first: bool = False

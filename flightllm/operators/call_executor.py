@@ -139,7 +139,7 @@ class CallExecutor:
             self._sender.send_first(to_send)
 
     def _must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
-        """Write the answer of a prompt if it is known; otherwise tell whether this pass sends the prompt."""
+        """Write the answer of a prompt if it is known; otherwise return whether this pass sends the prompt."""
         reading = self._registry.answer(prompt, lookup)
         if reading is None:
             return self._registry.must_send(prompt, lookup)
@@ -147,7 +147,7 @@ class CallExecutor:
         return False
 
     def _take_answer(self, answered: Answered, window: BatchWindow) -> None:
-        """Keep and write an answer, and go on with the batches that waited for it."""
+        """Record and write an answer, and go on with the batches that waited for it."""
         self._registry.record(answered.prompt, answered.said, answered.reading)
         write_answer(answered.prompt, answered.reading, self._sites, answered.said)
         self._advance_all(answered.prompt, window)

@@ -1,4 +1,4 @@
-"""Run stages outside of this process, if they can take more than their share of it."""
+"""Run stages outside of this process, if they can take more than their share of its memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -6,11 +6,11 @@ from flightllm.llm.engine import PrefixCache
 from flightllm.prompt_order.base import Ordering
 
 _KEPT = 0.5
-"""The share of rows that a filter keeps, by assumption."""
+"""The assumed share of rows that a filter keeps."""
 
 
 def reach(filters_before: Sequence[int]) -> list[float]:
-    """Return the share of rows that each call sees, by assumption, from the number of filters before it."""
+    """Return the assumed share of rows that each call sees, from the number of filters before it."""
     return [_KEPT**filters for filters in filters_before]
 
 

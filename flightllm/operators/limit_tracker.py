@@ -1,4 +1,4 @@
-"""Track how many rows a LIMIT above an operator still needs, and so how many prompts to send now."""
+"""Track how many rows a LIMIT above an operator still needs, to decide how many prompts to send now."""
 
 import math
 

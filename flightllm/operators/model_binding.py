@@ -34,11 +34,11 @@ class ModelBinding:
     repair: bool = True
     """A prompt is sent a second time if its answer has the wrong form."""
     prompt_format: PromptFormat = PLAIN
-    """How prompts are written for the model."""
+    """The format of prompts for the model."""
 
     @property
     def revision(self) -> str:
-        """Return what the cache key of an answer begins with: the model, the prompt format and the reader."""
+        """Return the beginning of an answer's cache key: the model, the prompt format and the reader."""
         revision = self.engine.revision
         if not self.prompt_format.plain:
             revision = f"{revision} asked {self.prompt_format.name}"

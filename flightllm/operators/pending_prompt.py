@@ -28,7 +28,7 @@ class OpenBatch:
     rounds: list[tuple[int, ...]] = field(default_factory=list)
     """The rounds of `step` whose calls are not asked yet."""
     finished: bool = False
-    """All steps are done."""
+    """Whether all steps are done."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class PendingPrompt:
     step: int
     slots: list[AnswerSlot]
     first_use: bool = True
-    """The call did not need this key before."""
+    """Whether the call needs this key for the first time."""
     reservation: Reservation | None = None
     dispatch: Dispatch | None = None
     max_tokens: int = 0
@@ -71,7 +71,7 @@ class PendingPrompt:
 
 
 def write_answer(prompt: PendingPrompt, reading: Reading, sites: Sequence[CallSite], said: Said | None = None) -> None:
-    """Write an answer into every slot of a prompt, or what `on_error` makes of a failure.
+    """Write an answer, or the value that `on_error` gives for a failure, into every slot of a prompt.
 
     Raises:
         EngineError: the reading is a failure, and a call of the slots has `on_error => 'fail'`.

@@ -15,7 +15,7 @@ class PrefixOverlap:
         """Characters that the current prompt shares with the prompt before it, and with the following prompt."""
 
     def shared(self, prompt: str, following: str | None) -> tuple[int, int | None]:
-        """Return how many leading characters a prompt shares with its neighbours, and with the following one.
+        """Return how many leading characters a prompt shares with either neighbour, and with the following one.
 
         The neighbours are the prompt before it and the prompt `following`, if that is known already. Prompts are sent
         in an order that keeps common prefixes together: later prompts share no more than the following one does. The

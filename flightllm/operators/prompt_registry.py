@@ -1,4 +1,4 @@
-"""Find the answers that exist, and see to it that each other prompt is sent once."""
+"""Find existing answers, and make sure that each other prompt is sent once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class PromptRegistry:
 
     @property
     def waits_for_others(self) -> bool:
-        """Return whether another query brings an answer."""
+        """Return whether a prompt waits for the answer of another query."""
         return bool(self._sent_elsewhere)
 
     def look_up(self, keys: Sequence[bytes]) -> Lookup:
@@ -64,7 +64,6 @@ class PromptRegistry:
             if reading.failure is None:
                 site.counters.add(cache_hits=prompt.first_use)
                 return reading
-            # The function cannot read what the cache has, so the prompt needs a lease of its own.
             lookup.leased.update(self._leases.acquire([key]))
         if key not in self._cut and key not in self._failed:
             return None
@@ -74,7 +73,7 @@ class PromptRegistry:
         return reused
 
     def must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
-        """Register a prompt without an answer; tell whether this pass sends it. Otherwise its answer comes anyway."""
+        """Register a prompt without an answer; return whether to send it. If not, it is already being sent."""
         key = prompt.key
         same = self._sent_here.get(key) or self._sent_elsewhere.get(key)
         if same is not None:
@@ -87,7 +86,7 @@ class PromptRegistry:
         return True
 
     def record(self, prompt: PendingPrompt, said: Said, reading: Reading) -> None:
-        """Keep the answer to a prompt of this pass, and share it with the queries that wait for it."""
+        """Cache the answer to a prompt of this pass, and share it with the queries that wait for it."""
         key = prompt.key
         del self._sent_here[key]
         kept = said.text if reading.failure is None and said.cut is None else None
@@ -114,7 +113,7 @@ class PromptRegistry:
                 yield prompt, None
 
     def _answer_of_this_pass(self, prompt: PendingPrompt) -> Reading | None:
-        """Return what this pass was answered before: a failure, or a text that the token limit cut."""
+        """Return an earlier answer of this pass: a failure, or a text that the token limit cut."""
         key, site = prompt.key, self._sites[prompt.call]
         said = self._cut.get(key)
         if said is not None and said.cut is not None:

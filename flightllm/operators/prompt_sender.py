@@ -1,4 +1,4 @@
-"""Send the prompts of one pass within the budget, take the answers in, and ask again where one is unusable."""
+"""Send the prompts of one pass within the budget, receive the answers, and ask again if an answer is unusable."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -63,7 +63,7 @@ class PromptSender:
     def next(self) -> Request | Answered | None:
         """Return the next request, or a prompt that the budget refuses, with the failure.
 
-        None: no prompt is ready, or the budget lets none go before an answer comes.
+        Return None if no prompt is ready, or if the budget allows no prompt before an answer comes.
 
         Raises:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
@@ -90,7 +90,7 @@ class PromptSender:
         return request
 
     def receive(self, completion: Completion) -> Answered | None:
-        """Take in an answer; None if it is unusable and the prompt is ready to be sent again."""
+        """Receive an answer; return None if it is unusable and the prompt is ready to be sent again."""
         if self._trace:
             self._trace.received(completion)
         prompt = self._sent.pop(completion.id)

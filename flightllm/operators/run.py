@@ -19,7 +19,7 @@ _SECONDS_PER_STEP = 0.2
 """A streaming stage runs at the latest this long after its last run."""
 
 _CLEARLY_LESS = 2
-"""Another input goes first if the first one in order needs more than this many times as many calls."""
+"""A later input is filled first if the first input needs more than this many times as many calls."""
 
 
 def run(stage: Relational, runtime: Runtime, tracker: LimitTracker | None = None) -> Batches:
@@ -68,7 +68,7 @@ def _fill_input(stage_input: StageInput, runtime: Runtime) -> None:
 
 
 class _Known:
-    """Decide which input of a stage to fill next, from what is known without further calls."""
+    """Decide which input of a stage to fill next, from facts that need no further calls."""
 
     def __init__(self, stage: Relational, runtime: Runtime) -> None:
         self._stage = stage
@@ -86,8 +86,8 @@ class _Known:
     def next(self) -> StageInput | None:
         """Return the next input to fill, or None if the rows of the other inputs cannot change the result.
 
-        An input whose rows change nothing stays empty, and then counts as empty when other inputs are judged. That is
-        safe: an input that it then makes needless changes nothing either, or has the same decider.
+        An input whose rows change nothing stays empty, and then counts as an empty input for the others. That is safe.
+        If it makes another input needless, that input changes nothing either, or has the same decider.
         """
         rest = [n for n, stage_input in enumerate(self._stage.inputs) if self._is_open(stage_input)]
         while needless := [n for n in rest if self._is_needless(n)]:
@@ -98,7 +98,7 @@ class _Known:
     def _first(self, rest: Sequence[int]) -> int:
         """Return the input to fill first: the first one that no other input can make needless.
 
-        If two inputs can make each other needless, the second goes first if it needs less than half as many calls.
+        If two inputs can make each other needless, the second is filled first if it needs less than half as many calls.
         """
         if len(rest) == 1 or not self._stage.deciders:
             return rest[0]
@@ -137,7 +137,7 @@ class _Known:
 
 
 def _is_empty(stage_input: StageInput, runtime: Runtime) -> bool:
-    """Return whether a stage input has no rows, as far as that is known without a call. Its first rows are kept."""
+    """Return whether a stage input has no rows, as far as that is known without a call. Keep its first rows."""
     stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
     return all(_returns_nothing(stage, runtime) for stage in stages)
 
@@ -256,7 +256,7 @@ def _group_limited(stage_input: GroupLimited, rows: Batches, runtime: Runtime) -
 
 
 def _united(stage_input: United, runtime: Runtime, tracker: LimitTracker) -> Batches:
-    """Run the inputs in turn. Under a LIMIT, each must bring the rows that those before it did not."""
+    """Run the inputs in turn. Under a LIMIT, each input must return only the rows that are still missing."""
     for input_ in stage_input.inputs:
         if tracker.limited and not tracker.rows_left:
             return

@@ -27,7 +27,7 @@ class StepOrder:
         self._lister = lister
 
     def begin_next(self, open_batch: OpenBatch) -> bool:
-        """End the batch's step and begin the next one; tell whether there is one."""
+        """End the batch's step and begin the next one; return whether there is a next step."""
         if open_batch.step is not None:
             self._drop_rows(open_batch, open_batch.step)
         step = open_batch.step = self._next(open_batch)

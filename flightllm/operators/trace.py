@@ -9,7 +9,7 @@ from flightllm.llm.engine import Completion, Request
 
 
 class Trace:
-    """One log event per prompt sent and answer received; false where no events are logged.
+    """One log event per prompt sent and answer received; falsy if no events are logged.
 
     `prompt_id` pairs an answer with its prompt within one call of the engine.
     """
