@@ -156,8 +156,7 @@ class _Rows:
             yield from self._sent(self._again.popleft()) if self._again else [None]
 
     def _sent(self, request: Request) -> Iterator[Request | None]:
-        """Yield a request once the budget allows it, and None until then. If the budget never allows it, fill the
-        row."""
+        """Yield a request once the budget allows it, and None until then. If it never does, fill the row."""
         row = request.id
         if self._budget is not None:
             while (taken := self._budget.take(request)) is None and self._budget.refusal is None:

@@ -109,7 +109,7 @@ class Account:
         return False
 
     def settle(self, reservation: Reservation, tokens: int, cost: float, calls: int = 1) -> None:
-        """Replace a request's reservation by what the request took; both figures are 0 if it was stopped.
+        """Replace a request's reservation by the request's real figures; both are 0 if it was stopped.
 
         `calls` is 0 for a request that was never sent.
         """
