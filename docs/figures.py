@@ -54,7 +54,7 @@ def _record(name: str) -> Figures:
 
 
 def _origin(whole: Mapping[str, Any]) -> str:
-    """Say what was run, when, on what, and whether something else ran."""
+    """Return a sentence about the run: the command, the day, the machine and other work on it."""
     machine = dict(whole["figures"]["machine"])
     cpu, cores, python = (machine.pop(name) for name in ("cpu", "cores", "python"))
     versions = ", ".join(f"{name} {version}" for name, version in machine.items())

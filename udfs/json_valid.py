@@ -1,4 +1,4 @@
-"""json_valid: tell whether a text is JSON."""
+"""json_valid: whether a text is JSON."""
 
 import pyarrow as pa
 

@@ -12,7 +12,7 @@ _ROWS: Final = (
     ("Supervisor", (("own", 0, 42, "watches"), ("own", 42, 100, "picks what to refuse"))),
     ("Disk", (("own", 0, 100, "tables and cached answers stay"),)),
 )
-"""A part, and what it does: colour, start and end in hundredths of the time, and words."""
+"""A part and its activities: colour, start and end in hundredths of the time, and words."""
 _MARGIN, _BAR, _ROW = 120, 30, 40
 
 
