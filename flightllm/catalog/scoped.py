@@ -29,7 +29,7 @@ _MOST_SCOPES = 64
 
 
 class PrincipalScopes:
-    """Makes each principal's catalog; its plans are cached while tables and rights stay the same."""
+    """Makes the catalog of each principal. Plans are cached while tables and rights stay the same."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -80,7 +80,7 @@ class FrozenCatalog(Catalog):
 
 @closed(shared=SHARED)
 class ScopedCatalog(Catalog):
-    """A catalog for one statement of a principal who is not an admin; methods without a check here refuse."""
+    """A catalog for one statement of a principal who is not an admin. Methods without a check here raise an error."""
 
     def __init__(self, store: TableStore, scope: PrincipalScope, rights: Rights) -> None:
         self.store = store
@@ -138,7 +138,7 @@ class ScopedCatalog(Catalog):
         return self.store.revision(name, self._scope.base)
 
     def check_unrestricted(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` where some rows or values of a table are hidden from the principal."""
+        """Raise `PermissionDeniedError` if some rows or values of a table are hidden from the principal."""
         self.table(name)
         entry = self.store.entries.get(name)
         through = entry is not None and entry.kind in {"view", "ai_view"} and self._rights.policies
@@ -234,7 +234,7 @@ class ScopedCatalog(Catalog):
         return entry is not None and self._rights.knows(name, entry.owner)
 
     def _check_known(self, name: TableName) -> None:
-        """Raise `NotFoundError` where the table is missing, or where the principal must not learn of it.
+        """Raise `NotFoundError` if the table is missing, or if the principal must not learn that it exists.
 
         The names of system tables are not secret.
         """
@@ -271,7 +271,7 @@ class ScopedCatalog(Catalog):
 
     @contextmanager
     def _allowed(self, name: TableName, check: Callable[[Entry | None], None]) -> Iterator[None]:
-        """Check a change now, and again when it is made: by then another user's table can have the name."""
+        """Check a change now, and again when it takes effect: by then another user's table can have the name."""
         check(self.store.entries.get(name))
         with self.store.checking(check):
             yield

@@ -111,8 +111,8 @@ def init(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Choose a model, and write a configuration for it.
 
-    Looks for keys in the environment and for Ollama, and asks which model to take. Sends it one short question and
-    says what that cost. The file gets the name of the key's variable, never the key.
+    The command looks for keys in the environment and for Ollama, and asks which model to take. It sends the model one
+    short question, and reports the cost. The file gets the name of the key's variable, never the key.
 
     \b
     flightllm init

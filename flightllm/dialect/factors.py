@@ -39,7 +39,7 @@ def factor_before(source: Source, index: int) -> int | None:
 
 
 def begins_query(source: Source, index: int) -> bool:
-    """Tell whether DuckDB's PIVOT or UNPIVOT can begin a query at its word, also in parentheses."""
+    """Return whether DuckDB's PIVOT or UNPIVOT can begin a query at its word, also in parentheses."""
     if source.is_symbol(index - 1, "("):
         return index == 1 or source.is_word(index - 2, "from", "join", "as", "explain", "summarize", "describe")
     before = ("explain", "analyze", "verbose", "summarize", "describe")

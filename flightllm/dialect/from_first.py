@@ -26,7 +26,7 @@ def from_first(source: Source) -> Iterator[Edit]:
 
 
 def _begins(source: Source, index: int) -> bool:
-    """Tell whether a query begins at a token; a list in parentheses, as in `trim(FROM a)`, is not a query."""
+    """Return whether a query begins at a token; a list in parentheses, as in `trim(FROM a)`, is not a query."""
     first = index == 0 or (source.is_word(0, "explain") and source.is_word(index - 1, "explain", "analyze", "verbose"))
     first = first or (index < 5 and source.is_word(index - 1, "summarize", "describe", "desc"))
     opened = source.is_symbol(index - 1, "(") and (
@@ -38,7 +38,7 @@ def _begins(source: Source, index: int) -> bool:
 
 
 def _makes(source: Source, index: int) -> bool:
-    """Tell whether the query at a token defines a table or view, or inserts rows."""
+    """Return whether the query at a token defines a table or view, or inserts rows."""
     before = range(index)
     if any(source.is_word(at, "select", "values", "with", "from") for at in before):
         return False
@@ -48,7 +48,7 @@ def _makes(source: Source, index: int) -> bool:
 
 
 def follows_with(source: Source, index: int) -> bool:
-    """Tell whether a token follows the queries of a WITH, with no SELECT in between."""
+    """Return whether a token follows the queries of a WITH, with no SELECT in between."""
     if not source.is_symbol(index - 1, ")"):
         return False
     around = [start for start, end in source.closing.items() if start < index < end]

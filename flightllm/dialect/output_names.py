@@ -1,6 +1,6 @@
 """Name columns without an alias after the text that the user wrote, and rename repeated column names.
 
-DataFusion refuses repeated names in a SELECT, so all but the first get a marked name.
+DataFusion rejects repeated names in a SELECT, so all but the first get a marked name.
 """
 
 import re
@@ -134,7 +134,7 @@ def _moved_select(parsed: ParsedText, at: int) -> int | None:
 
 
 def _joins_by_name(parsed: ParsedText) -> bool:
-    """Tell whether a set operation BY NAME can add columns to those of the first query."""
+    """Return whether a set operation BY NAME can add columns to those of the first query."""
     words = range(len(parsed.tokens))
     return any(parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position") for at in words)
 
@@ -149,7 +149,7 @@ def _after_top(parsed: ParsedText, first: int) -> int:
 
 
 def _is_star(parsed: ParsedText, first: int, last: int) -> bool:
-    """Tell whether an item is `*` or `t.*`, with or without EXCLUDE and similar words."""
+    """Return whether an item is `*` or `t.*`, with or without EXCLUDE and similar words."""
     at = first
     while at + 1 < last and identifier(parsed.tokens[at]) is not None and parsed.is_symbol(at + 1, "."):
         at += 2
@@ -157,7 +157,7 @@ def _is_star(parsed: ParsedText, first: int, last: int) -> bool:
 
 
 def _is_wide(parsed: ParsedText, first: int, last: int) -> bool:
-    """Tell whether an item can return more than one column."""
+    """Return whether an item can return more than one column."""
     fields = parsed.is_symbol(last - 1, "*") and parsed.is_symbol(last - 2, ".")
     calls = any(parsed.is_word(at, *_WIDE) and parsed.is_symbol(at + 1, "(") for at in range(first, last))
     return fields or calls or _is_star(parsed, first, last)
@@ -309,7 +309,7 @@ def _renamed(source: Source, items: Sequence[SelectItem]) -> Iterator[Edit]:
 
 
 def _is_same(one: SelectItem, other: SelectItem) -> bool:
-    """Tell whether DataFusion takes two items for columns of one name; two parameters can differ in their values."""
+    """Return whether DataFusion takes two items for columns of one name; two parameters can differ in their values."""
     if one.star is not None:
         return False
     if one.column and other.column and one.alias is None and other.alias is None:
@@ -321,7 +321,7 @@ def _is_same(one: SelectItem, other: SelectItem) -> bool:
 
 
 def _covers(source: Source, star: SelectItem, item: SelectItem) -> bool:
-    """Tell whether a star includes the column of an item."""
+    """Return whether a star includes the column of an item."""
     if star.star is None:
         return False
     if not star.star:

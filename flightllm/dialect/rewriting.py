@@ -46,7 +46,7 @@ class Trigger:
     test: Callable[[ParsedText], bool] | None = None
 
     def is_in(self, text: ParsedText) -> bool:
-        """Tell whether all parts hold for a text."""
+        """Return whether all parts hold for a text."""
         if self.words and self.words.isdisjoint(text.words):
             return False
         if self.marks and self.marks.isdisjoint(text.marks):
@@ -66,7 +66,7 @@ class Rule:
         self._in_other_schemas = in_other_schemas
 
     def applies(self, source: Source) -> bool:
-        """Tell whether the rule can change a text."""
+        """Return whether the rule can change a text."""
         if self._in_other_schemas and not source.place.usual:
             return True
         return any(trigger.is_in(source) for trigger in self._triggers)

@@ -17,7 +17,7 @@ class NameContext:
 
     Unqualified names are looked up in the schemas of `path`; the first of these schemas takes new tables. `is_table`
     tells whether a table exists, even if the user cannot read it. `columns_of` returns a table's columns; the result is
-    empty where they are unknown.
+    empty if they are unknown.
     """
 
     is_table: TableTest
@@ -36,7 +36,7 @@ class NameContext:
 
     @property
     def usual(self) -> bool:
-        """Tell whether unqualified names mean the same as without a session."""
+        """Return whether unqualified names mean the same as without a session."""
         return self.path == (DEFAULT_SCHEMA,) and not self.has_temporary
 
     def found(self, name: str) -> TableName:
@@ -56,7 +56,7 @@ class Source(ParsedText):
         self.place = place
 
     def begins_expression(self, index: int) -> bool:
-        """Tell whether an expression begins at a name; a table, its alias, or the name of a CTE is not one."""
+        """Return whether an expression begins at a name; a table, its alias, or the name of a CTE is not one."""
         before = self.tokens[index - 1] if index else None
         if before is None or self.scopes.names_table[index]:
             return False

@@ -29,7 +29,7 @@ _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Dialects whose LISTAGG has an empty separator by default."""
 _SIGN = "\ufdd2"
-"""Encloses the number that replaces a text literal while sqlglot reads; repeated if the text contains it."""
+"""Encloses the number that replaces a text literal while sqlglot reads. It is repeated if the text contains it."""
 
 
 def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:

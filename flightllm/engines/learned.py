@@ -158,7 +158,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ObservedEngine:
-    """An engine that records its answers, speed and health, and otherwise does the same as the engine inside."""
+    """A wrapper of an engine that records its answers, speed and health, and otherwise does the same."""
 
     engine: Engine
     learned: Learned
@@ -192,7 +192,7 @@ class ObservedEngine:
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield the engine's completions and record them; see `Engine.generate`.
 
-        The time counts only while this waits for a completion, and not while the caller uses it.
+        Only the time spent waiting for a completion counts, not the time in which the caller uses it.
         """
         asked: dict[int, Asked] = {}
         work, seconds = Work(), 0.0

@@ -186,7 +186,7 @@ class Engines:
         return slot
 
     def _is_wanted(self, name: str | None, slot: _Slot) -> bool:
-        """Tell whether a slot stays open; remove a slot with an old configuration. The caller holds the lock."""
+        """Return whether a slot stays open; remove a slot with an old configuration. The caller holds the lock."""
         current = self._slots.get(name) is slot
         if current and self._described(name) is not slot.config:
             del self._slots[name]

@@ -191,7 +191,7 @@ def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], 
 def _with_casts(
     sql: str, types: Mapping[int, pa.DataType], count: int, services: Services
 ) -> Mapping[int, pa.DataType]:
-    """Return `types` and the types of further parameters: DataFusion casts an untyped value in their place to them.
+    """Return `types` and the types of further parameters: those to which DataFusion casts an untyped value there.
 
     If planning fails with all unknown parameters at once, each is tried by itself.
     """

@@ -1,4 +1,4 @@
-"""Run a query's relational work in separate processes if its values have no bound; they see what the query sees."""
+"""Run a query's relational work in separate processes if its values have no bound. The processes see its tables."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -38,7 +38,7 @@ class Isolated:
         self._place: AdmissionSlot | None = None
 
     def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
-        """Tell whether a part of the query can run in this process."""
+        """Return whether a part of the query can run in this process."""
         return unbounded(context, frame, self._services.config.limits) is None
 
     def stream(
@@ -140,7 +140,7 @@ class Isolated:
 
 
 def _joint(context: SessionContext, name: str) -> tuple[pa.Schema, Sequence[pa.RecordBatch]]:
-    """Return the rows of a stage input that was not filled, or filled beside the others: a few in memory."""
+    """Return the rows of a stage input that is in memory: it was not filled, or it has only a few rows."""
     frame = context.table(name)
     return frame.schema(), frame.collect()
 

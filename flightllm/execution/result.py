@@ -23,7 +23,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
         self._record = record
         self._most = most_bytes
         self._reader = reader
-        """Keeps old files of tables that other statements change, until this is closed, exhausted or collected."""
+        """Keeps the old files of changed tables until this object is closed, exhausted or garbage-collected."""
 
     def __next__(self) -> pa.RecordBatch:
         """Return the next batch; raise every failure as one of the package's errors."""

@@ -104,7 +104,7 @@ class Core:
         return known or self.login.by_certificate(context.peer_identity().decode("utf-8", "replace"))
 
     def load(self) -> ServerLoad:
-        """Return what the server is doing."""
+        """Return the current load of the server."""
         waits, waited = self.slots.waits()
         return ServerLoad(
             draining=self.draining.is_set(),
@@ -174,7 +174,7 @@ class Core:
     ) -> AdmissionSlot:
         """Wait for a place for a statement of `session`; see `AdmissionControl.take`."""
         self.kept.sweep()
-        self.planned.sweep()  # else old plans would keep the former files of changed tables
+        self.planned.sweep()  # otherwise old plans would keep the former files of changed tables
         return self.slots.take(Requester(session.principal.name, session.id), context.is_cancelled, cancel)
 
     def recipient(self, context: Context, session: BackendSession, settings: Mapping[str, str]) -> Recipient:
@@ -198,7 +198,7 @@ class Core:
 
         Raises:
             BusyError: no place is free.
-            FlightLLMError: what the function raises; see `do` too.
+            FlightLLMError: the function raised it; see also `do`.
         """
         limit = session.time_limit(call_of(context).settings)  # a wrong setting fails before a place is taken
         with self.database.queries.spans.attached(call_of(context).traceparent):

@@ -17,8 +17,8 @@ def run_update(core: Core, context: Context, session: BackendSession, sql: str, 
 
     Raises:
         CancelledError: the client left before the end.
-        StatementTimeoutError: the update took too long. It is stopped, and changes nothing unless it was already
-            ending.
+        StatementTimeoutError: the update took too long. It is stopped, and changes nothing unless it was already at its
+            end.
     """
     cancelled, settings = CancelToken(), call_of(context).settings
     update = partial(session.update, sql, parameters, settings, cancelled=cancelled)

@@ -99,7 +99,7 @@ class NameResolver(Protocol):
         """
 
     def prompt(self, reference: str) -> str | None:
-        """Return the text of the prompt `name` or `name@version`, or None where the text is not a prompt's name.
+        """Return the text of the prompt `name` or `name@version`, or None if the text is not a prompt's name.
 
         Raises:
             AICallError: there is no prompt with this name.
@@ -296,7 +296,6 @@ class _Binder:
                 target = None
             if argument.name is None:
                 here = self._order[position] if position < len(self._order) else None
-                # If the parameter is also passed by name, this can only be a field; a literal is no use as a field.
                 twice = here in named and (argument.constant is not None or not self._function.fields)
                 target = here if twice else next(free, None)
             if target is None:
@@ -319,7 +318,7 @@ class _Binder:
         return frozenset(referred - columns)
 
     def _is_field(self, argument: Argument, fields: frozenset[str]) -> bool:
-        """Tell whether an argument with an option's name is a field: an expression, or named in the prompt's braces."""
+        """Return whether an argument named like an option is a field: an expression, or in the prompt's braces."""
         name = (argument.name or "").lower()
         if not self._function.fields:
             return False

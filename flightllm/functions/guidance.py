@@ -37,8 +37,8 @@ def guided(
     An example must name each of the `required` fields, which have a value in each row that is asked about.
 
     Raises:
-        AICallError: an example has the wrong form, lacks a field, names a field that the call does not have, or has an
-            answer that the call cannot give.
+        AICallError: an example has the wrong form, lacks a field, or names a field that the call does not have. An
+            example has an answer that the call cannot give.
     """
     instructions, given = options.get("instructions"), options.get("examples")
     parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []
@@ -214,7 +214,7 @@ def _name(match: re.Match[str]) -> str | None:
 
 
 def _may_mean(name: str, field: str, fields: Sequence[str]) -> bool:
-    """Tell whether an unknown name can take a field by position: it is not a number, and not another field misspelt."""
+    """Return whether an unknown name can take a field by position: it is neither a number nor a misspelt field."""
     if name.isdecimal():
         return False
     compared = name[:_COMPARED]

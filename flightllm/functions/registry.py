@@ -76,7 +76,7 @@ class FunctionRegistry:
         return None if through is None or not isinstance(function, ScalarFunction) else (function, through)
 
     def knows(self, name: str) -> bool:
-        """Tell whether an AI or scalar function has this name, in any case."""
+        """Return whether an AI or scalar function has this name, in any case."""
         return name.lower() in self._by_name
 
     def may_be_in(self, sql: str) -> bool:
@@ -125,7 +125,7 @@ def _bound_late(scalar: ScalarFunction, engine: Callable[[], Engine]) -> Callabl
 
 
 def _gives_way(function: AIFunction | ScalarFunction) -> bool:
-    """Tell whether a function in a configured folder can replace this shipped function."""
+    """Return whether a function in a configured folder can replace this shipped function."""
     return isinstance(function, ScalarFunction) and function.name.startswith("json_")
 
 

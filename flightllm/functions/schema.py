@@ -118,7 +118,7 @@ class _SchemaReader:
         """Sizes of the parts that references refer to; None while a part is being counted."""
 
     def check_size(self) -> None:
-        """Raise `AICallError` where the schema is endless or too large with every `$ref` replaced."""
+        """Raise `AICallError` if the schema is endless or too large with every `$ref` replaced."""
         size = self._size({key: part for key, part in self._document.items() if key != "$id"})
         if size > _MOST_PARTS:
             raise AICallError(f"the schema has {size:,} parts with every $ref replaced; the limit is {_MOST_PARTS:,}")
@@ -289,7 +289,7 @@ def _unfenced(text: str) -> str:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _convert(value: Any, type_: pa.DataType) -> Any:

@@ -50,7 +50,7 @@ class Saver:
 
     @property
     def is_accepting(self) -> bool:
-        """Return whether a chunk would be accepted now; else copying it is useless."""
+        """Return whether a chunk would be accepted now; otherwise copying it is useless."""
         return self._waiting < self._most and time.monotonic() >= self._paused_until
 
     def save(self, chunk: Chunk, copied: Copied) -> bool:

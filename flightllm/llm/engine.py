@@ -145,7 +145,7 @@ class Completion:
 
     @property
     def partial(self) -> bool:
-        """Tell whether the text was cut off at `max_tokens`. Such a text is never stored."""
+        """Return whether the text was cut off at `max_tokens`. Such a text is never stored."""
         return self.finish_reason == "length"
 
 
@@ -166,7 +166,7 @@ class KvEventsAddress:
     endpoint: str
     """The address to subscribe to, as `tcp://host:5557` or `ipc:///a/path`."""
     replay: str = ""
-    """The address that sends missed events again; empty where the engine offers no replay."""
+    """The address that sends missed events again; empty if the engine offers no replay."""
     topic: str = ""
 
 
@@ -193,7 +193,7 @@ class Engine(Protocol):
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the prefix cache that prompts share, or None where the engine computes each prompt by itself."""
+        """Return the prefix cache that prompts share, or None if the engine computes each prompt by itself."""
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield one completion per request, in any order.

@@ -59,7 +59,7 @@ def _asks_below(operator: Operator) -> bool:
 
 
 def _waves(rows: Iterator[pa.RecordBatch], tracker: LimitTracker) -> Iterator[pa.RecordBatch]:
-    """Cut rows into waves, each of as many rows as the tracker needs then."""
+    """Cut rows into waves. Each wave has as many rows as the tracker needs at that time."""
     held: list[pa.RecordBatch] = []
     while True:
         wanted = tracker.trials_needed()
@@ -225,7 +225,7 @@ class _Pass:
         )
 
     def _fields_first(self, arranged: Arranged) -> bool:
-        """Tell whether the prompts begin with the fields. Calls of different fields share nothing that way."""
+        """Return whether the prompts begin with the fields. Calls of different fields share nothing that way."""
         layout = self._runtime.settings.layout
         alike = len({(c.arguments, c.ai.fields) for c in self._calls}) == 1
         if layout != "auto" or not alike or arranged.ordering is None:

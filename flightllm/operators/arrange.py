@@ -29,7 +29,7 @@ _SAMPLED_TEXTS = 20
 _MOST_ELEMENTS = 64
 """The most positions for a list's elements. The last position takes the rest of the list in its order."""
 _KEPT_SHARE = 0.5
-"""The share of rows that a filter keeps, by assumption."""
+"""The assumed share of rows that a filter keeps."""
 
 Sql: TypeAlias = Callable[[str], Batches]
 """Runs SQL over stage inputs."""
@@ -56,7 +56,7 @@ class Arranged:
     distinct: int
     """The number of distinct argument tuples; an estimate if the rows did not fit into memory."""
     places: tuple[tuple[int, ...], ...]
-    """For each argument the positions of its value in a tuple: one, or for a list one per element."""
+    """For each argument, the positions of its value in a tuple: one position, or one for each element of a list."""
     order: tuple[int, ...]
     """The positions in prompt order, if one order holds for all batches."""
     ordering: Ordering | None
@@ -191,7 +191,7 @@ def split(
 ) -> Iterator[PromptBatch]:
     """Split sorted rows into batches. `starts` has the first row of each tuple, `orders` its prompt order.
 
-    `lists` says of each argument that is a list how many positions of a tuple its elements take.
+    `lists` maps each argument that is a list to the number of positions that its elements take in a tuple.
 
     Example: the rows blue, red, red have the starts [0, 1].
     """
@@ -252,7 +252,7 @@ def elements(lists: pa.Array, count: int) -> list[pa.Array]:
 
 
 def reach(filters_before: Sequence[int]) -> list[float]:
-    """Return the share of rows that each call sees, by assumption, from the number of filters before it."""
+    """Return the assumed share of rows that each call sees, from the number of filters before it."""
     return [_KEPT_SHARE**filters for filters in filters_before]
 
 
@@ -263,7 +263,7 @@ def fields_first(
     cache: PrefixCache | None,
     window: int,
 ) -> bool:
-    """Tell whether calls of the same fields compute fewer tokens with the fields first.
+    """Return whether calls of the same fields compute fewer tokens with the fields first.
 
     With the instruction first, each call computes the fields that the cache does not have. With the fields first, only
     the first call computes them. But then each call computes its instruction, and on average half an unshared block.

@@ -28,7 +28,7 @@ _Function: TypeAlias = Callable[..., pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class BatchFunctions:
-    """What all batch functions of one query use."""
+    """The parts that all batch functions of one query share."""
 
     bindings: Mapping[str, ModelBinding]
     distinct: bool
@@ -36,7 +36,7 @@ class BatchFunctions:
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
-    """Returns what answers searches."""
+    """Returns the object that answers searches."""
     errors: list[Exception]
     """The exceptions of the functions. DataFusion itself keeps only their text."""
 
@@ -122,7 +122,7 @@ class _Rows:
         self._repairs = binding.repair and call.parameters.constraint is not None
         self._flying: dict[int, Request] = {}
         self._first: dict[int, Reading] = {}
-        """For each row whose prompt is sent again, what was wrong with the first answer."""
+        """For each row whose prompt is sent again, the fault of the first answer."""
         self._again: deque[Request] = deque()
         self.values: list[Any] = [None] * count
 
@@ -154,7 +154,7 @@ class _Rows:
             yield from self._sent(self._again.popleft()) if self._again else [None]
 
     def _sent(self, request: Request) -> Iterator[Request | None]:
-        """Yield a request once the budget allows it, and None until then. If the budget never does, fill the row."""
+        """Yield a request once the budget allows it, and None until then. If it never does, fill the row."""
         row = request.id
         if self._budget is not None:
             while (taken := self._budget.take(request)) is None and self._budget.refusal is None:

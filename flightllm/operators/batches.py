@@ -58,7 +58,7 @@ class PromptBatch:
         return int((rows if self.alive is None else rows & self.alive).sum())
 
     def needed(self, guard: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Return for each tuple whether any of its rows is alive and has a true guard (None: all rows have)."""
+        """Return for each tuple whether any of its rows is alive and has a true guard (None: all guards are true)."""
         rows = guard if self.alive is None else self.alive if guard is None else self.alive & guard
         if rows is None or not len(self.tuple_of_row):
             return np.ones(len(self.tuples), dtype=bool)

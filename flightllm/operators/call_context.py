@@ -29,7 +29,7 @@ class ModelBinding:
     """Prompts that each replica of the engine keeps in flight."""
     budget: RequestBudget | None = None
     reader: str = ""
-    """The user that alone can reuse these answers, because of a right to a part of a table; empty: all users can."""
+    """The only user who can reuse these answers, because of a right to a part of a table; empty: all users can."""
     tenant: str = ""
     """Prompts of one tenant can share prefixes in the engine's cache."""
     costs: Costs = field(default_factory=Costs)
@@ -41,11 +41,11 @@ class ModelBinding:
     repair: bool = True
     """A prompt is sent a second time if its answer has the wrong form."""
     prompt_format: PromptFormat = PLAIN
-    """How prompts are written for the model."""
+    """The format of prompts for the model."""
 
     @property
     def revision(self) -> str:
-        """Return what the cache key of an answer begins with: the model, the prompt format and the reader."""
+        """Return the beginning of an answer's cache key: the model, the prompt format and the reader."""
         revision = self.engine.revision
         if not self.prompt_format.plain:
             revision = f"{revision} asked {self.prompt_format.name}"
@@ -76,7 +76,7 @@ class LimitTracker:
 
     @property
     def limited(self) -> bool:
-        """Tell whether there is a limit."""
+        """Return whether there is a limit."""
         return self._limit is not None
 
     @property
@@ -177,13 +177,14 @@ class CallSite:
 
     ai: AICall
     arguments: tuple[tuple[int, ...], ...]
-    """For each field of `ai`, the positions of its value in a tuple: one, or for a list one per element."""
+    """For each field of `ai`, the positions of its value in a tuple: one position, or one for each element of a
+    list."""
     order: tuple[int, ...]
     """The positions of a tuple in prompt order, for batches that have no orders of their own."""
     when: int | None
     """The boolean column that says which rows need the call."""
     guard: Condition | None
-    """The condition that says so instead."""
+    """The condition that says so in place of a column."""
     keys: CacheKeys
     counters: Counters
     fields_first: bool = False
@@ -192,7 +193,7 @@ class CallSite:
 
     @property
     def repeats(self) -> bool:
-        """Tell whether distinct tuples can have equal keys, because of lists, normalized values or unused columns."""
+        """Return whether distinct tuples can have equal keys, because of lists, normalized values or unused columns."""
         used = {position for positions in self.arguments for position in positions}
         return len(used) < len(self.order) or bool(self.ai.normalize or self.ai.lists)
 

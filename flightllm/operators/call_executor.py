@@ -18,10 +18,10 @@ _MOST_FINISHED: Final = 8
 """Finished batches that can wait for the consumer. Without this limit, cached answers would fill the memory."""
 _MOST_TUPLES: Final = 4_096
 _MOST_WINDOWS: Final = 4
-"""Open distinct tuples: `_MOST_TUPLES`, or `_MOST_WINDOWS` times the engine's window if that is more."""
+"""The most open distinct tuples: `_MOST_TUPLES`, or `_MOST_WINDOWS` times the engine's window if that is more."""
 _MOST_BYTES: Final = 64 << 20
 _FEWEST_WINDOWS: Final = 2
-"""Wide rows stop at `_MOST_BYTES`, but not below `_FEWEST_WINDOWS` windows: the engine must not run dry."""
+"""Above `_MOST_BYTES`, a batch opens only if fewer than `_FEWEST_WINDOWS` windows of tuples are open."""
 
 
 class CallExecutor:
@@ -91,7 +91,7 @@ class CallExecutor:
     def _requests(self, window: BatchWindow) -> Iterator[Request | None]:
         """Yield the requests for the engine; None while the next one waits for an answer.
 
-        The iterator ends when finished batches can be yielded and no answer is awaited. `answer` then starts it anew.
+        The iterator ends when finished batches can be yielded and no answer is awaited. `answer` then starts it again.
         """
         while True:
             if self._registry.waits_for_others:
@@ -109,7 +109,7 @@ class CallExecutor:
                 return
 
     def _next_request(self, window: BatchWindow) -> Request | None:
-        """Return the next request; None if there is none now."""
+        """Return the next request; None if no prompt is ready now."""
         while (found := self._sender.next()) is not None:
             if isinstance(found, Request):
                 return found
@@ -142,7 +142,7 @@ class CallExecutor:
             self._sender.send_first(to_send)
 
     def _must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
-        """Write the answer of a prompt if it is known; otherwise tell whether this pass sends the prompt."""
+        """Write the answer of a prompt if it is known; otherwise return whether this pass sends the prompt."""
         reading = self._registry.answer(prompt, lookup)
         if reading is None:
             return self._registry.must_send(prompt, lookup)
@@ -150,7 +150,7 @@ class CallExecutor:
         return False
 
     def _take_answer(self, answered: Answered, window: BatchWindow) -> None:
-        """Keep and write an answer, and go on with the batches that waited for it."""
+        """Record and write an answer, and go on with the batches that waited for it."""
         self._registry.record(answered.prompt, answered.said, answered.reading)
         write_answer(answered.prompt, answered.reading, self._sites, answered.said)
         self._advance_all(answered.prompt, window)
@@ -190,16 +190,16 @@ class BatchWindow:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether every batch was opened, finished and taken."""
+        """Return whether every batch was opened, finished and taken."""
         return self._exhausted and not self._open and not self._finished
 
     @property
     def has_finished(self) -> bool:
-        """Tell whether a finished batch waits for the consumer."""
+        """Return whether a finished batch waits for the consumer."""
         return bool(self._finished)
 
     def can_open(self) -> bool:
-        """Tell whether to open another batch now."""
+        """Return whether to open another batch now."""
         if self._exhausted or len(self._finished) >= _MOST_FINISHED:
             return False
         # Under a LIMIT, the consumer must see what is finished before the tracker can say how many more it needs.
@@ -252,7 +252,7 @@ class StepOrder:
         self._lister = lister
 
     def begin_next(self, open_batch: OpenBatch) -> bool:
-        """End the batch's step and begin the next one; tell whether there is one."""
+        """End the batch's step and begin the next one; return whether there is a next step."""
         if open_batch.step is not None:
             self._drop_rows(open_batch, open_batch.step)
         step = open_batch.step = self._next(open_batch)
@@ -263,7 +263,7 @@ class StepOrder:
         return True
 
     def is_first_round(self, open_batch: OpenBatch, calls: Sequence[int]) -> bool:
-        """Tell whether `calls` are all calls of the batch's first step."""
+        """Return whether `calls` are all calls of the batch's first step."""
         of_step = sum(map(len, self._steps[open_batch.step or 0].rounds))
         return len(open_batch.begun) <= 1 and len(calls) >= of_step
 

@@ -1,4 +1,4 @@
-"""Send the prompts of one pass within the budget, take the answers in, and ask again where one is unusable."""
+"""Send the prompts of one pass within the budget, receive the answers, and ask again if an answer is unusable."""
 
 import logging
 from bisect import bisect_left
@@ -49,7 +49,7 @@ class PromptSender:
 
     @property
     def has_ready(self) -> bool:
-        """Tell whether a prompt is ready to be sent."""
+        """Return whether a prompt is ready to be sent."""
         return bool(self._ready)
 
     @property
@@ -68,7 +68,7 @@ class PromptSender:
     def next(self) -> Request | Answered | None:
         """Return the next request, or a prompt that the budget refuses, with the failure.
 
-        None: no prompt is ready, or the budget lets none go before an answer comes.
+        Return None if no prompt is ready, or if the budget allows no prompt before an answer comes.
 
         Raises:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
@@ -95,7 +95,7 @@ class PromptSender:
         return request
 
     def receive(self, completion: Completion) -> Answered | None:
-        """Take in an answer; None if it is unusable and the prompt is ready to be sent again."""
+        """Receive an answer; return None if it is unusable and the prompt is ready to be sent again."""
         if self._trace:
             self._trace.received(completion)
         prompt = self._sent.pop(completion.id)
@@ -109,7 +109,7 @@ class PromptSender:
         return None if self._repairs(prompt, said, reading) else Answered(prompt, said, reading)
 
     def abandon(self) -> None:
-        """Give back what was reserved for prompts that will have no answer. A prompt that never left is no call."""
+        """Release the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
         for prompt in self._sent.values():
             left = prompt.dispatch is None or not prompt.dispatch.waits
             if not left:
@@ -118,13 +118,13 @@ class PromptSender:
                 self._binding.budget.release(prompt.reservation, sent=left)
 
     def _refused(self, prompt: PendingPrompt, refusal: Said) -> Answered:
-        """Return a prompt that is not sent. One that was to be sent again keeps its first answer."""
+        """Return a prompt that is not sent. If this was a second attempt, the prompt keeps its first answer."""
         if prompt.first_answer is not None:
             return Answered(prompt, *prompt.first_answer)
         return Answered(prompt, refusal, read_answer(self._sites[prompt.call].ai, refusal))
 
     def _account(self, prompt: PendingPrompt, completion: Completion) -> None:
-        """Count what an answer took."""
+        """Count the tokens and the time of an answer."""
         prompt_tokens, cached = completion.prompt_tokens, completion.cached_tokens
         self._sites[prompt.call].counters.add(
             answered=1,
@@ -137,7 +137,7 @@ class PromptSender:
             self._binding.budget.settle(prompt.reservation, completion)
 
     def _repairs(self, prompt: PendingPrompt, said: Said, reading: Reading) -> bool:
-        """Tell whether an answer has the wrong form and the prompt is to be sent again; make it ready then."""
+        """Return whether an answer has the wrong form, so that the prompt must be sent again; make it ready then."""
         site = self._sites[prompt.call]
         constraint = site.ai.parameters.constraint
         if constraint is None or reading.fault is None or not self._binding.repair:
@@ -160,7 +160,7 @@ class RequestMaker:
         self._numbers = count()
         self._neighbours = PrefixOverlap()
         self._rendered: tuple[PendingPrompt, str] | None = None
-        """The prompt that was rendered last, and its text. What follows a request is most often the next request."""
+        """The prompt that was rendered last, and its text. Most often it is also the prompt of the next request."""
 
     def make(self, prompt: PendingPrompt, following: PendingPrompt | None) -> Request:
         """Return the request for the prompt that is sent next. `following` is the prompt after it, if that is known.
@@ -205,7 +205,7 @@ class PrefixOverlap:
         """Characters that the current prompt shares with the prompt before it, and with the following prompt."""
 
     def shared(self, prompt: str, following: str | None) -> tuple[int, int | None]:
-        """Return how many leading characters a prompt shares with its neighbours, and with the following one.
+        """Return how many leading characters a prompt shares with either neighbour, and with the following one.
 
         The neighbours are the prompt before it and the prompt `following`, if that is known already. Prompts are sent
         in an order that keeps common prefixes together: later prompts share no more than the following one does. The
@@ -239,7 +239,7 @@ def shared_start(left: str, right: str, guess: int = 0) -> int:
 
 
 class Trace:
-    """One log event per prompt sent and answer received; false where no events are logged.
+    """One log event per prompt sent and answer received; falsy if no events are logged.
 
     `prompt_id` pairs an answer with its prompt within one call of the engine.
     """
@@ -250,7 +250,7 @@ class Trace:
         self._log = log if wanted else None
 
     def __bool__(self) -> bool:
-        """Tell whether events are logged."""
+        """Return whether events are logged."""
         return self._log is not None
 
     def sent(self, request: Request) -> None:

@@ -32,7 +32,7 @@ class OpenBatch:
     rounds: list[tuple[int, ...]] = field(default_factory=list)
     """The rounds of `step` whose calls are not asked yet."""
     finished: bool = False
-    """All steps are done."""
+    """Whether all steps are done."""
 
 
 @dataclass(slots=True)
@@ -48,18 +48,18 @@ class AnswerSlot:
 class PendingPrompt:
     """A prompt without an answer yet.
 
-    Example: the rows `red`, `red` and `blue` make two prompts. Another call that differs in `on_error` alone has the
+    Example: the rows `red`, `red` and `blue` make two prompts. Another call that differs only in `on_error` has the
     same keys, so each of the two prompts has two slots: one per call.
     """
 
     key: bytes
     call: int
-    """The call that rendered the prompt; the slots of other calls differ in `on_error` or `on_truncated` alone."""
+    """The call that rendered the prompt; the slots of other calls differ only in `on_error` or `on_truncated`."""
     fields: Fields
     step: int
     slots: list[AnswerSlot]
     first_use: bool = True
-    """The call did not need this key before."""
+    """Whether the call needs this key for the first time."""
     reservation: Reservation | None = None
     dispatch: Dispatch | None = None
     max_tokens: int = 0
@@ -70,15 +70,15 @@ class PendingPrompt:
     """The text that is sent the second time; it begins with the text of the prompt."""
 
     def has_followers(self, steps: int) -> bool:
-        """Tell whether further calls over the same values can follow the answer, in a pass of so many steps."""
+        """Return whether calls over the same values can follow the answer, in a pass with this many steps."""
         return any(slot.open_batch.rounds or len(slot.open_batch.begun) < steps for slot in self.slots)
 
 
 class PromptLister:
     """Turn the distinct tuples of a batch into prompts with cache keys. One thread uses it.
 
-    A tuple has no prompt if no row of it is left, if the guard is false for all of its rows, or if a required value is
-    NULL.
+    A tuple has no prompt if a required value is NULL. It also has no prompt if no row of the tuple is left, or if the
+    guard is false for all of its rows.
     """
 
     def __init__(self, context: CallContext) -> None:
@@ -141,7 +141,7 @@ class PromptLister:
         return key if self._dedup else key + next(self._unique).to_bytes(8)
 
     def _is_first_use(self, call: int, key: bytes) -> bool:
-        """Tell whether a call needs a key for the first time, and note that the call needed it."""
+        """Return whether a call needs a key for the first time, and note that the call needed it."""
         seen = self._seen[call]
         if seen is None:  # equal keys are neighbours here: the last tuple of a batch and the first of the next
             before, self._last_key[call] = self._last_key.get(call), key
@@ -153,7 +153,7 @@ class PromptLister:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What the answer cache and the leases say of some keys."""
+    """The state of some keys: those with cached answers, and those that this pass holds a lease for."""
 
     cached: dict[bytes, str]
     leased: set[bytes]
@@ -161,7 +161,7 @@ class Lookup:
 
 
 class PromptRegistry:
-    """Know for each key where its answer is, or who brings it. One thread uses it.
+    """Track for each key where its answer is, or which pass sends its prompt. One thread uses a registry.
 
     A key is in one of these places:
 
@@ -186,7 +186,7 @@ class PromptRegistry:
 
     @property
     def waits_for_others(self) -> bool:
-        """Tell whether another query brings an answer."""
+        """Return whether a prompt waits for the answer of another query."""
         return bool(self._sent_elsewhere)
 
     def look_up(self, keys: Sequence[bytes]) -> Lookup:
@@ -207,7 +207,7 @@ class PromptRegistry:
             if reading.failure is None:
                 site.counters.add(cache_hits=prompt.first_use)
                 return reading
-            # The function cannot read what the cache has, so the prompt needs a lease of its own.
+
             lookup.leased.update(self._leases.acquire([key]))
         if key not in self._cut and key not in self._failed:
             return None
@@ -217,7 +217,7 @@ class PromptRegistry:
         return reused
 
     def must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
-        """Register a prompt without an answer; tell whether this pass sends it. Otherwise its answer comes anyway."""
+        """Register a prompt without an answer; return whether to send it. If not, it is already being sent."""
         key = prompt.key
         same = self._sent_here.get(key) or self._sent_elsewhere.get(key)
         if same is not None:
@@ -230,7 +230,7 @@ class PromptRegistry:
         return True
 
     def record(self, prompt: PendingPrompt, said: Said, reading: Reading) -> None:
-        """Keep the answer to a prompt of this pass, and share it with the queries that wait for it."""
+        """Cache the answer to a prompt of this pass, and share it with the queries that wait for it."""
         key = prompt.key
         del self._sent_here[key]
         kept = said.text if reading.failure is None and said.cut is None else None
@@ -257,7 +257,7 @@ class PromptRegistry:
                 yield prompt, None
 
     def _answer_of_this_pass(self, prompt: PendingPrompt) -> Reading | None:
-        """Return what this pass was answered before: a failure, or a text that the token limit cut."""
+        """Return an earlier answer of this pass: a failure, or a text that the token limit cut."""
         key, site = prompt.key, self._sites[prompt.call]
         said = self._cut.get(key)
         if said is not None and said.cut is not None:
@@ -274,7 +274,7 @@ class PromptRegistry:
 
 
 def write_answer(prompt: PendingPrompt, reading: Reading, sites: Sequence[CallSite], said: Said | None = None) -> None:
-    """Write an answer into every slot of a prompt, or what `on_error` makes of a failure.
+    """Write an answer, or the value that `on_error` gives for a failure, into every slot of a prompt.
 
     Raises:
         EngineError: the reading is a failure, and a call of the slots has `on_error => 'fail'`.

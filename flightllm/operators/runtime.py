@@ -63,7 +63,7 @@ class Elsewhere(Protocol):
     """A runner for stages of one query outside of this process."""
 
     def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
-        """Tell whether a stage can run in this process."""
+        """Return whether a stage can run in this process."""
 
     def stream(self, context: SessionContext, cancelled: Callable[[], bool], source: Plan, own: Held) -> Batches:
         """Yield the rows of a stage that runs under the settings of a context."""
@@ -71,13 +71,13 @@ class Elsewhere(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What a query needs to run besides its plan. Each query has one."""
+    """The parts that a query needs to run, besides its plan. Each query has its own `Runtime`."""
 
     context: SessionContext
     ordered: SessionContext
     """The same tables, in a context that keeps the order of rows even if the plan does not sort."""
     bindings: Mapping[str, ModelBinding]
-    """What answers calls, by `AICall.binding`. `searcher` answers searches."""
+    """The models that answer calls, by `AICall.binding`. `searcher` answers searches."""
     searcher: Callable[[], Searcher]
     settings: Settings
     loop: Loop
@@ -105,7 +105,7 @@ class Runtime:
     """The begun stages by identity, each with all of its rows, the first ones included."""
 
     def begin(self, stage: object, rows: Callable[[], Batches]) -> bool:
-        """Run a stage up to its first row, and tell whether it has no row. `begun` returns all of its rows."""
+        """Run a stage up to its first row, and return whether it has no rows. `begun` returns all of its rows."""
         if id(stage) not in self._begun:
             batches = rows()
             first = next((batch for batch in batches if batch.num_rows), None)
@@ -114,7 +114,7 @@ class Runtime:
         return not self._first[id(stage)]
 
     def first_rows(self, stage: object) -> int:
-        """Return the number of rows in the first batch of a stage; if it was not begun, the most of a batch."""
+        """Return the number of rows in the first batch of a stage; if it was not begun, the size of a full batch."""
         return self._first.get(id(stage), _MOST_FIRST_ROWS)
 
     def begun(self, stage: object) -> Batches | None:
@@ -130,7 +130,7 @@ class Runtime:
 
     @property
     def cancelled(self) -> Callable[[], bool]:
-        """Tell whether the query was cancelled."""
+        """Return whether the query was cancelled."""
         return self.record.cancelled.is_set
 
     def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Spooled:

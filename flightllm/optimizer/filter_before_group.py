@@ -50,5 +50,5 @@ def _through(node: Node, functions: Functions) -> tuple[Node, tuple[Expression, 
 
 
 def _filters_only(chain: Chain) -> bool:
-    """Tell whether the chain ends in a filter, and no node above reads its answers."""
+    """Return whether the chain ends in a filter, and no node above reads its answers."""
     return all(map(chain.is_plain, chain.columns)) and isinstance(chain.steps[-1], Expression)

@@ -65,7 +65,7 @@ def _limit(node: Node, functions: Functions, limit: int | None) -> Node:
 
 
 def _partners(node: Join, kept: Node, start: int, chain: Chain, functions: Functions) -> Chain | None:
-    """Return the chain over the rows that have a partner on the kept side; None where that is unknown.
+    """Return the chain over the rows that have a partner on the kept side; None if that is unknown.
 
     The condition must only compare columns for equality, so that rows of different groups have different partners.
     """

@@ -46,7 +46,7 @@ def _limit(node: Filter, functions: Functions) -> Node:
 
 
 def _kept(conjunct: Expression, project: Project, functions: Functions) -> int | None:
-    """Return the largest row_number() that a conjunct keeps; None where the conjunct is about other columns."""
+    """Return the largest row_number() that a conjunct keeps; None if the conjunct is about other columns."""
     for column in ex.fields(conjunct):
         expression = project.expressions[column]
         if expression.WhichOneof("rex_type") == "window_function":

@@ -85,7 +85,7 @@ def rewrite(
 
 
 def applies(rule: Rule, counts: Counter[type[Node]]) -> bool:
-    """Tell whether a plan with these numbers of nodes of each kind has what a rule moves."""
+    """Return whether a plan with these numbers of nodes of each kind has what a rule moves."""
     needs = _NEEDS.get(rule)
     return needs is None or any(kinds <= counts for kinds in needs)
 

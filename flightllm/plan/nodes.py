@@ -286,7 +286,7 @@ def keep(node: Node, width: int) -> Node:
 
 
 def has_ai(node: Node) -> bool:
-    """Tell whether an AI operator is in the tree."""
+    """Return whether an AI operator is in the tree."""
     return any(isinstance(n, AiMap) for n in walk(node))
 
 
@@ -321,14 +321,15 @@ def windows(node: Project) -> list[Expression]:
 
 
 def has_window(node: Project) -> bool:
-    """Tell whether the projection computes window functions, whose result depends on which rows it sees."""
+    """Return whether the projection computes window functions, whose result depends on which rows it sees."""
     return bool(windows(node))
 
 
 def over_input(expression: Expression, columns: Sequence[Expression | None], functions: Functions) -> Expression | None:
     """Return `expression` with each column replaced by the expression that computes it (None: a column to keep opaque).
 
-    Returns None where it reads an opaque column, a struct path forbids it, or `random()` or the like would run twice.
+    Return None if the expression reads an opaque column, or if a struct path forbids the rewrite. Also return None if a
+    volatile function such as `random()` would run twice.
     """
     read = {c: columns[c] for c in ex.fields(expression)}
     if any(column is None or functions.is_volatile(column) for column in read.values()):

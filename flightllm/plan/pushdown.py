@@ -151,7 +151,7 @@ class _PushDown:
         return node if kind == node.kind else replace(node, kind=kind)
 
     def _rejects(self, conjunct: Expression, columns: range) -> bool:
-        """Tell whether a conjunct is not true when all of `columns` are NULL: it compares one or tests it for NULL."""
+        """Return whether a conjunct fails when all of `columns` are NULL: it compares a column or tests it for NULL."""
         name = self._functions.name(conjunct)
         if name in {"and", "or"}:
             found = (self._rejects(a, columns) for a in ex.arguments(conjunct))

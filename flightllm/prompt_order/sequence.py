@@ -122,9 +122,9 @@ def hit_tokens(draft: Draft) -> float:
 def predict(encoded: Encoded, draft: Draft, cache: CacheShape) -> tuple[float, float]:
     """Return the field tokens that `cache` serves, beyond the instruction's whole blocks, and all field tokens.
 
-    It follows every prefix from one prompt that has it to the next. A finite cache serves a prefix that comes again
-    within a window of requests, namely those whose distinct tokens fill the cache. Denning's working-set relation gives
-    the window: each further request adds the tokens that it misses ("The Working Set Model", 1968).
+    The function follows every prefix from prompt to prompt. A finite cache serves a prefix again only within a window
+    of requests: as many as have distinct tokens that fill the cache. Denning's working-set relation gives the window:
+    each further request adds the tokens that it misses ("The Working Set Model", 1968).
     """
     flat = FlatDictionary.of(encoded)
     sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)
@@ -146,7 +146,7 @@ def predict(encoded: Encoded, draft: Draft, cache: CacheShape) -> tuple[float, f
 def _reuse(
     flat: FlatDictionary, sequence: Sequence, cache: CacheShape
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return, for each time a prefix is sent again, its last field's tokens and the number of requests in between.
+    """Return for each repetition of a prefix the tokens of its last field, and the number of requests in between.
 
     `sequence` is in sending order.
     """
@@ -171,7 +171,7 @@ def _reuse(
 
 
 def _parts(flat: FlatDictionary, inorder: Sequence, depth: NDArray[np.int64], cache: CacheShape) -> NDArray[np.float64]:
-    """Return the tokens that each prompt shares with the previous one in sorted order in the first unequal field."""
+    """Return the tokens shared in the first unequal field of each prompt and the previous prompt in sorted order."""
     here = np.flatnonzero(depth < inorder.shape[1])
     here = here[here > 0]
     at = depth[here]

@@ -121,7 +121,7 @@ class RoutedCall:
         return more
 
     def _runs_dry(self) -> bool:
-        """Tell whether the queue of a replica that is up has run empty, although it had prompts of this call."""
+        """Return whether the queue of a replica that is up has run empty, although it had prompts of this call."""
         with self._work:
             return any(not queue for replica, queue in self._queues.items() if self._engine.fleet.is_up(replica))
 

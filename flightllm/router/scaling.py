@@ -115,7 +115,7 @@ def _observe(loads: Mapping[int, ReplicaLoad], total: float, now: float, seen: S
 
 
 def _is_slack(scaling: Scaling, loads: Mapping[int, ReplicaLoad], seen: Seen) -> bool:
-    """Tell whether one replica fewer suffices.
+    """Return whether one replica fewer suffices.
 
     It suffices if some replica had no prompt. It also suffices if the busy seconds of all replicas are at most half of
     the time that the other replicas have. The peak load must be low too (see `_EASE`).

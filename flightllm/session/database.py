@@ -59,7 +59,7 @@ class Database:
         self.queries = queries
         self.sessions = sessions or SessionLog()
         self.notes = tuple(notes)
-        """Notes on the configuration's files, one line each. The log has them too."""
+        """Notes about the configuration's files, one line each. The log has the same notes."""
         self.catalog = services.catalog
         self.access = services.access
         self.functions = services.functions
@@ -72,14 +72,14 @@ class Database:
     def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
         """Load functions, tables and the engine.
 
-        `watch` notes the statements in flight. After a restart the server's own engine opens in the background: queries
-        wait for the engine or fail, as `[recovery] on_engine_down` says.
+        `watch` notes the statements in flight. After a restart the server's own engine opens in the background. Until
+        then, queries wait or fail, as `[recovery] on_engine_down` says.
 
         Raises:
             ConfigError: a table, function or engine setting is wrong.
             MissingExtraError: the engine's packages are not installed.
         """
-        with suppress(OSError):  # the first user of the folder raises the clear error
+        with suppress(OSError):  # code that uses the folder later raises a clear error
             make_private(config.data_folder)
             if config.data_folder.stat().st_mode & 0o077:
                 _log.warning("other users of this machine can read the data folder", folder=str(config.data_folder))

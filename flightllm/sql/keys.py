@@ -40,7 +40,7 @@ class TableKeys:
     foreign: tuple[ForeignKey, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether the table has any key."""
+        """Return whether the table has any key."""
         return bool(self.primary or self.unique or self.foreign)
 
     @property

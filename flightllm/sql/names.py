@@ -98,7 +98,7 @@ class OutputNames:
 
     @property
     def fixed(self) -> bool:
-        """Tell whether each item is one column and some items have names."""
+        """Return whether each item is one column and some items have names."""
         return self.wide is None and any(item.name is not None for item in self.items)
 
     def shown(self, names: Sequence[str]) -> list[str]:

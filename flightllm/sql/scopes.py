@@ -17,7 +17,7 @@ NO_ALIAS = (
     *(*_CLAUSES, "inner", "left", "right", "full", "cross", "natural", "outer", "lateral", "semi", "anti"),
     "tablesample",
 )
-"""Words that cannot be the alias of a table before them."""
+"""Words that can follow a table and are not its alias."""
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 

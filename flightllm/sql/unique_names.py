@@ -1,6 +1,6 @@
 """Unique names for the columns of an INSERT's query.
 
-INSERT matches columns by position, but DataFusion refuses two columns of the same name.
+INSERT matches columns by position, but DataFusion rejects two columns of the same name.
 """
 
 from collections.abc import Iterator, Sequence

@@ -55,7 +55,7 @@ class TablesFolder:
             raise ConfigError(f"the folder {folder} cannot be written: {error.strerror}; set data_folder") from error
 
     def load(self) -> str | None:
-        """Return the manifest's text, or None where there is no manifest yet.
+        """Return the manifest's text, or None if there is no manifest yet.
 
         Raises:
             ConfigError: the manifest cannot be read.

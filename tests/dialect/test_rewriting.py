@@ -214,7 +214,7 @@ def test_types(catalog: Catalog, written: str, instead: str) -> None:
 
 @pytest.mark.parametrize("written", ["INET", "ENUM('a', 'b')", "VARIANT", "nonsense", "BIT(8)", "TIME WITH TIME ZONE"])
 def test_types_without_a_like(catalog: Catalog, written: str) -> None:
-    """A type that nothing here is like stays, so that DataFusion refuses it by its name."""
+    """A type that nothing here is like stays, so that DataFusion rejects it by its name."""
     sql = f"SELECT CAST(NULL AS {written})"
     assert rewrite(sql, _place(catalog)).text == sql
 

@@ -302,7 +302,7 @@ def test_cut_texts_of_one_pass(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("optimizer", ["on", "off"])
 def test_room_for_long_texts(database: Database, optimizer: str) -> None:
-    """Each prompt has room for an answer as long as its own text, and the kept answers do not depend on it."""
+    """Each prompt has room for an answer as long as its own text, and the cached answers do not depend on it."""
     engine = Scripted(lambda request: request.fields[0][1])
     session = using(database, engine).session()
     texts = "(VALUES ('short'), (repeat('x', 1000))) AS t(v)"

@@ -110,7 +110,7 @@ def test_metrics_are_what_the_system_tables_say(server: FlightSqlServer, databas
 def test_scrapes_count_the_answers_once_in_a_while(
     server: FlightSqlServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Metrics asked for again soon do not go through the kept answers again, unless they were all forgotten."""
+    """Metrics asked for again soon do not go through the cached answers again, unless they were all forgotten."""
     counts: list[int] = []
     counting = cache_module._count
 

@@ -132,7 +132,7 @@ class LocalEngine(LoadedEngine):
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether the engine keeps tenants' prefixes apart."""
+        """Return whether the engine keeps tenants' prefixes apart."""
         return True
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -211,7 +211,7 @@ class LocalEngine(LoadedEngine):
             yield replace(ended, cached_tokens=begun.cached, completion_tokens=tokens, reasoning_tokens=begun.tokens)
 
     def _ended(self, ids: Sequence[int]) -> bool:
-        """Tell whether a thought's tokens end with the closing mark or with an end-of-text token."""
+        """Return whether a thought's tokens end with the closing mark or with an end-of-text token."""
         return ids[-1] in self._model.end_tokens or self._encoder.ends_thought(ids)
 
     def _completion(

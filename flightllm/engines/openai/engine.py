@@ -135,13 +135,13 @@ class OpenAIEngine:
 
     @property
     def kv_events(self) -> KvEventsAddress | None:
-        """Return where the endpoint publishes its KV events; None where this is not configured."""
+        """Return where the endpoint publishes its KV events; None if this is not configured."""
         options = self._options
         return KvEventsAddress(options.kv_events, options.kv_replay) if options.kv_events else None
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether the option `cache_salt` keeps tenants' prefixes apart."""
+        """Return whether the option `cache_salt` keeps tenants' prefixes apart."""
         return self._options.cache_salt
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -180,7 +180,7 @@ class OpenAIEngine:
                 raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
 
     def models(self) -> list[str]:
-        """Return the models that the endpoint lists, which is free of charge; empty where there is no list.
+        """Return the models that the endpoint lists, which is free of charge; empty if there is no list.
 
         Raises:
             EngineUnavailableError: no server answers at the address; the message says what to change.

@@ -173,7 +173,7 @@ def never_again(limit: Callable[[httpx2.Response], Awaitable[None]]) -> Callable
 
 
 def error_text(error: openai.APIStatusError) -> str:
-    """Return the error text of the body in any of the known formats; empty where the body has no text."""
+    """Return the error text of the body in any of the known formats; empty if the body has no text."""
     return _message(_json(error.response)) or _plain(error.response)
 
 
@@ -214,7 +214,7 @@ def _is_quota(status: int, text: str, code: str, response: httpx2.Response) -> b
 
 
 def _is_model(status: int, text: str) -> bool:
-    """Tell whether a text says that there is no such model; with status 400, the text can also mean a parameter."""
+    """Return whether a text says that there is no such model; with status 400, the text can also mean a parameter."""
     if status == 404:
         return _MODEL_TEXT.search(text) is not None
     return status == 400 and _MODEL_ALONE.match(text) is not None

@@ -138,7 +138,7 @@ class OpenAIOptions:
 
     @property
     def completions(self) -> bool:
-        """Tell whether prompts go to `/completions`."""
+        """Return whether prompts go to `/completions`."""
         return self.api == "completions" or (self.api == "auto" and self.prompts_per_request > 1)
 
     @property

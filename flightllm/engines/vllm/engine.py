@@ -185,7 +185,7 @@ class VllmEngine(LoadedEngine):
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether the engine keeps tenants' prefixes apart, which `cache_salt` does."""
+        """Return whether the engine keeps tenants' prefixes apart, which `cache_salt` does."""
         return True
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -477,7 +477,7 @@ def prepare_environment() -> None:
 
 
 def on_cpu() -> bool:
-    """Tell whether this machine has no GPU for vLLM.
+    """Return whether this machine has no GPU for vLLM.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
