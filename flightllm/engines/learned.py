@@ -1,4 +1,4 @@
-"""What callers have learned of an engine: whether it answers, and statistics of its answers, to predict later ones.
+"""Observe an engine: whether it answers, and statistics of its answers that predict later answers.
 
 `ObservedEngine` records the statistics while a query runs: some answers of each call site, and their lengths. EXPLAIN
 shows the predictions. So predictions for a user come only from that user's answers.

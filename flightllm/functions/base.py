@@ -221,7 +221,7 @@ class Answer:
         """Check the types that the author of a function can confuse.
 
         Raises:
-            AICallError: the instruction is not a text, `output` is no Arrow type, or `max_tokens` is not above 0.
+            AICallError: the instruction is not a text, `output` is not an Arrow type, or `max_tokens` is not above 0.
         """
         if not isinstance(self.instruction, str):
             raise AICallError(f"the instruction must be a text, not {self.instruction!r}")

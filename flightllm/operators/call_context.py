@@ -1,4 +1,4 @@
-"""What a CallExecutor receives: its calls, the order of their steps, and the services that answer their prompts."""
+"""The input of a CallExecutor: its calls, the order of their steps, and the services that answer their prompts."""
 
 import math
 from collections.abc import Callable, Collection, Sequence

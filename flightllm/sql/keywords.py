@@ -10,6 +10,6 @@ ENDS_FROM: Final = (
 )
 """Words that end the FROM clause of a SELECT."""
 ENDS_EXPRESSION: Final = ("end", "null", "true", "false")
-"""Words that end an expression, and so are no alias after it."""
+"""Words that end an expression, and so cannot be an alias after it."""
 ENDS_TYPE: Final = ("precision", "varying", "zone")
-"""Words that end the name of a type, as in DOUBLE PRECISION, and so are no alias after it."""
+"""Words that end the name of a type, as in DOUBLE PRECISION, and so cannot be an alias after it."""
