@@ -190,7 +190,7 @@ def _inferred(text: ParsedText, services: Services) -> tuple[Mapping[int, pa.Dat
 def _with_casts(
     text: ParsedText, types: Mapping[int, pa.DataType], count: int, services: Services
 ) -> Mapping[int, pa.DataType]:
-    """Return `types` and the types of further parameters: DataFusion casts an untyped value in their place to them.
+    """Return `types` and the types of further parameters: those to which DataFusion casts an untyped value there.
 
     If planning fails with all unknown parameters at once, each is tried by itself.
     """

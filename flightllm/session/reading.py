@@ -13,8 +13,7 @@ from flightllm.config import LimitsConfig
 from flightllm.config.session_settings import Settings
 from flightllm.ddl.dispatch import explain_change
 from flightllm.dialect import sent_texts
-from flightllm.dialect.duplicates import without_marks
-from flightllm.dialect.output_names import output_names
+from flightllm.dialect.output_names import output_names, without_marks
 from flightllm.errors import FlightLLMError, NotFoundError, SqlError
 from flightllm.execution.context import Services
 from flightllm.execution.query import Query, plan
@@ -25,9 +24,10 @@ from flightllm.sql.classify import classify
 from flightllm.sql.error_positions import explain_error
 from flightllm.sql.guard import check_bound, check_sql, check_text
 from flightllm.sql.keys import NO_KEYS, TableKeys
+from flightllm.sql.names import OutputNames
 from flightllm.sql.parameters import bind
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.statement import OutputNames, Statement
+from flightllm.sql.statement import Statement
 
 
 class StatementReader:

@@ -38,10 +38,11 @@ from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_bound
+from flightllm.sql.names import OutputNames
 from flightllm.sql.parameters import bind
 from flightllm.sql.parsed_text import ParsedText, mentions
-from flightllm.sql.statement import OutputNames, Statement
-from flightllm.storage.readers import Reader
+from flightllm.sql.statement import Statement
+from flightllm.storage.folder import Reader
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
@@ -105,7 +106,7 @@ class Session:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Count a statement, and bind its user and session to log events; DataFusion's panics become errors."""
+        """Count a statement, bind its user and session to log events, and turn DataFusion's panics into errors."""
         self._record.used()
         with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id), panics_mapped():
             yield
@@ -131,7 +132,7 @@ class Session:
 
     @contextmanager
     def _failures_noted(self, text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-        """Record a query that cannot be planned; running queries and changes have their own records."""
+        """Record a query that cannot be planned. Running queries and changes write records of their own."""
         try:
             yield
         except Exception as error:
@@ -435,8 +436,8 @@ class Session:
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
-        Without `db_schema` the table is in the session's schema, or is temporary. Setting `cancelled` stops the upload
-        until the last batch has arrived; a stopped upload stores nothing.
+        Without `db_schema` the table is in the session's schema, or is temporary. Until the last batch has arrived,
+        setting `cancelled` stops the upload, which then stores nothing.
         """
         name = self._place.uploaded(table, db_schema, made=mode == "create", temporary=temporary)
         text = f"INGEST INTO {name.display}"
@@ -530,7 +531,7 @@ def _told_apart(plan: bytes) -> str:
 
 
 def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:
-    """Yield batches until their statement is cancelled; then raise its error, at the latest after the last batch."""
+    """Yield batches until their statement is cancelled, or to the end; then raise the reason if it was cancelled."""
     for batch in batches:
         if record.stopped:
             break

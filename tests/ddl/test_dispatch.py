@@ -215,7 +215,7 @@ def test_stand_ins(session: Session, monkeypatch: pytest.MonkeyPatch, sql: str, 
         count += 1
         return plan(*arguments, **options)
 
-    monkeypatch.setattr("flightllm.session.session.plan", counted)
+    monkeypatch.setattr("flightllm.session.reading.plan", counted)
     if plans is None:
         assert len(session.describe(sql).parameters) == sql.count("?")
     else:

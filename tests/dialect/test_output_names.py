@@ -9,9 +9,9 @@ import pytest
 from flightllm.dialect.output_names import output_names
 from flightllm.execution.query import plan
 from flightllm.session.session import Session
+from flightllm.sql.names import NO_NAMES, Item, OutputNames
 from flightllm.sql.parameters import parameter_names
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.statement import NO_NAMES, Item, OutputNames
 from tests.databases import ask, small_database
 
 
