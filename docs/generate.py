@@ -84,6 +84,7 @@ def pages() -> Mapping[Path, str]:
     """
     meanings = tomllib.loads(_KEYS.read_text(encoding="utf-8"))
     parts: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
+        "function-table": ("functions.md", lambda _: _function_table()),
         "functions": ("functions.md", lambda _: _functions()),
         "settings": ("settings.md", lambda _: _settings()),
         "configuration": ("configuration.md", _configuration),
@@ -92,21 +93,25 @@ def pages() -> Mapping[Path, str]:
         "errors": ("errors.md", _errors),
         "cli": ("cli.md", lambda _: "\n".join(_commands(command_line, "flightllm"))),
     }
-    return {REFERENCE / page: filled(REFERENCE / page, name, make(meanings)) for name, (page, make) in parts.items()}
+    texts: dict[Path, str] = {}
+    for name, (page, make) in parts.items():
+        path = REFERENCE / page
+        texts[path] = filled(path, name, make(meanings), texts.get(path))
+    return texts
 
 
-def filled(path: Path, name: str, part: str) -> str:
-    """Return a page with its generated part of this name replaced.
+def filled(path: Path, name: str, part: str, text: str | None = None) -> str:
+    """Return a page, or `text` in place of the page, with its generated part of this name replaced.
 
     Raises:
         ValueError: the page has no such part, or two.
     """
     marks = re.compile(rf"(<!-- begin {name}:.*?-->\n).*?(<!-- end {name} -->)", re.DOTALL)
-    before = path.read_text(encoding="utf-8")
-    text, count = marks.subn(lambda match: f"{match[1]}\n{part.strip()}\n\n{match[2]}", before)
+    before = path.read_text(encoding="utf-8") if text is None else text
+    after, count = marks.subn(lambda match: f"{match[1]}\n{part.strip()}\n\n{match[2]}", before)
     if count != 1:
         raise ValueError(f"{path} needs one part {name!r}")
-    return text
+    return after
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -205,6 +210,16 @@ def _values(kind: Any) -> str:
     except ValueError as error:
         return str(error).replace("'", "`")
     raise ValueError(f"{kind} takes anything")
+
+
+def _function_table() -> str:
+    """Return the table of all functions, each with a link to its section."""
+    rows = []
+    for function in sorted(FunctionRegistry.load(), key=lambda one: one.name):
+        call = _call(function, function.name, []) if isinstance(function, AIFunction) else function.signature()
+        also = f", also {', '.join(f'`{name}`' for name in function.names[1:])}" if function.names[1:] else ""
+        rows.append((f"[`{call}`](#{function.name}){also}", function.returns))
+    return table(("function", "returns"), rows)
 
 
 def _functions() -> str:

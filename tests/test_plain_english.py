@@ -1,5 +1,6 @@
 """The check of language: it finds sentences that need two readings, and no folder has a finding."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,12 @@ def test_command(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source.write_text('"""Return one."""\n', encoding="utf-8")
     assert main([str(source)]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_tables_have_a_line_for_each_row() -> None:
+    """No docstring has a table whose rows were joined into one line."""
+    files = (path for name in PLAIN for path in (ROOT / name).rglob("*.py"))
+    assert [path for path in files if re.search(r"\|[ ]+\|-{3}", path.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -19,7 +19,7 @@ _BELOW = " as stored"
 class NumberedTable:
     """A table with the column `ROW`, which `*` does not include.
 
-    Only a context that is not parallel numbers rows correctly; any context can read `stored` numbers. A table that is
+    A parallel context can number rows wrongly; numbers that are `stored` are right in every context. A table that is
     `due` gets stored numbers when the query runs. Until then, a context sees its columns but no rows.
     """
 
@@ -35,7 +35,10 @@ class NumberedTable:
         return ROW in self.provider.schema.names
 
     def register(self, context: SessionContext, name: str) -> None:
-        """Register the table as `catalog.schema.name`, and for Substrait plans also the rows below it."""
+        """Register the table as `catalog.schema.name`.
+
+        Rows without stored numbers are also registered under a second name, which Substrait plans use.
+        """
         catalog, schema, table = name.split(".")
         tables = context.catalog(catalog).schema(schema)
         if self.stored:

@@ -1,4 +1,4 @@
-"""Ships the tables of a query to a sandbox process: as files, or as queries over other tables."""
+"""Describe the tables of a query for a sandbox process: as files, or as queries over other tables."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ class ShippedTable:
     suffix: str = ""
     """The ending of the file names."""
     stored: pa.Schema | None = None
-    """The columns as stored, where columns need a cast."""
+    """The columns as stored, if some need a cast."""
     query: str = ""
     columns: tuple[str, ...] = ()
     csv: CsvOptions = NOTHING_SAID
@@ -39,7 +39,7 @@ class ShippedTable:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """The tables that the principal sees (`seen`), and those that only row filters and masks read (`below`)."""
+    """The tables that the principal sees (`seen`), and the tables that row filters and masks read (`below`)."""
 
     schemas: tuple[str, ...] = ()
     seen: tuple[ShippedTable, ...] = ()
@@ -52,7 +52,7 @@ class Shipped:
 
 
 def shipped(catalog: Catalog, text: str) -> Shipped:
-    """Return the tables that a query can read: tables that its text names, and tables that these read in turn.
+    """Return the tables that a query can read: those that its text names, and those that these read in turn.
 
     Raises:
         FlightLLMError: the files of a table are gone.
@@ -81,7 +81,7 @@ def shipped(catalog: Catalog, text: str) -> Shipped:
 
 
 def _readable(entries: Iterable[Entry]) -> Iterable[ShippedTable]:
-    """Yield the readable tables; the query does not read the others, because planning would have failed."""
+    """Yield the readable tables. Unreadable tables are skipped: a query of one of them fails in planning."""
     for entry in entries:
         try:
             yield _shipped(entry)

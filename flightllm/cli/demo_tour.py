@@ -28,9 +28,9 @@ class TourQuery:
     title: str
     sql: str
     checked: str
-    """The known value that an answer is compared with."""
+    """The known value with which the check compares an answer."""
     check: str
-    """Counts rows and right answers. It makes the same calls as the query, so their answers are in the cache."""
+    """The query that counts rows and right answers. Its calls are those of `sql`, so the answers are in the cache."""
 
 
 STOPS = (
@@ -39,7 +39,7 @@ STOPS = (
         """SELECT m.title, regexp_match(r.review_content, '[^. ][^.]*acting[^.]*[.]')[1] AS what_it_says_of_the_acting
 FROM reviews r JOIN movies m USING (movie_id)
 WHERE m.genre = 'Comedy' AND ai_filter('Does the review praise the acting? {review_content}', r.review_content)""",
-        "the sentence that praises an actor in the text; an answer of no counts too",
+        "the sentence in the text that praises an actor; a correct no counts as right",
         """SELECT count(*), count(*) FILTER (WHERE praised = (review_content LIKE '%never felt more real%')) FROM (
 SELECT r.review_content, ai_filter('Does the review praise the acting? {review_content}', r.review_content) AS praised
 FROM reviews r JOIN movies m USING (movie_id) WHERE m.genre = 'Comedy' AND r.review_content IS NOT NULL)""",
@@ -60,7 +60,7 @@ FROM tickets WHERE status = 'open')""",
        round(avg(ai_score('How satisfied is the customer?', r.review_text, low => 1, high => 5)), 1) AS score
 FROM product_reviews r JOIN products p USING (product_id)
 WHERE p.brand = 'Wexley' AND r.overall <> 3 GROUP BY p.category ORDER BY p.category""",
-        "the stars, from which a right score differs by one at most",
+        "the stars; a score within one star is right",
         """SELECT count(*), count(*) FILTER (WHERE abs(score - overall) <= 1) FROM (
 SELECT r.overall, ai_score('How satisfied is the customer?', r.review_text, low => 1, high => 5) AS score
 FROM product_reviews r JOIN products p USING (product_id) WHERE p.brand = 'Wexley' AND r.overall <> 3)""",
@@ -93,7 +93,7 @@ WHERE m.movie_id BETWEEN 2 AND 6 AND (r.review_score < 2 OR r.review_score > 4) 
 COMPARED = """SELECT t.ticket_id, ai_classify(t.body, ['billing', 'shipping', 'defect', 'account', 'question']) AS about
 FROM tickets t JOIN products p USING (product_id)
 WHERE p.category = 'Kitchen' AND ai_filter('Does the customer wait for a parcel?', t.body) ORDER BY 1"""
-"""A query that the optimizer makes much cheaper, because its join leaves few rows."""
+"""A query whose join leaves few rows, so that the optimizer makes it much cheaper."""
 
 _COST = """
 SELECT sql, calls, distinct_prompts, cache_hits, prompt_tokens, cached_tokens, completion_tokens, failed_rows, seconds
@@ -148,7 +148,7 @@ def compare(cursor: Any) -> list[RunFigures]:
 
 
 def comparison(figures: list[RunFigures]) -> Table:
-    """Put the figures below each other, and then how many times smaller the last figures are than the first."""
+    """Return a table with one row per run, then a row with the ratio of the first figures to the last."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for name in ("", "model calls", "prompt tokens", "of them computed", "seconds"):
         table.add_column(name, justify="right" if name else "left")
@@ -233,7 +233,10 @@ def connecting(uri: str) -> str:
 
 
 def own_model() -> str:
-    """Return how to ask a real model about the user's file; it names a key or Ollama found here, without using it."""
+    """Return how to ask a real model about the user's file.
+
+    If this machine has an API key or Ollama, the text names it; nothing calls it.
+    """
     found = offers()
     told = f"{found[0].why}. The demo did not use it." if found else "A real model can answer about your own file."
     commands = "  flightllm init\n  flightllm serve --config flightllm.toml FILE.csv"

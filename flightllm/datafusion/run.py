@@ -62,8 +62,8 @@ class Loop:
         With `ahead`, batches of a plain table scan are pulled inside DataFusion itself, which costs less.
 
         DataFusion runs a join of two batches to its end. If `cancelled()` is true, closing the generator therefore
-        waits
-        until DataFusion's threads rest, for a minute at most. So the caller keeps its place until the work has ended.
+        waits until DataFusion's threads rest, for a minute at most. So the caller keeps its place until the work has
+        ended.
 
         Raises:
             CancelledError: `cancelled()` turned true; noticed within 100 ms while a batch is slow.

@@ -28,13 +28,13 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The statement `sent`, and the `text` that the sets of `edits` made of it, one set after the other."""
+    """The text as `sent`, and the `text` after all sets of `edits` in order."""
 
     sent: str
     text: str
     edits: tuple[tuple[Edit, ...], ...] = ()
     read_from: str = ""
-    """The dialect that the whole text was translated from, if any; then positions in `text` no longer match `sent`."""
+    """The dialect of `sent` if the whole text was translated; then offsets in `text` do not map to `sent`."""
     parsed: ParsedText | None = field(default=None, compare=False, repr=False)
     """The tokens of `text` as the last rule read them."""
 
@@ -42,7 +42,7 @@ class Rewritten:
         """Return the text with further edits.
 
         Raises:
-            SqlError: two edits overlap; the message has the position in the sent text.
+            SqlError: two edits overlap; the message has the position in `sent`.
         """
         ordered = tuple(sorted(set(edits)))
         if not ordered:
@@ -57,13 +57,13 @@ class Rewritten:
         return replace(self, text="".join([*parts, self.text[at:]]), edits=(*self.edits, ordered), parsed=None)
 
     def sent_at(self, offset: int) -> int:
-        """Return the position in the sent text of an offset of the text; inside an edit, that of its beginning."""
+        """Map an offset in `text` to an offset in `sent`; an offset inside an edit maps to the edit's start."""
         for edits in reversed(self.edits):
             offset = _before(edits, offset)
         return offset
 
     def said(self, message: str) -> str:
-        """Return an error's message with positions of the sent text in place of positions of the rewritten text."""
+        """Return an error's message; its positions in `text` become positions in `sent`."""
         if not self.edits:
             return message
         if self.read_from:
@@ -83,7 +83,7 @@ class Rewritten:
 
 
 def _before(edits: Sequence[Edit], offset: int) -> int:
-    """Return an offset before a set of edits, given the offset after it."""
+    """Map an offset in the text after a set of edits to an offset in the text before the edits."""
     shift = 0
     for edit in edits:
         if offset < edit.start + shift:

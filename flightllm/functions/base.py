@@ -1,7 +1,7 @@
 """The declaration of an AI function. A file in `udfs/` has one `FUNCTION`; all other code is shared.
 
 ```python
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, text_answer
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, text_answer
 
 def build(call: Arguments) -> Answer:
     return text_answer(f"Write a headline of at most {call.integer('words')} words for the article below.")

@@ -45,9 +45,8 @@ class FunctionRegistry:
         A function of the folders replaces a shipped `json_…` function with the same name.
 
         Raises:
-            ConfigError: a folder is missing, a file cannot be imported or declares no `FUNCTION`, or a name is taken;
-            the
-                error names the file.
+            ConfigError: a folder is missing, a file cannot be imported or declares no `FUNCTION`, or a name is taken.
+                The error names the file.
         """
         found: dict[str, AIFunction | ScalarFunction] = {}
         origin: dict[str, Path] = {}

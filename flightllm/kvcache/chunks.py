@@ -45,8 +45,11 @@ def prefix_chunks(
     ranges of a Fenwick tree: in each full chunk a partial chunk ends every 64 tokens, and few of them cover any part. A
     prompt of 520 tokens has these chunks (`start`-`stop`):
 
-    | full chunk | its partial chunks | |---|---| | 0-256 | 0-64, 0-128, 128-192 | | 256-384 | 256-320 | | 384-512 |
-    384-448 |
+    | full chunk | its partial chunks   |
+    |------------|----------------------|
+    | 0-256      | 0-64, 0-128, 128-192 |
+    | 256-384    | 256-320              |
+    | 384-512    | 384-448              |
 
     `revision` names model, weights and number type. Different revisions never share keys. Different `salt`s, which
     separate tenants, do not share keys either.

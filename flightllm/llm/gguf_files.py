@@ -22,7 +22,7 @@ _LONGEST_NAME = 60
 _MAGIC = b"GGUF"
 """The first bytes of every GGUF file."""
 _HEAD_BYTES = 64 << 20
-"""A bound on the length of a file's header: a vocabulary of 260,000 tokens takes 10 MiB."""
+"""The most bytes of a file's header: a vocabulary of 260,000 tokens takes 10 MiB."""
 
 
 def is_gguf(model: str) -> bool:
@@ -34,7 +34,7 @@ def converted_folder(file: Path, section: str = "engine") -> Path:
     """Return the folder converted from a GGUF file. The first call converts the file; later calls find the folder.
 
     Quantized weights become bfloat16, so the folder is up to four times as large as the file. Weights of 16 or 32 bits
-    stay as they are. The folders are in `models` of `FLIGHTLLM_HOME`, or of the system's folder for application data.
+    keep their type. The folders are in `models`, below `FLIGHTLLM_HOME` or the system's folder for application data.
     Users can delete the folders at any time.
 
     Raises:
@@ -53,9 +53,9 @@ def converted_folder(file: Path, section: str = "engine") -> Path:
 
 
 def has_chat_template(file: Path) -> bool:
-    """Return whether a GGUF file has a chat template, by the header, which precedes the weights.
+    """Return whether a GGUF file has a chat template; it reads only the header.
 
-    A file is read once, and again after a change.
+    It reads a file once, and again after a change.
     """
     state = file.stat()
     return _names_chat_template(file, state.st_mtime_ns, state.st_size)
@@ -95,7 +95,7 @@ def check_gguf(file: Path, section: str = "engine") -> None:
 
 def _convert(file: Path, folder: Path, section: str) -> None:
     if missing := [name for name in _PACKAGES if find_spec(name) is None]:
-        raise MissingExtraError(f"the model {str(file)!r}, without {' and '.join(missing)},", "local")
+        raise MissingExtraError(f"the model {str(file)!r} (missing: {' and '.join(missing)})", "local")
     log = structlog.get_logger()
     log.info("converting a GGUF file", model=str(file), folder=str(folder))
     try:
@@ -155,7 +155,7 @@ def _drop_unknown_tokens(file: Path, vocabulary: int) -> None:
 
 
 def _dtype(file: Path) -> str:
-    """Return the data type for a file's weights: that of its largest tensor, or bfloat16 where that is quantized."""
+    """Return the data type for a file's weights: the type of its largest tensor; bfloat16 if this type is quantized."""
     from gguf import GGUFReader
 
     largest = max(GGUFReader(os.fspath(file)).tensors, key=lambda tensor: int(tensor.n_elements))

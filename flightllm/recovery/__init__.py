@@ -1,4 +1,6 @@
-"""Recovery from crashes: replaces a dead server process, and blocks the statements that probably killed it.
+"""Recovery of the server process: replaces a dead process, and blocks the statements that probably killed it.
+
+This folder repairs no data: `storage/folder.py` removes the files of half-written tables at the next start.
 
 Imports: config, datafusion, errors, sql.
 """

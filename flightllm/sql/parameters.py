@@ -12,9 +12,9 @@ from flightllm.sql.tokens import Token, TokenKind
 
 _T = TypeVar("_T")
 _MOST = 65_535
-"""The most parameters of one statement. `$n` asks for n parameters, so a short text could ask for any number."""
+"""The most parameters of one statement. Without this limit, the short text `$999999999` would ask for 999,999,999."""
 _MOST_ITEMS, _MOST_TEXT = 10_000, 16 << 20
-"""The limits of one row of parameters in the text: values in lists, structs and maps, and characters.
+"""For one row of parameters: the most values in lists, structs and maps, and the most characters of SQL text.
 
 The server parses the bound text again, and DataFusion plans the values of a list one by one: 100,000 values took 20 s.
 """
@@ -36,12 +36,12 @@ def parameter_names(text: ParsedText) -> tuple[str, ...]:
 
 
 def numbered(text: ParsedText, intervals: Collection[int] = ()) -> ParsedText:
-    """Return a text with `$1`, `$2`, … for its parameters; `intervals` are the indexes from 0 that need a cast."""
+    """Return a text with `$1`, `$2`, … for its parameters; those with an index (from 0) in `intervals` get a cast."""
     return with_parameters(text, lambda i: f"CAST(${i + 1} AS INTERVAL)" if i in intervals else f"${i + 1}")
 
 
 def with_parameters(text: ParsedText, write: Callable[[int], str]) -> ParsedText:
-    """Return a text with other text for its parameters; `write` takes the index of each parameter, from 0."""
+    """Return a text with each parameter replaced by `write(index)`; the first parameter has the index 0."""
     sql, placeholders = text.sql, _placeholders(text)
     indexes = _indexes(placeholders, _names(placeholders))
     parts, end = [], 0
@@ -66,8 +66,8 @@ def bind(text: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
     column of this name. If the columns have other names, the first name in the text takes the first column, and so on.
 
     Raises:
-        SqlError: the number of values or rows does not fit, or a value's type has no literal. The error for a type
-            names the column.
+        SqlError: the number of values or rows is wrong, or SQL has no literal for a value. An error about a value
+            names its column.
         LimitExceededError: the values are too many or too large for a statement's text.
     """
     placeholders = _placeholders(text)
@@ -147,7 +147,7 @@ def _count(placeholders: list[Token]) -> int:
 def _read(parameters: pa.RecordBatch, column: int, read: Callable[[pa.Scalar], _T]) -> _T:
     """Read a value; if that fails, raise an error that names its column.
 
-    Arrow has values that neither SQL nor Python can hold, so any exception can occur here.
+    Some Arrow values have no equivalent in SQL or Python, so any exception can occur here.
     """
     value = parameters.column(column)[0]
     try:

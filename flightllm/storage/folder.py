@@ -246,8 +246,7 @@ class Readers:
         """Close a reader, and remove the folders that only it needed.
 
         Garbage collection can close a reader at any moment, also in a thread that holds the lock. So this never waits
-        for
-        the lock: the thread that holds it then does the work.
+        for the lock: the thread that holds the lock then does the work.
         """
         self._ended.append(number)
         self._sweep()

@@ -87,8 +87,7 @@ class VectorIndex:
         """Return some columns of the rows with these ids, in the order of `ids`.
 
         pyarrow's own take would read all rows, because it joins the table's batches first. This takes each batch's rows
-        in
-        ascending order, concatenates them, and restores the order. Example with the batches `[r0, r1]` and `[r2]`:
+        in ascending order, concatenates them, and restores the order. Example with the batches `[r0, r1]` and `[r2]`:
 
         | step | value |
         |---|---|
@@ -120,10 +119,8 @@ class VectorIndex:
         """Return up to `count` rows per query; `within`, a flag per row, restricts the search to flagged rows.
 
         The mode `vector` needs the queries' vectors, `text` their texts, and `hybrid` both. A hybrid score is the sum
-        of
-        1 / (60 + rank) over both lists (reciprocal rank fusion, Cormack et al. 2009). Of rows with equal scores, the
-        one
-        that ranks better in the text search is first.
+        of 1 / (60 + rank) over both lists (reciprocal rank fusion, Cormack et al. 2009). Of rows with equal scores, the
+        row with the better rank in the text search is first.
 
         Raises:
             InvalidInputError: the vectors have another length than the index's, or a vector index has no text to

@@ -80,16 +80,16 @@ def test_a_malformed_table_is_a_usage_error(run: Run) -> None:
 def test_functions_lists_shipped_and_configured_ones(run: Run, tmp_path: Path) -> None:
     """A function file in a configured folder appears beside the shipped ones."""
     (tmp_path / "udfs").mkdir()
-    (tmp_path / "udfs" / "ai_headline.py").write_text(
+    (tmp_path / "udfs" / "ai_headline_of_the_tests.py").write_text(
         "from flightllm.functions import AIFunction, Kind, Parameter, text_answer\n"
-        'FUNCTION = AIFunction(name="ai_headline", summary="Write a headline.", returns="text",\n'
+        'FUNCTION = AIFunction(name="ai_headline_of_the_tests", summary="Write a headline.", returns="text",\n'
         '    parameters=(Parameter("article", Kind.FIELD),), build=lambda call: text_answer("Write a headline."))\n',
         encoding="utf-8",
     )
     (tmp_path / "c.toml").write_text('[functions]\nfolders = ["udfs"]\n', encoding="utf-8")
     output = run("functions", "--config", str(tmp_path / "c.toml")).output
     assert "ai_filter(prompt" in output
-    assert "ai_headline(article" in output
+    assert "ai_headline_of_the_tests(article" in output
     assert all(len(line) < 160 for line in output.splitlines())
     for alias in ("llm", "ai_if", "ai_headings"):
         assert (alias in output) == (alias != "ai_headings")

@@ -26,8 +26,8 @@ def build(call: Arguments) -> Answer:
     return text_answer(f"Write a headline of {Style(call.integer('words')).words} words.")
 
 FUNCTION = AIFunction(
-    name="headline", summary="s", returns="text", parameters=(Parameter("article", Kind.FIELD),),
-    options=(Option("words", int, 8, low=1),), build=build, aliases={"ai_headline": None},
+    name="headline_of_the_tests", summary="s", returns="text", parameters=(Parameter("article", Kind.FIELD),),
+    options=(Option("words", int, 8, low=1),), build=build, aliases={"ai_headline_of_the_tests": None},
 )
 """
 VIEWS = [
@@ -46,11 +46,11 @@ def test_a_file_adds_a_function(tmp_path: Path) -> None:
     (tmp_path / "headline.py").write_text(HEADLINE)
     (tmp_path / "_draft.py").write_text("1 / 0")
     registry = FunctionRegistry.load([tmp_path])
-    function = registry.get("Headline")
+    function = registry.get("Headline_of_the_tests")
     assert function is not None
-    assert registry.get("ai_headline") is function
+    assert registry.get("ai_headline_of_the_tests") is function
     assert registry.get("ai_filter") is not None
-    assert [entry.name for entry in registry].count("headline") == 1
+    assert [entry.name for entry in registry].count("headline_of_the_tests") == 1
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_a_file_adds_a_function(tmp_path: Path) -> None:
         ("", "needs FUNCTION"),
         ("FUNCTION = 1", "needs FUNCTION"),
         ("from flightllm.functions import AIFunction\nFUNCTION = AIFunction(name='x')", "missing 4 required"),
-        (HEADLINE.replace('"headline"', '"Head line"'), "not a function name"),
-        (HEADLINE.replace('"headline"', '"ai_filter"'), "already defined in .*ai_filter.py"),
-        (HEADLINE.replace('"ai_headline"', '"llm"'), "already defined in .*ai_gen.py"),
+        (HEADLINE.replace('"headline_of_the_tests"', '"Head line"'), "not a function name"),
+        (HEADLINE.replace('"headline_of_the_tests"', '"ai_filter"'), "already defined in .*ai_filter.py"),
+        (HEADLINE.replace('"ai_headline_of_the_tests"', '"llm"'), "already defined in .*ai_gen.py"),
     ],
 )
 def test_bad_files(tmp_path: Path, source: str, message: str) -> None:
@@ -119,7 +119,7 @@ def test_own_names_and_json(tmp_path: Path) -> None:
     (tmp_path / "headline.py").write_text(HEADLINE)
     (tmp_path / "json_extract.py").write_text(OWN_JSON)
     registry = FunctionRegistry.load([tmp_path])
-    assert registry.own_names == {"headline", "ai_headline", "json_extract"}
+    assert registry.own_names == {"headline_of_the_tests", "ai_headline_of_the_tests", "json_extract"}
     assert [len(one.arguments) for one in registry.scalars() if one.name == "json_extract"] == [1]
     (tmp_path / "again.py").write_text(OWN_JSON)
     with pytest.raises(ConfigError, match=r"already defined in .*again\.py"):

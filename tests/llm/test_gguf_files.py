@@ -144,7 +144,7 @@ def test_a_folder_of_one(tmp_path: Path) -> None:
 def test_without_the_package(gguf_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the package is missing, the error names the extra."""
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(MissingExtraError, match=r"without gguf, needs the extra 'local'"):
+    with pytest.raises(MissingExtraError, match=r"\(missing: gguf\) needs the extra 'local'"):
         converted_folder(gguf_file)
 
 

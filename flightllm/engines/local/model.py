@@ -48,7 +48,10 @@ class PrefixModel:
         self.kept_ids: list[int] = []  # can be longer than the last requested prefix
         self._kept: Layers = []
         self.exact = 0
-        """How many of the first kept tokens have exact keys and values, computed only from exact ones."""
+        """The number of leading kept tokens with exact keys and values.
+
+        Keys and values are approximate if a lossy codec decoded them, or if they were computed from approximate ones.
+        """
         self._tenant = ""
         """The tenant of the kept tokens' prompts."""
 
@@ -99,7 +102,7 @@ class PrefixModel:
     def kv_cache(self, ids: Sequence[int], start: int = 0) -> torch.Tensor:
         """Return keys and values of the tokens from `start` on (layers × 2 × tokens × heads × head_dim).
 
-        The model keeps them like those of any prefix. A start shared with the kept tokens is not computed again.
+        The model keeps the tokens as its prefix. Tokens that the kept prefix covers are not computed again.
         """
         self._ensure_prefix(list(ids))
         return torch.stack([torch.stack(pair) for pair in self.kept(start, len(ids))]).transpose(2, 3)
@@ -120,7 +123,7 @@ class PrefixModel:
     def adopt(self, ids: Sequence[int], start: int, layers: Sequence[torch.Tensor], exact: int) -> None:
         """Adopt keys and values (per layer 2 × tokens × heads × head_dim) for the tokens from `start` on.
 
-        The tokens before `start` must be kept already. From the token `exact` on, the adopted values are approximate.
+        The model must already keep the tokens before `start`. The adopted values are approximate from `exact` on.
         """
         parts = [layer.to(self.device, self._model.dtype).transpose(1, 2)[:, None] for layer in layers]
         if start:
@@ -142,7 +145,7 @@ class PrefixModel:
         count, width = len(prompts), max(map(len, prompts)) - prefix
         ids = torch.zeros(count, width, dtype=torch.long)
         mask = torch.ones(count, prefix + width, dtype=torch.long)
-        # The padding is between prefix and suffix, so that every row's next token follows the last column.
+        # The padding is between prefix and suffix, so that the next token of every row is in the next column.
         for row, prompt in enumerate(prompts):
             padding = width - (len(prompt) - prefix)
             ids[row, padding:] = torch.tensor(prompt[prefix:])
@@ -194,7 +197,7 @@ class PrefixModel:
         return reused
 
     def _extended(self, reused: int) -> None:
-        """Update `exact` after all kept tokens except the first `reused` ones were computed."""
+        """Update `exact` after the tokens from `reused` on were computed."""
         if reused <= self.exact:
             self.exact = len(self.kept_ids)
 
@@ -233,7 +236,7 @@ def _layers(cache: Any) -> Layers:
 
 
 def _head_dim(config: Any) -> int:
-    """Return the dimensions per head, which not every configuration contains."""
+    """Return the dimensions per head; some configurations lack them."""
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 

@@ -1,17 +1,22 @@
-"""Interleaved range asymmetric numeral systems (rANS) with one table of frequencies per channel, compiled by numba.
+"""Interleaved range asymmetric numeral systems (rANS) with tables of frequencies, compiled by numba.
 
-The numbers of some channels form one stream. Its lanes are states of 32 bits each, which take turns: lane n codes the
-numbers n, n + lanes, … of every channel. All lanes read 16-bit words from the same position. A stream begins with the
-lanes' states. The numbers of a channel follow each other, so a coder needs one table at a time.
+The numbers of some channels form one stream. A channel has two tables: one for its anchors, then one for its other
+numbers. Several lanes, each a 32-bit state, code the stream in turn: lane n codes the numbers n, n + lanes, … of each
+table. All lanes read 16-bit words from one shared position. A stream begins with the lanes' states. A coder needs one
+table at a time, because the numbers of a table follow each other.
 
 A table has 256 frequencies that add up to 4,096: those of the numbers -127 to 127, and that of the escape. After an
 escape the number itself follows as a word. Numbers with the frequency 0 are escaped too. A table of three symbols with
 the frequencies 2, 1 and 1 (total 4) gives each symbol these slots:
 
-| symbol | frequency | start | slots | |---|---|---|---| | 0 | 2 | 0 | 0, 1 | | 1 | 1 | 2 | 2 | | 2 | 1 | 3 | 3 |
+| symbol | frequency | start | slots |
+|--------|-----------|-------|-------|
+| 0      | 2         | 0     | 0, 1  |
+| 1      | 1         | 2     | 2     |
+| 2      | 1         | 3     | 3     |
 
-The slot `state mod total` gives the next symbol. Decoding it sets the state to frequency × (state div total) + slot -
-start. Below `LOWEST` the state takes in another word.
+The slot `state mod total` belongs to the next symbol. Decoding the symbol sets the state to
+`frequency × (state div total) + slot - start`. A state below `LOWEST` then takes in another word.
 
 Source: Duda 2013 (arXiv 1311.2540); interleaving after Giesen 2014 (arXiv 1402.3392).
 """
@@ -36,7 +41,7 @@ LARGEST: Final = 127
 SCALE_BITS: Final = 12
 TOTAL: Final = 1 << SCALE_BITS
 LOWEST: Final = 1 << 16
-"""States are at least this number; the encoder starts with exactly this number, so the decoder ends with it."""
+"""The lowest state. The encoder starts with this state, so the decoder must end with it."""
 
 _MOST_LANES = 32
 _LANE_NUMBERS = 512
@@ -45,7 +50,11 @@ _SEARCHED = 32
 
 
 def lanes_of(numbers: int) -> int:
-    """Return the number of lanes for a stream of `numbers` numbers: a lane costs two bytes, so each must code many."""
+    """Return the number of lanes for a stream of `numbers` numbers.
+
+    A lane's state takes two words, and one of the two codes numbers. So a lane costs two bytes net, and must code many
+    numbers.
+    """
     lanes = 1
     while lanes < _MOST_LANES and numbers // (2 * lanes) >= _LANE_NUMBERS:
         lanes *= 2
@@ -63,7 +72,7 @@ class Order:
 def encode_stream(numbers: NDArray[np.int16], tables: NDArray[np.uint16], order: Order) -> NDArray[np.uint16]:
     """Return the words of one stream of `numbers` (channels × tokens).
 
-    `tables` (2 × channels × 256) has the frequencies for anchors, then those for the others.
+    `tables` (2 × channels × 256) has the frequencies for the anchors, then the frequencies for the others.
     """
     lanes = lanes_of(numbers.size)
     buffer = np.empty(2 * numbers.size + 2 * lanes, dtype=np.uint16)
@@ -79,7 +88,7 @@ def decode_stream(words: NDArray[np.uint16], tables: NDArray[np.uint16], order: 
     """
     lanes = lanes_of(out.size)
     if len(words) < 2 * lanes or not _decode(words, tables, order.tokens, order.anchors, lanes, out):
-        raise BitstreamError("a stream of this KV chunk is damaged: it does not end with its last number")
+        raise BitstreamError("a stream of this KV chunk is damaged: its words do not end where its numbers end")
 
 
 def warm_up() -> None:
@@ -92,7 +101,7 @@ def warm_up() -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _encode(numbers, tables, order, first, lanes, buffer):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Write a stream to the end of `buffer`, the last number first; return the stream's start."""
+    """Write a stream from the end of `buffer`, the last number first; return the stream's start."""
     channels, tokens = numbers.shape
     states = np.full(lanes, LOWEST, dtype=np.uint64)
     starts = np.empty(SYMBOLS, dtype=np.uint64)
@@ -173,7 +182,7 @@ def _decode_channel(words, place, slots, starts, states, tokens, out):  # type: 
 
 @numba.njit(nogil=True, cache=True)
 def _found(starts, low):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Return a slot in the form of `_spread` by binary search, which is faster for few numbers."""
+    """Find a slot by binary search, which is faster for few numbers; return it as `_spread` has it."""
     symbol, above = 0, SYMBOLS
     while above - symbol > 1:
         middle = (symbol + above) >> 1
@@ -191,7 +200,10 @@ def _found(starts, low):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _spread(table, slots):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Fill the slots of a table: symbol (8 bits), its frequency minus 1, and the slot's index in it (12 bits each)."""
+    """Fill the slots of a table.
+
+    A slot has the symbol (8 bits), its frequency minus 1 (12), and the slot's index among the symbol's slots (12).
+    """
     slot = np.int64(0)
     for symbol in range(SYMBOLS):
         frequency = np.uint32(table[symbol])

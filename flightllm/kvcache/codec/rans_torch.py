@@ -42,7 +42,7 @@ class _LaneDecoder:
     def __init__(self, words: Sequence[NDArray[np.uint16]], lanes: int, device: torch.device | str) -> None:
         lengths = np.array([len(one) for one in words])
         if lengths.min() < 2 * lanes:
-            raise BitstreamError("a stream of this KV chunk is damaged: it does not end with its last number")
+            raise BitstreamError("a stream of this KV chunk is damaged: its words do not end where its numbers end")
         self.lanes = lanes
         ends = lengths.cumsum()
         flat = np.concatenate(words).astype(np.int32)
@@ -77,7 +77,7 @@ class _LaneDecoder:
         """Check that every stream ends where its words do.
 
         Raises:
-            BitstreamError: a stream has another end.
+            BitstreamError: the words of a stream end before or after its numbers.
         """
         if not bool((self._places == self._ends).all() & (self._states == LOWEST).all()):
-            raise BitstreamError("a stream of this KV chunk is damaged: it does not end with its last number")
+            raise BitstreamError("a stream of this KV chunk is damaged: its words do not end where its numbers end")

@@ -1,9 +1,9 @@
 """`workload_aware`: keep the blocks whose class is the most likely to be used again soon.
 
-The policy follows "KV cache in the wild" (ATC'25). Each block belongs to a class, by the last
-prompt with this block. The class consists of the prompt's call site, its number of new blocks, and the block's place
-in it. The place is the beginning that earlier prompts had too (an instruction), the middle, or the end. Two more
-classes hold the blocks that many prompts used, and the blocks that their query is done with.
+The policy follows "KV cache in the wild" (ATC'25). The last prompt that used a block decides its class. The class
+depends on the prompt's call site, its number of new blocks, and the block's place in the prompt. The place is the
+start, the middle or the end; the start has the blocks with which earlier prompts began too (an instruction). Other
+classes hold the blocks that many prompts used, and the blocks that their query no longer needs.
 
 For each class the policy learns how often blocks are used again and after how long, as an exponential distribution. A
 new class starts from the figures of all call sites. The policy evicts the block that is the least likely to be used
@@ -30,27 +30,26 @@ from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 _HORIZON_SECONDS: Final = 5.0
 """The policy compares the probabilities that blocks are used within this time, as in the paper."""
 _HISTORY_FACTOR: Final = 16
-_LEAST_HISTORY_FACTOR: Final = 4
+"""The policy remembers the last uses of this many times the cache's blocks, up to `_HISTORY_BLOCKS`."""
 _HISTORY_BLOCKS: Final = 1 << 18
-"""The policy remembers the last uses of 16 times the cache's blocks, but of at most this number of blocks.
-
-It always remembers at least 4 times the cache's blocks."""
+_LEAST_HISTORY_FACTOR: Final = 4
+"""The policy remembers at least this many times the cache's blocks, even beyond `_HISTORY_BLOCKS`."""
 _LARGEST_SIZE: Final = 7
-"""Prompts are classified by the bits of their number of new blocks: 0, 1, 2 to 3, 4 to 7, …, up to 64 and more."""
+"""The largest size: 64 new blocks and more. The size of a prompt is the bit length of its number of new blocks."""
 _SHARED_USES: Final = 64
-"""A block that more prompts than this used is in the class of shared blocks."""
+"""A block with more uses than this is in the class of shared blocks."""
 _REFIT_USES: Final = 16
 """A class is fitted again after this number of uses, or after a tenth more uses, whichever is later."""
 _REFIT_GROWTH: Final = 1.1
 _COUNTED_USES: Final = 65_536
-"""After this number of uses of a class, all its counts are halved, so that it can follow a change of the workload."""
+"""After this number of uses, the counts of a class are halved, so that its figures follow a change of workload."""
 _MOST_CLASSES: Final = 1_024
-"""The most classes; beyond it, the policy forgets the class with the oldest last prompt.
+"""The most classes; with more, the policy forgets the class whose last prompt is the oldest.
 
-While this number of classes has blocks to evict, all new call sites share their classes.
+While more classes than this have evictable blocks, all new call sites share one set of classes.
 """
 _DONE: Final = "done"
-"""Replaces the number of new blocks in the name of a class whose blocks the query is done with."""
+"""Replaces the size in the name of a class if the query no longer needs the blocks of the class."""
 _RANK_SECONDS: Final = 0.1
 """All classes are ranked again after this time."""
 _SPARE_RANKS: Final = 64
@@ -65,7 +64,7 @@ class _ReuseStatistics:
     """How often the blocks of a class are used again, and after how long."""
 
     prior: _ReuseStatistics | None = None
-    """The statistics of the same class over all call sites; None for such statistics themselves."""
+    """The statistics of the same shape over all call sites; None if these are the statistics over all call sites."""
     expected: float = 0.5
     """The probability of reuse before the first use, if there is no prior."""
     uses: float = 0.0
@@ -92,8 +91,8 @@ class _ReuseStatistics:
     def count_reuse(self, seconds: float) -> None:
         """Count that a block was used again after some seconds, here and in the prior.
 
-        Reuses never exceed uses less one: halving the counts can drop the uses that these reuses belong to. In this
-        case the new reuse replaces an average one.
+        Reuses never exceed uses. After the counts were halved, more reuses can come than the uses that are left. Then
+        each new reuse replaces an average one.
         """
         if self.prior is not None:
             self.prior.count_reuse(seconds)
@@ -132,8 +131,8 @@ class _ReuseStatistics:
     def likelihood(self, age: float) -> float:
         """Return the probability that a block unused for `age` seconds is used within the next 5 seconds.
 
-        Example with a probability of 0.5 and a rate of 0.2 per second. The older the block, the less likely it is one
-        of those that are used again at all.
+        Example with a probability of 0.5 and a rate of 0.2 per second. The longer a block was unused, the less likely
+        it is ever used again.
 
         | age | unused so far, of reused blocks | used in the next 5 s | of all blocks unused so far              |
         |-----|---------------------------------|----------------------|------------------------------------------|
@@ -153,7 +152,7 @@ class _BlockClass(Generic[Key]):
     number: int
     statistics: _ReuseStatistics
     free: OrderedDict[Key, tuple[float, int]] = field(default_factory=OrderedDict)
-    """The evictable blocks, oldest first: the time since which each is evictable, and its position in its prompt."""
+    """The evictable blocks, oldest first: the time at which each became evictable, and its position in its prompt."""
     ranked: bool = False
     """Whether the class is in the eviction queue."""
 
@@ -174,7 +173,7 @@ Each eviction makes a rank; a plain tuple saves a tenth of the eviction's time.
 
 
 class _EvictionQueue(Generic[Key]):
-    """The classes with free blocks, by the rank that the first free block of each had when it was last computed."""
+    """The classes with free blocks, ordered by rank. A class has the rank of its first free block, computed earlier."""
 
     def __init__(self) -> None:
         self.ranks: list[_Rank[Key]] = []
@@ -227,7 +226,7 @@ def _rank(block_class: _BlockClass[Key], now: float) -> _Rank[Key]:
 
 
 class _ClassTable(Generic[Key]):
-    """The classes by call site and shape, which is the rest of their names: `(2, "start")` or `("shared",)`."""
+    """The classes. The name of a class is a call site and a shape, such as `(2, "start")` or `("shared",)`."""
 
     def __init__(self, queue: _EvictionQueue[Key]) -> None:
         self._queue = queue
@@ -237,7 +236,10 @@ class _ClassTable(Generic[Key]):
         self._priors: dict[tuple[Hashable, ...], _ReuseStatistics] = {}
 
     def get(self, site: Hashable, *shape: Hashable) -> _BlockClass[Key]:
-        """Return a class, and create it if it is missing; while there are too many classes, new sites share them."""
+        """Return a class, and create it if it is missing.
+
+        While too many classes have evictable blocks, all new sites get one shared class per shape.
+        """
         block_class = self.classes.get((site, shape))
         if block_class is None and len(self._queue.ranks) > _MOST_CLASSES:
             site, block_class = "", self.classes.get(("", shape))
@@ -294,15 +296,15 @@ class WorkloadAware(EvictionPolicy[Key]):
         self._queue: _EvictionQueue[Key] = _EvictionQueue()
         self._table: _ClassTable[Key] = _ClassTable(self._queue)
         self._free: dict[Key, _BlockClass[Key]] = {}
-        """The blocks that can be evicted, and the class that each was in when it came free."""
+        """The blocks that can be evicted, and the class of each at the time when it became evictable."""
 
     def use(self, use: Use[Key], now: float, done: Sequence[bool] = ()) -> None:
         """Classify the blocks of a prompt, and learn which blocks were used again; see `EvictionPolicy.use`.
 
-        `done` holds one flag per block: whether the query is done with the block.
+        `done` has one flag per block: whether the query no longer needs the block.
 
         Example: a prompt of a call site has four blocks, of which the first was used before. Three blocks are new, so
-        the size is 2 (bits of 3). The prompt's query is done with the last block.
+        the size is 2 (the bit length of 3). The prompt's query no longer needs the last block.
 
         | block | used before | done | class of the call site |
         |-------|-------------|------|------------------------|
@@ -314,7 +316,7 @@ class WorkloadAware(EvictionPolicy[Key]):
         keys, last_uses, table = use.keys, self._last_uses, self._table
         known = next((position for position, key in enumerate(keys) if key not in last_uses), len(keys))
         size = min((len(keys) - known).bit_length(), _LARGEST_SIZE)
-        # Without a call site, an equal beginning does not say that the prompts have an instruction in common.
+        # Without a call site, an equal start does not show that the prompts have the same instruction.
         start_blocks, last_position = known if use.kind != "" else 0, len(keys) - 1
         shared, classes = table.get(use.kind, "shared"), table.by_position(use.kind, size)
         done_classes = table.by_position(use.kind, _DONE) if any(done) else classes

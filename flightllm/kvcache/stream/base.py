@@ -13,7 +13,7 @@ TEXT: Final = "text"
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The codecs to choose from, best quality first (so each is smaller than those before), and the default codec."""
+    """The codecs from best to least quality, which is also from most to fewest bytes, and the default codec."""
 
     codecs: tuple[str, ...]
     default: str
@@ -26,7 +26,7 @@ class Ladder:
             raise ValueError(f"default: expected one of {', '.join(self.codecs)}; got {self.default!r}")
 
     def as_good(self, codecs: Sequence[str]) -> list[str]:
-        """Return the codecs of `codecs` whose quality is at least the default's."""
+        """Return those of `codecs` with at least the quality of the default codec."""
         return [codec for codec in codecs if codec in self.codecs[: self.codecs.index(self.default) + 1]]
 
     def nearest(self, codec: str, sizes: Mapping[str, int]) -> str | None:
@@ -38,7 +38,7 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class HeldChunk:
-    """A chunk; `sizes` maps each codec in which the store holds it to the number of bytes, and can be empty."""
+    """A chunk; `sizes` has the bytes of the chunk in each codec that the store has. `sizes` can be empty."""
 
     chunk: Chunk
     sizes: Mapping[str, int]
@@ -95,7 +95,7 @@ class Situation:
     def fetch_seconds(self, codec: str, ladder: Ladder, begun: tuple[str, int] | None = None) -> float:
         """Return the seconds until all missing chunks are fetched and decoded.
 
-        From the first chunk that is not held, all further tokens are computed instead.
+        From the first chunk that the store lacks, all further tokens are computed instead.
 
         While a chunk is decoded, only the next chunk is transferred. If the transfer of the next chunk has already
         started, `begun` is its codec and the number of bytes still to come. An unknown rate counts as unlimited.
