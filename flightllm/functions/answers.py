@@ -35,6 +35,8 @@ def choice_answer(
     answer = Answer(instruction, type_, _one_of(values), Choice(tuple(values)), max_tokens=longest + 2)
     try:
         pa.array(values.values(), type=type_)
+    except pa.ArrowNotImplementedError:
+        pass  # pyarrow cannot convert values into this type at once, so only each answer is checked
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise AICallError(
             f"a value of the options is not of type {type_} ({error}): pass output, such as output=pa.int64()"

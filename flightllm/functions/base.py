@@ -20,6 +20,7 @@ FUNCTION = AIFunction(
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -228,8 +229,9 @@ class Answer:
         if not isinstance(self.output, pa.DataType):
             raise AICallError(f"the output must be an Arrow type such as pa.string(), not {self.output!r}")
         limit: object = self.max_tokens
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        if isinstance(limit, bool) or not isinstance(limit, Integral) or limit < 1:
             raise AICallError(f"max_tokens must be a whole number from 1 on, not {limit!r}")
+        object.__setattr__(self, "max_tokens", int(limit))
 
     def in_parts(self, question: str, *, task: str = "", reply: str | None = None) -> Self:
         """Return the answer with its instruction also in parts, for models with a chat format.
