@@ -357,6 +357,11 @@ class _Run(_Planned):
                     found = f"RETURNING comes to {size:,} bytes or more"
                     raise over_limit("result_bytes", most, found, "return fewer columns; nothing was changed")
         table = pa.Table.from_batches(kept, shown)
+        if table.num_rows != rewriting.changed:
+            raise SqlError(
+                "RETURNING gives one row for each changed row, so it takes no aggregates and no DISTINCT;"
+                " nothing was changed"
+            )
         return table.rename_columns([self.returning.shown.get(name, name) for name in table.column_names])
 
 

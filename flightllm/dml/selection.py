@@ -18,6 +18,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.numbered import ROW
 from flightllm.common.names import TableName, quoted
 from flightllm.dml.defaults import defaults_of
+from flightllm.dml.returning import MERGE_ACTION
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.names import identifier
 from flightllm.sql.row_change import Action, ActionKind, RowChange
@@ -29,7 +30,9 @@ POSITION, ACTION = "position", "action"
 TARGET = "search.public.changing"
 """The query's name for the table to change."""
 _PRESENT = " present"
-_HIDDEN = re.compile(rf'(?:"[^"]*"|\w+)\."(?:{ROW}|{_PRESENT})"(?:, )?|(?<![\w"])"(?:{ROW}|{_PRESENT})"(?:, )?')
+_NAMES = rf'(?:"(?:{ROW}|{_PRESENT}|{MERGE_ACTION})"|extra\d+)'
+_HIDDEN = re.compile(rf'(?:(?:"[^"]*"|\w+)\.|(?<![\w".])){_NAMES}(?:, )?')
+_DANGLING = re.compile(r",\s*(?=\.(?:\s|$))")
 _AFTER_TABLE = ("join", "inner", "left", "right", "full", "cross", "natural", "on", "using")
 _JOINS = {
     frozenset({"matched"}): "INNER",
@@ -198,13 +201,19 @@ def columns_query(change: RowChange, alias: str) -> str:
 
 
 def check_alias(change: RowChange, target: TableName) -> None:
-    """Raise `UnsupportedError` if MERGE uses one name for the table to change and for its source."""
+    """Raise `UnsupportedError` if a statement uses one name for the table to change and for another table."""
     if change.merged and _merged_alias(change.source) == change.alias:
         raise UnsupportedError(
             f"MERGE has two tables named {change.alias!r}: write MERGE INTO {target.display} AS t USING … AS s"
+        )
+    if change.source and change.alias in source_aliases(change.source):
+        deletes = change.actions[0].kind == "delete"
+        form = "DELETE FROM {0} AS a USING … AS b" if deletes else "UPDATE {0} AS a SET … FROM … AS b"
+        raise UnsupportedError(
+            f"the statement has two tables named {change.alias!r}: write {form.format(target.display)}"
         )
 
 
 def without_hidden(text: str) -> str:
     """Return the text of an error without the hidden columns that the query adds to tables."""
-    return _HIDDEN.sub("", text)
+    return _DANGLING.sub("", _HIDDEN.sub("", text))

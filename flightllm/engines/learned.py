@@ -77,15 +77,16 @@ class Learned:
             known = list(self._options.items())[-1:]
         return max(0, known[0][1] - count(known[0][0])) if known else 0
 
-    def length(self, function: str, max_tokens: int) -> float | None:
+    def length(self, function: str, max_tokens: int, *, others: bool = True) -> float | None:
         """Return the mean tokens of a free text, at most `max_tokens`; None while there are too few texts.
 
-        The texts are those of the function if there are enough of them, otherwise those of all functions.
+        The texts are those of the function if there are enough of them, otherwise, with `others`, those of all
+        functions.
         """
         with self._lock:
             sites = [(a, seen) for a, seen in self._sites.items() if a[2].constraint is None]
         own = [(a, seen) for a, seen in sites if a[0] == function]
-        for some in (own, sites):
+        for some in (own, sites) if others else (own,):
             count = sum(seen.count for _, seen in some)
             if count >= _ENOUGH:
                 return min(max_tokens, sum(seen.tokens for _, seen in some) / count)
