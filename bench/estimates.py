@@ -48,8 +48,7 @@ QUERIES: Final[Mapping[str, str]] = {
     "mean score": "SELECT movie_id, avg(ai_score('How harsh is it?', text)) AS s FROM {r} GROUP BY movie_id",
     "HAVING": "SELECT movie_id FROM {r} GROUP BY movie_id HAVING avg(ai_score('How long is it?', text)) > 4",
     "short answer": "SELECT ai_gen('Name the mood in one word.', text) AS g FROM {r}",
-    "answer": "SELECT ai_gen('Reply to the critic in one sentence.', text, max_tokens => 80, on_truncated => 'keep') AS g"
-    " FROM {r}",
+    "answer": "SELECT ai_gen('Reply in one sentence.', text, max_tokens => 80, on_truncated => 'keep') AS g FROM {r}",
     "answer, limited": "SELECT ai_gen('Go on.', text, max_tokens => 12, on_truncated => 'keep') AS g FROM {r}",
     "answer LIMIT": "SELECT ai_gen('What did the critic like?', text, max_tokens => 80, on_truncated => 'keep') AS g"
     " FROM {r} LIMIT 5",

@@ -12,7 +12,7 @@ from flightllm.functions.call import Room, Usual
 from flightllm.functions.schema import Shape, read_schema
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
-_USUAL_TOKENS = 40
+_USUAL_TOKENS = 32
 
 
 def text_answer(
@@ -20,7 +20,7 @@ def text_answer(
 ) -> Answer:
     """Answer with free text; surrounding white space is removed, and an empty answer is an error.
 
-    `usual` is the usual length of an answer, for predictions. Without it, an answer is assumed to have 40 tokens.
+    `usual` is the usual length of an answer, for predictions. Without it, an answer is assumed to have 32 tokens.
     """
     return Answer(
         instruction, pa.string(), _parse_text, max_tokens=max_tokens, room=room, usual=usual or Usual(_USUAL_TOKENS)

@@ -130,6 +130,8 @@ def _conflict(tokens: Sequence[Token], sql: str) -> Conflict:
             raise SqlError(f"ON CONFLICT takes names of columns: {_CONFLICT}")
         columns, at = tuple(name for name in names if name is not None), end + 1
     words = [token.text.lower() for token in tokens[at : at + 2]]
+    if words in (["on", "constraint"], ["where", *words[1:]]):
+        raise UnsupportedError(f"ON CONFLICT names the columns of a key, not a constraint or a condition: {_CONFLICT}")
     rest = tokens[at + 2 :]
     if words == ["do", "nothing"] and not rest:
         return Conflict(columns, Action("nothing"))

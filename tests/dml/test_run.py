@@ -424,6 +424,8 @@ ERRORS = {
     "INSERT INTO people VALUES (1, 'a'), (2)": "into 2 columns, but row 2 of VALUES has 1 values",
     "INSERT INTO people (id, name) VALUES (1)": "into 2 columns, but row 1 of VALUES has 1 values",
     "INSERT INTO people (id, id) VALUES (1, 2)": "names the column 'id' twice",
+    "INSERT INTO needed VALUES ('x', 1) ON CONFLICT ON CONSTRAINT needed_pkey DO NOTHING": "not a constraint",
+    "INSERT INTO needed VALUES ('x', 1) ON CONFLICT (id) WHERE id > 1 DO NOTHING": "or a condition",
     "INSERT INTO needed VALUES ('x', NULL)": "value 2 of a row of VALUES is NULL",
 }
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.errors import AICallError
-from flightllm.functions import Choice, Regex, choice_answer, number_answer, text_answer
+from flightllm.functions import Choice, Regex, Usual, choice_answer, number_answer, text_answer
 
 
 def test_text() -> None:
@@ -90,3 +90,12 @@ def test_a_wide_range_has_no_number_outside(low: int, high: int) -> None:
         assert bool(re.fullmatch(constraint.pattern, str(number))) == (low <= number <= high)
         decimal = f"{number}.75" if number >= 0 else f"{number + 1 or '-0'}.25"
         assert bool(re.fullmatch(constraint.pattern, decimal)) == (low <= float(decimal) <= high)
+
+
+def test_usual_length() -> None:
+    """A usual length grows with the bytes of the values, up to its bound."""
+    usual = Usual(4, per_byte=0.5, most=10)
+    assert usual.of([("text", "abcd")]) == 6
+    assert usual.of([("text", "ää")]) == 6
+    assert usual.of([("a", "x" * 10), ("b", "y" * 10)]) == 10
+    assert text_answer("x").usual == Usual(32)
