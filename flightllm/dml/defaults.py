@@ -34,7 +34,7 @@ def defaults_of(entry: Entry) -> Mapping[str, str]:
 
 
 def leaves_values(statement: Statement) -> bool:
-    """Tell whether `whole_values` can change a statement or find an error in it."""
+    """Return whether `whole_values` can change a statement or find an error in it."""
     query = (statement.query or "").lower()
     if statement.kind != "insert" or not query.startswith(("values", "default")):
         return False

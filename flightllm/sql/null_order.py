@@ -1,9 +1,9 @@
-"""Addition of NULLS LAST to ORDER BY … DESC of answers if the query does not give a place for NULL.
+"""Addition of NULLS LAST to ORDER BY … DESC over answers, if the query does not say where NULL goes.
 
 `ORDER BY ai_score('…', text) DESC LIMIT 3`  →  `ORDER BY ai_score('…', text) DESC NULLS LAST LIMIT 3`
 
-SQL's rule puts NULL first, and stays in force for other keys. An answer is NULL if its row gives no input or if the
-model failed, so these rows must not rank best. An alias or a position of a call in the same SELECT counts as the call.
+By SQL's rule, NULL comes first; other keys keep this rule. An answer is NULL if its row gives no input or if the model
+failed, so these rows must not rank best. An alias or a position of a call in the same SELECT counts as the call.
 So does a name that a subquery or a WITH query of the statement gives to a call.
 """
 
@@ -37,7 +37,7 @@ def ends_of_answers(
 def _names_call(
     tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool], order: int, key: range
 ) -> bool:
-    """Tell whether a key, as in `s`, `q.s` or `2`, names a call: in the SELECT of an ORDER BY, or in a subquery."""
+    """Return whether a key, as in `s`, `q.s` or `2`, names a call: in the SELECT of an ORDER BY, or in a subquery."""
     text = tokens[key[-1]].text
     if len(key) != 1 and not (len(key) == 3 and tokens[key[1]].is_symbol(".")):
         return False
@@ -51,7 +51,7 @@ def _names_call(
 
 
 def _is_named(tokens: Sequence[Token], first: int, end: int, name: str) -> bool:
-    """Tell whether an item of a SELECT list has an alias."""
+    """Return whether an item of a SELECT list has an alias."""
     return end - first > 1 and tokens[end - 1].text.lower() == name.lower() and not tokens[end - 2].is_symbol(".")
 
 
