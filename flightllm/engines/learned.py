@@ -25,6 +25,8 @@ Fewer free texts are kept, because they can be long and no decision depends on t
 _KEPT_OPTIONS = 256
 _ENOUGH = 16
 """The least number of answers for a prediction."""
+_ENOUGH_LENGTHS = 4
+"""The least number of texts of one instruction, to predict the length of others."""
 _REMEMBERED_SECONDS = 30.0
 """After this long, a failed engine counts as up again: callers do not ask an engine that is down, so they would not
 notice its return."""
@@ -83,19 +85,21 @@ class Learned:
             known = list(self._options.items())[-1:]
         return max(0, known[0][1] - count(known[0][0])) if known else 0
 
-    def length(self, function: str, max_tokens: int, *, others: bool = True) -> float | None:
-        """Return the mean tokens of a free text, at most `max_tokens`; None while there are too few texts.
+    def length(self, asked: Asked, *, others: bool = True) -> float | None:
+        """Return the mean tokens of a call's free texts, at most its `max_tokens`; None while there are too few texts.
 
-        The texts are those of the function if there are enough of them, otherwise, with `others`, those of all
-        functions.
+        The texts are those of the same instruction, else those of the function, else, with `others`, those of all
+        functions. A few texts of the same instruction are enough.
         """
+        function, instruction, parameters, _ = asked
         with self._lock:
-            sites = [(a, seen) for a, seen in self._sites.items() if a[2].constraint is None]
-        own = [(a, seen) for a, seen in sites if a[0] == function]
-        for some in (own, sites) if others else (own,):
-            count = sum(seen.count for _, seen in some)
-            if count >= _ENOUGH:
-                return min(max_tokens, sum(seen.tokens for _, seen in some) / count)
+            sites = [(a, seen.count, seen.tokens) for a, seen in self._sites.items() if a[2].constraint is None]
+        own = [site for site in sites if site[0][0] == function]
+        same = [site for site in own if site[0][1] == instruction]
+        for some, enough in ((same, _ENOUGH_LENGTHS), (own, _ENOUGH), (sites if others else [], _ENOUGH)):
+            count = sum(answers for _, answers, _ in some)
+            if count >= enough:
+                return min(parameters.max_tokens, sum(tokens for _, _, tokens in some) / count)
         return None
 
     def alike(self, asked: Asked) -> list[str]:

@@ -271,7 +271,7 @@ class PredictingEngine:
         """Return a function to the tokens of a free text: as other calls of the function, else as usual for it."""
         function, instruction, parameters, _ = asked
         usual = self._usual.get((function, instruction, parameters))
-        length = self._learned.length(function, parameters.max_tokens, others=usual is None)
+        length = self._learned.length(asked, others=usual is None)
         if length is not None or usual is None:
             most = parameters.max_tokens if length is None else max(1, round(length))
             return lambda _, __: most

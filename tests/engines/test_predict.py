@@ -243,3 +243,16 @@ def test_usual_lengths() -> None:
     usual = dict.fromkeys(usual, lambda _: 90)
     long = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), Learned(), 8, usual=usual)
     assert [completion.completion_tokens for completion in ask(long, asked)] == [30, 30]
+
+
+def test_few_texts_of_the_same_instruction() -> None:
+    """Four texts of an instruction are enough to predict the length of further ones, whatever other calls wrote."""
+    free = Parameters(30)
+    asked = requests(2, free)
+    learned = Learned()
+    for i in range(20):
+        learned.observe(asked_by(replace(asked[0], instruction="another")), Completion(i, "text", None, 10, 0, 4))
+    for i in range(4):
+        learned.observe(asked_by(asked[0]), Completion(i, "text", None, 10, 0, 20 + i % 2))
+    engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), learned, 8)
+    assert {completion.completion_tokens for completion in ask(engine, asked)} == {20}
