@@ -36,6 +36,8 @@ from flightllm.dml.selection import (
     Selection,
     check_alias,
     columns_query,
+    inserts_by_bare_names,
+    of_source,
     selection,
     source_aliases,
     without_hidden,
@@ -147,6 +149,10 @@ class _Planned:
             self.change = conflict_change(statement.change, entry)
         else:
             check_alias(self.change, entry.name)
+            if inserts_by_bare_names(self.change, entry):
+                (alias,) = source_aliases(self.change.source)
+                columns = self.plan(columns_query(self.change, alias)).schema.names
+                self.change = of_source(self.change, columns)
         self.returning = self._returning()
 
     def _returning(self) -> Returning | None:

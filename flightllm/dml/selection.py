@@ -9,8 +9,8 @@ For each row it returns these columns:
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -33,6 +33,10 @@ _PRESENT = " present"
 _NAMES = rf'(?:"(?:{ROW}|{_PRESENT}|{MERGE_ACTION})"|extra\d+)'
 _HIDDEN = re.compile(rf'(?:(?:"[^"]*"|\w+)\.|(?<![\w".])){_NAMES}(?:, )?')
 _DANGLING = re.compile(r",\s*(?=\.(?:\s|$))")
+_EXPRESSION_WORDS = (
+    *("case", "when", "then", "else", "end", "and", "or", "not", "is", "in", "like", "between"),
+    *("null", "true", "false"),
+)
 _AFTER_TABLE = ("join", "inner", "left", "right", "full", "cross", "natural", "on", "using")
 _JOINS = {
     frozenset({"matched"}): "INNER",
@@ -61,6 +65,56 @@ class Selection:
     """The type to cast each output column to: the type of the table column that it changes."""
     extras: tuple[str, ...]
     """The output columns that RETURNING reads."""
+
+
+def inserts_by_bare_names(change: RowChange, entry: Entry) -> bool:
+    """Tell whether MERGE inserts a value or tests a condition by a column's bare name that the table has, too."""
+    texts = (text or "" for action in change.actions if action.rows == "not_matched" for text in _texts_of(action))
+    return change.merged and any(name in entry.schema.names for text in texts for _, name in _bare_names(text))
+
+
+def of_source(change: RowChange, columns: Collection[str]) -> RowChange:
+    """Return a MERGE whose bare names after WHEN NOT MATCHED are columns of the source: the table has no row there.
+
+    `INSERT (k, v) VALUES (k, upper(v))` → `INSERT (k, v) VALUES ("s".k, upper("s".v))`
+    """
+    alias = quoted(_merged_alias(change.source))
+
+    def written(text: str) -> str:
+        parts, end = list[str](), 0
+        for token, name in _bare_names(text):
+            if name in columns:
+                parts += (text[end : token.start], f"{alias}.")
+                end = token.start
+        return "".join([*parts, text[end:]])
+
+    def changed(action: Action) -> Action:
+        if action.rows != "not_matched":
+            return action
+        values = tuple((column, None if value is None else written(value)) for column, value in action.values)
+        return replace(action, condition=written(action.condition), values=values)
+
+    return replace(change, actions=tuple(map(changed, change.actions)))
+
+
+def _texts_of(action: Action) -> Iterator[str | None]:
+    yield action.condition
+    for _, value in action.values:
+        yield value
+
+
+def _bare_names(text: str) -> Iterator[tuple[Token, str]]:
+    """Yield the names without a table in an expression. In a text with a subquery, a name can be the subquery's."""
+    tokens = tokenize(text)
+    if any(token.is_word("select") for token in tokens):
+        return
+    for index, token in enumerate(tokens):
+        name = identifier(token)
+        before, after = tokens[index - 1] if index else None, tokens[index + 1] if index + 1 < len(tokens) else None
+        qualified = before is not None and (before.is_symbol(".") or before.is_word("as") or before.is_symbol("::"))
+        called = after is not None and (after.is_symbol(".") or after.is_symbol("(") or after.is_symbol("=>"))
+        if name is not None and not qualified and not called and not token.is_word(*_EXPRESSION_WORDS):
+            yield token, name
 
 
 def selection(change: RowChange, entry: Entry, extras: Sequence[str]) -> Selection:

@@ -173,6 +173,8 @@ UPDATE t SET i = s.j FROM s WHERE s.k = t.k RETURNING t.k, s.j, t.i = s.j AS sam
 UPDATE t SET i = s.j FROM s WHERE s.k = t.k RETURNING *
 UPDATE t SET i = x.j FROM LATERAL (SELECT max(j) AS j FROM m) AS x WHERE t.k = 1
 UPDATE t SET i = x.j FROM s LEFT JOIN LATERAL (SELECT max(m.j) AS j FROM m WHERE m.k = s.k) AS x ON true WHERE s.k = t.k
+MERGE INTO t USING s ON s.k = t.k WHEN NOT MATCHED AND s.k IS NOT NULL THEN INSERT (k, i) VALUES (k, j)
+MERGE INTO t USING s AS n ON n.k = t.k WHEN NOT MATCHED AND k > 8 THEN INSERT (k, v) VALUES (k * 10, CASE WHEN k = 9 THEN upper(w) || k END)
 -- table "Q t"
 UPDATE "Q t" SET "select" = "select" || '!' WHERE "Key One" < 3 RETURNING "Key One", "select" AS "New Name"
 UPDATE "Q t" AS "Q x" SET "Ümlaut" = "Q x"."Key One" * 2 RETURNING "Q x".*
