@@ -154,8 +154,7 @@ def _whole(statement: Statement, services: Callable[[], Services]) -> Statement:
     """Return an INSERT with an expression for each DEFAULT of its VALUES; return other statements unchanged."""
     if not leaves_values(statement):
         return statement
-    with services().catalog.changing(statement) as entry:
-        return whole_values(statement, entry)
+    return whole_values(statement, services().catalog.adding_to(statement))
 
 
 def _refuse(statement: Statement) -> None:

@@ -258,7 +258,9 @@ class PredictingEngine:
         self.sites[asked] = CallSiteForecast(learned=known is not None)
         if known is not None:
             texts, mean = known
-            return salt, _one_of(sorted(texts)), lambda _, __: round(mean)
+            options = isinstance(asked[2].constraint, Choice) and asked[2].reasoning in {None, "off"}
+            length = (lambda text, _: self._reported_tokens(text)) if options else _spread(mean)
+            return salt, _one_of(sorted(texts)), length
         parameters = asked[2]
         if isinstance(parameters.constraint, Choice):
             alike = sorted(self._learned.alike(asked))
@@ -273,9 +275,22 @@ class PredictingEngine:
         usual = self._usual.get((function, instruction, parameters))
         length = self._learned.length(asked, others=usual is None)
         if length is not None or usual is None:
-            most = parameters.max_tokens if length is None else max(1, round(length))
-            return lambda _, __: most
+            return _spread(parameters.max_tokens if length is None else max(1.0, length))
         return lambda _, request: usual(request.fields)
+
+
+def _spread(mean: float) -> _Tokens:
+    """Return a function to whole numbers that differ by one at most; their mean is `mean`."""
+    wanted, given = 0.0, 0
+
+    def tokens(_: str, __: Request) -> int:
+        nonlocal wanted, given
+        wanted += mean
+        number = round(wanted) - given
+        given += number
+        return number
+
+    return tokens
 
 
 def _one_of(texts: Sequence[str]) -> Callable[[int], str]:

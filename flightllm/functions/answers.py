@@ -15,7 +15,7 @@ from flightllm.functions.call import Room, Usual
 from flightllm.functions.schema import Shape, read_schema
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
-_USUAL_TOKENS = 32
+_USUAL_TOKENS = 20
 
 
 def text_answer(
@@ -23,7 +23,7 @@ def text_answer(
 ) -> Answer:
     """Answer with free text; surrounding white space is removed, and an empty answer is an error.
 
-    `usual` is the usual length of an answer, for predictions. Without it, an answer is assumed to have 32 tokens.
+    `usual` is the usual length of an answer, for predictions. Without it, an answer is assumed to have 20 tokens.
     """
     return Answer(
         instruction, pa.string(), _parse_text, max_tokens=max_tokens, room=room, usual=usual or Usual(_USUAL_TOKENS)

@@ -270,4 +270,4 @@ def test_first_texts_are_as_long_as_usual(session: Session) -> None:
             "ai_gen('x', t, max_tokens => 5)",
         )
     }
-    assert list(tokens.values()) == [55, 45, 45, 15, 96, 15]
+    assert list(tokens.values()) == [55, 45, 45, 15, 60, 15]

@@ -170,4 +170,4 @@ def test_usual_length() -> None:
     assert usual.of([("text", "abcd")]) == 6
     assert usual.of([("text", "ää")]) == 6
     assert usual.of([("a", "x" * 10), ("b", "y" * 10)]) == 10
-    assert text_answer("x").usual == Usual(32)
+    assert text_answer("x").usual == Usual(20)
