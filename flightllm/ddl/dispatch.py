@@ -217,7 +217,9 @@ def _values(
     for text in more:
         check_bound(text, services.config.limits)
         with services.watch.changing(text, record.query_id, services.rights.blamed):
-            whole = _whole(classify(text), lambda: services)
+            whole = classify(text)
+            if whole.columns != statement.columns or "default" in text.lower():  # as in the first text
+                whole = _whole(whole, lambda: services)
             yield from _rows(_value_rows(whole, record, services, settings), record)
 
 

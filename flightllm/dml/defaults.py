@@ -13,8 +13,8 @@ from flightllm.sql.tokens import Token, closing_parenthesis, tokenize
 
 DEFAULT_VALUES = "DEFAULT VALUES"
 """The query of an INSERT of one row of defaults."""
-_CHECKED_CHARACTERS = 100_000
-"""How long VALUES can be to be read again for a clear error; longer ones take too long."""
+_CHECKED_CHARACTERS, _COUNTED_CHARACTERS = 4_000, 100_000
+"""How long VALUES can be to be read again: for clear errors, and if rows can be short. Longer ones take too long."""
 _AFTER = ("not", "null", "primary", "unique", "check", "references", "constraint", "generated", "comment")
 
 
@@ -38,7 +38,8 @@ def leaves_values(statement: Statement) -> bool:
     query = (statement.query or "").lower()
     if statement.kind != "insert" or not query.startswith(("values", "default")):
         return False
-    return len(query) <= _CHECKED_CHARACTERS or "default" in query
+    most = _CHECKED_CHARACTERS if statement.columns else _COUNTED_CHARACTERS
+    return len(query) <= most or "default" in query
 
 
 def whole_values(statement: Statement, entry: Entry) -> Statement:

@@ -43,7 +43,6 @@ UPDATE t SET i = z.b FROM (VALUES (1, 77), (2, 88)) AS z (a, b) WHERE z.a = t.k 
 WITH q AS (SELECT k, max(j) mj FROM m GROUP BY k) UPDATE t SET i = q.mj FROM q WHERE q.k = t.k
 WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM q WHERE n < 4) UPDATE t SET i = 0 WHERE k IN (SELECT n FROM q)
 WITH t AS (SELECT 1 AS k) UPDATE t SET i = 0
-WITH d AS (DELETE FROM t WHERE k = 1 RETURNING *) SELECT count(*) FROM d
 DELETE FROM t
 DELETE FROM t RETURNING *
 DELETE FROM t WHERE k = 1 OR k = 2 RETURNING k AS gone, v || '!' AS vv
@@ -198,7 +197,6 @@ INSERT INTO ty (id) VALUES (5) RETURNING *
 INSERT INTO ty (id, d) VALUES (5, '7.125') RETURNING d
 INSERT INTO ty (id, dt) VALUES (5, 'tomorrowish')
 MERGE INTO ty USING s ON s.k = ty.id WHEN MATCHED THEN UPDATE SET d = 'abc'
-UPDATE ty SET tx = s.w, d = s.j / 3.0 FROM s WHERE s.k = ty.id RETURNING ty.id, round(ty.d, 1) AS r
 -- table sch.u
 UPDATE sch.u SET b = 9 WHERE u.a = 1 AND sch.u.b = 2
 INSERT INTO sch.u VALUES (1, 1), (2, NULL), (NULL, NULL), (3, 3) ON CONFLICT (a, b) DO UPDATE SET b = excluded.b + 10 RETURNING *
