@@ -25,8 +25,8 @@ Fewer free texts are kept, because they can be long and no decision depends on t
 _KEPT_OPTIONS = 256
 _ENOUGH = 16
 """The least number of answers for a prediction."""
-_ENOUGH_LENGTHS = 4
-"""The least number of texts of one instruction, to predict the length of others."""
+_ENOUGH_OF_ONE = 4
+"""The least number of answers to one instruction, to predict the length of others and the share of each option."""
 _REMEMBERED_SECONDS = 30.0
 """After this long, a failed engine counts as up again: callers do not ask an engine that is down, so they would not
 notice its return."""
@@ -96,21 +96,29 @@ class Learned:
             sites = [(a, seen.count, seen.tokens) for a, seen in self._sites.items() if a[2].constraint is None]
         own = [site for site in sites if site[0][0] == function]
         same = [site for site in own if site[0][1] == instruction]
-        for some, enough in ((same, _ENOUGH_LENGTHS), (own, _ENOUGH), (sites if others else [], _ENOUGH)):
+        for some, enough in ((same, _ENOUGH_OF_ONE), (own, _ENOUGH), (sites if others else [], _ENOUGH)):
             count = sum(answers for _, answers, _ in some)
             if count >= enough:
                 return min(parameters.max_tokens, sum(tokens for _, _, tokens in some) / count)
         return None
 
     def alike(self, asked: Asked) -> list[str]:
-        """Return answers of all call sites with the same function and options; empty while there are too few."""
+        """Return likely answers of a call site with few answers of its own; empty while there are too few.
+
+        A few answers of the same instruction are returned with each option once: so no option is impossible.
+        Otherwise the answers are those of all call sites with the same function and options.
+        """
+        function, instruction, parameters, _ = asked
         with self._lock:
             sites = [
-                seen.texts
+                (a[1], list(seen.texts))
                 for a, seen in self._sites.items()
-                if a[0] == asked[0] and a[2].constraint == asked[2].constraint
+                if a[0] == function and a[2].constraint == parameters.constraint
             ]
-        texts = [text for some in sites for text in some]
+        own = [text for other, texts in sites if other == instruction for text in texts]
+        if len(own) >= _ENOUGH_OF_ONE:
+            return [*own, *(parameters.constraint.options if isinstance(parameters.constraint, Choice) else ())]
+        texts = [text for _, some in sites for text in some]
         return texts if len(texts) >= _ENOUGH else []
 
     def answers(self, asked: Asked) -> tuple[list[str], float] | None:

@@ -256,3 +256,14 @@ def test_few_texts_of_the_same_instruction() -> None:
         learned.observe(asked_by(asked[0]), Completion(i, "text", None, 10, 0, 20 + i % 2))
     engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), learned, 8)
     assert sorted(completion.completion_tokens for completion in ask(engine, asked)) == [20, 21]
+
+
+def test_few_answers_of_the_same_instruction() -> None:
+    """Four answers to an instruction already say which options are likely, and leave none impossible."""
+    learned = Learned()
+    asked = requests(600)
+    for i in range(4):
+        learned.observe(asked_by(asked[0]), Completion(i, "No", None, 10, 0, 1))
+    engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), learned, 8)
+    answers = Counter(completion.text for completion in ask(engine, asked))
+    assert 50 <= answers["Yes"] <= 150  # one of six
