@@ -158,9 +158,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = {"cold": Errors(), "warm": Errors()}
     with open_database(engine(model)) as database:
         make_tables(database, rows)
-        for kind, name, figures in measure(database):
-            found[kind].found[name] = figures
-            print(f"{kind} {name}: {figures}", flush=True)
+        for kind, name, compared in measure(database):
+            found[kind].found[name] = compared
+            print(f"{kind} {name}: {compared}", flush=True)
     figures: dict[str, Any] = {
         f"{kind}_{name}_error": round(errors.median(name), 3) for kind, errors in found.items() for name in COUNTED
     }

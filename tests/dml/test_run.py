@@ -378,7 +378,7 @@ def test_parameters_of_conflicts(session: Session, many: bool) -> None:
     assert rows(session, "SELECT count(*) AS c FROM k WHERE id = 1") == [{"c": 1}]
 
 
-VALUES = {
+VALUES: dict[str, list[tuple[object, ...]]] = {
     "(k, v) VALUES (?, ?)": [(1, "a"), (2, "b")],
     "VALUES (?, DEFAULT, ?)": [(1, "a"), (2, "b")],
     "(v, i, k) VALUES (?, DEFAULT, ?)": [("a", 1), ("b", 2)],
