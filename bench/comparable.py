@@ -23,6 +23,7 @@ class Script:
 
 
 SCRIPTS: Final[Mapping[str, Script]] = {
+    "estimates": Script({"*_error": "lower"}),
     "planning": Script({"six_way_join_cpu_ms, all phases": "lower", "*_ms": "lower"}),
     "operator": Script(
         {"cache_*_prompts_per_second": "higher", "cache_*_peak_mib": "lower"},

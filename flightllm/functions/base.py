@@ -27,7 +27,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 import pyarrow as pa
 
 from flightllm.errors import AICallError
-from flightllm.functions.call import MODEL, SEARCH, Backend, Room
+from flightllm.functions.call import MODEL, SEARCH, Backend, Room, Usual
 from flightllm.llm.engine import Constraint, Engine
 from flightllm.llm.prompt_formats import Question
 
@@ -207,6 +207,8 @@ class Answer:
 
     The key of a cached answer does not include it, because a complete answer does not depend on its limit.
     """
+    usual: Usual | None = None
+    """The usual length of a free text; predictions use it until enough answers are known."""
     through: str = ""
     """The SQL function that encodes the fields as bytes, where they are not texts."""
     probability: bool = False

@@ -221,6 +221,8 @@ class _StatementReader:
         columns, self._at = read_column_names(self._tokens, self._at)
         rest = self._tokens[self._at :]
         end, change = read_insert_tail(rest, self._sql, alias)
+        if [token.text.lower() for token in rest[:end]] == ["default", "values"]:
+            return _insert_of(target, columns, "DEFAULT VALUES", change)
         inner = _StatementReader(self._sql, self._tokens[: self._at + end])
         inner._at = self._at
         return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)

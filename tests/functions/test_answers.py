@@ -17,6 +17,7 @@ from flightllm.functions import (
     Arguments,
     Choice,
     Regex,
+    Usual,
     choice_answer,
     described,
     json_answer,
@@ -168,3 +169,12 @@ def test_unusual_types() -> None:
     limited = text_answer("x", max_tokens=np.int64(5))  # type: ignore[arg-type]
     assert type(limited.max_tokens) is int
     choice_answer("x", {"a": {"x": "1"}}, pa.struct([("x", pa.json_())]))
+
+
+def test_usual_length() -> None:
+    """A usual length grows with the bytes of the values, up to its bound."""
+    usual = Usual(4, per_byte=0.5, most=10)
+    assert usual.of([("text", "abcd")]) == 6
+    assert usual.of([("text", "ää")]) == 6
+    assert usual.of([("a", "x" * 10), ("b", "y" * 10)]) == 10
+    assert text_answer("x").usual == Usual(20)
