@@ -71,7 +71,7 @@ QUERIES: Final[Mapping[str, str]] = {
 
 @dataclass
 class Errors:
-    """What was predicted and found, by query; and the errors of one kind of run."""
+    """The predicted and the real figures, by query; and the errors of one kind of run."""
 
     found: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
 
@@ -117,7 +117,7 @@ def compare(session: Session, sql: str) -> dict[str, tuple[float, int]]:
 def measure(database: Database) -> Iterator[tuple[str, str, dict[str, tuple[float, int]]]]:
     """Yield the kind of run, the query's name, and its figures.
 
-    Each query has a user of its own, because predictions come from the answers to the same user alone.
+    Each query has a user of its own, because predictions come only from the answers to the same user.
     """
     for number, (name, sql) in enumerate(QUERIES.items()):
         user = User(f"user{number}", "admin")

@@ -43,7 +43,7 @@ _IN_OTHER_WORDS = (
     (
         re.compile(r"Physical plan does not support logical expression (?:ScalarSubquery|Exists|InSubquery)"),
         (
-            "not supported: a subquery here can compare with columns of the outer query by = alone, and cannot be in ON"
+            "not supported: a subquery here can compare with columns of the outer query only by =, and cannot be in ON"
             " of a join: join its table instead, or write it in WHERE"
         ),
     ),

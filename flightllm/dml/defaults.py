@@ -90,7 +90,7 @@ def whole_values(statement: Statement, entry: Entry) -> Statement:
 
 
 def _rows(tokens: Sequence[Token]) -> list[list[Sequence[Token]]]:
-    """Return the values of each row of VALUES; an empty list if the text is not VALUES alone."""
+    """Return the values of each row of VALUES; an empty list if the text is not only VALUES."""
     rows, at = list[list[Sequence[Token]]](), 1
     while at < len(tokens) and tokens[at].is_symbol("("):
         end = closing_parenthesis(tokens, at)

@@ -68,7 +68,7 @@ class Selection:
 
 
 def inserts_by_bare_names(change: RowChange, entry: Entry) -> bool:
-    """Tell whether MERGE inserts a value or tests a condition by a column's bare name that the table has, too."""
+    """Return whether MERGE inserts a value or tests a condition by a column's bare name that the table has, too."""
     texts = (text or "" for action in change.actions if action.rows == "not_matched" for text in _texts_of(action))
     return change.merged and any(name in entry.schema.names for text in texts for _, name in _bare_names(text))
 
@@ -104,7 +104,7 @@ def _texts_of(action: Action) -> Iterator[str | None]:
 
 
 def _bare_names(text: str) -> Iterator[tuple[Token, str]]:
-    """Yield the names without a table in an expression. In a text with a subquery, a name can be the subquery's."""
+    """Yield the names without a table in an expression. In a text with a subquery, a name can belong to the subquery."""
     tokens = tokenize(text)
     if any(token.is_word("select") for token in tokens):
         return

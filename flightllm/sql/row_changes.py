@@ -222,7 +222,7 @@ def _assignments(tokens: Sequence[Token], sql: str, tables: Sequence[str] = ()) 
         if not name or after + 1 >= len(part) or not part[after].is_symbol("="):
             raise SqlError(f"write SET column = value, not {_text(part, sql)[:80]!r}")
         if tables and len(name) > 1 and name[-2] not in tables:
-            raise SqlError(f"SET {'.'.join(name)}: UPDATE changes the columns of {tables[0]} alone")
+            raise SqlError(f"SET {'.'.join(name)}: UPDATE changes only the columns of {tables[0]}")
         found.append((name[-1], _value(part[after + 1 :], sql)))
     _check_twice([name for name, _ in found], "UPDATE sets")
     return tuple(found)

@@ -419,7 +419,7 @@ ERRORS = {
     "DELETE FROM people RETURNING nope": r"Valid fields are people\.id, .*people\.day\.$",
     "DELETE FROM people WHERE row_number() OVER () = 1": "compute them in a subquery of FROM",
     "UPDATE people SET name = (SELECT thing FROM likes WHERE person_id = people.id)": "one row at most",
-    "UPDATE people SET id = (SELECT max(weight) FROM likes WHERE weight > people.id)": "outer query by = alone",
+    "UPDATE people SET id = (SELECT max(weight) FROM likes WHERE weight > people.id)": "outer query only by =",
     "WITH d AS (DELETE FROM likes RETURNING *) DELETE FROM people USING d": "as a statement of its own",
     "INSERT INTO people VALUES (1, 'a'), (2)": "into 2 columns, but row 2 of VALUES has 1 values",
     "INSERT INTO people (id, name) VALUES (1)": "into 2 columns, but row 1 of VALUES has 1 values",
