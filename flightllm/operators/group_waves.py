@@ -1,10 +1,12 @@
 """Choose the rows of groups whose prompts are sent next. A group that has enough rows gets no more prompts."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from substrait.algebra_pb2 import SortField
 
 from flightllm.datafusion.run import Batches
 from flightllm.operators.ai_map import Runtime, with_row_ids
@@ -15,13 +17,21 @@ _CAUTION = 0.5
 """The part of a group's likely need that one wave takes. A prompt too many is wasted."""
 _HASTE = 0.75
 """The same part if a limit holds for all groups together."""
+_SQL = {
+    SortField.SORT_DIRECTION_ASC_NULLS_FIRST: "ASC NULLS FIRST",
+    SortField.SORT_DIRECTION_ASC_NULLS_LAST: "ASC NULLS LAST",
+    SortField.SORT_DIRECTION_DESC_NULLS_FIRST: "DESC NULLS FIRST",
+    SortField.SORT_DIRECTION_DESC_NULLS_LAST: "DESC NULLS LAST",
+}
+"""The directions in which groups can be sorted."""
 
 
 class GroupWaves:
     """Take the rows of groups in waves, the rows of each group in their order.
 
     A wave has one row of each group that lacks rows, and more if few rows have passed so far. With a limit on all
-    groups, a wave has as few groups as the limit is likely to need. One thread uses it.
+    groups, a wave has as few groups as the limit is likely to need. If the groups have an order, groups after the last
+    one that the limit keeps get no prompt. One thread uses it.
 
     Example: rows 0 to 5 of the groups a, a, b, a, b, c, and one row wanted of each. The first wave has the rows 0, 2
     and 5. If 2 passes and 0 fails, the second wave has row 1. If that fails too, the third wave has row 3.
@@ -52,8 +62,11 @@ class GroupWaves:
             self._asked += len(chosen)
             yield self._take(np.sort(chosen))
 
-    def got(self, numbers: pa.Array) -> None:
-        """Count the rows that passed, by their row numbers."""
+    def got(self, rows: pa.RecordBatch) -> None:
+        """Count the rows that passed; `rows` are rows of the chain's result."""
+        numbers = rows.column(self._stage_input.number)
+        if self._stage_input.decided is not None:
+            numbers = numbers.filter(rows.column(self._stage_input.decided))
         passed = np.asarray(numbers, dtype=np.int64)
         self._passed += len(passed)
         np.add.at(self._got, self._group[passed], 1)
@@ -62,10 +75,14 @@ class GroupWaves:
         """Return the numbers of the rows to ask about next; none at the end."""
         lack = self._stage_input.count - self._got
         open_ = np.flatnonzero((lack > 0) & (self._next < self._ends))
+        if self._stage_input.directions:
+            open_ = self._before_last(open_)
         rate = (self._passed + 1) / (self._asked + 2)
         takes = np.maximum(lack[open_], np.floor(_CAUTION * lack[open_] / rate).astype(np.int64))
         if self._stage_input.limit is not None:
             left = self._stage_input.limit - self._passed
+            if self._stage_input.directions and len(open_):
+                left = max(left, 1)
             if left <= 0:
                 return np.zeros(0, dtype=np.int64)
             takes = lack[open_]
@@ -78,11 +95,18 @@ class GroupWaves:
         self._next[open_] += takes
         return np.asarray(self._order[starts + steps])
 
+    def _before_last(self, open_: _Numbers) -> _Numbers:
+        """Return the groups of `open_` that come before the last group that the limit keeps so far."""
+        limit, done = self._stage_input.limit, np.flatnonzero(self._got >= self._stage_input.count)
+        return open_ if limit is None or len(done) < limit else open_[open_ < done[limit - 1]]
+
     def _groups(self) -> _Numbers:
-        """Return the group of each row, from 0 on; equal keys share one, NULLs too."""
+        """Return the group of each row, from 0 on; equal keys share one, NULLs too. Groups with an order have it."""
         if not self._stage_input.keys:
             return np.zeros(self._spooled.rows, dtype=np.int64)
-        names = ", ".join(self._schema.names[self._width : -1])
+        directions = [_SQL[d] for d in self._stage_input.directions]
+        keys = zip_longest(self._schema.names[self._width : -1], directions, fillvalue="")
+        names = ", ".join(f"{name} {direction}" for name, direction in keys)
         numbers = np.empty(self._spooled.rows, dtype=np.int64)
         ranked = f"SELECT position, dense_rank() OVER (ORDER BY {names}) AS grp FROM {self._table}"
         for batch in self._runtime.sql(ranked):

@@ -10,8 +10,8 @@ class LimitTracker:
     """Count the rows that the LIMIT needs and those that it got. One thread uses it.
 
     A trial is one distinct tuple, or one row if rows are taken in their order. The tracker learns how many rows a trial
-    brings to the LIMIT. So the waves of trials grow if few rows pass. A wave has at least the trials that are needed even
-    if all of them pass. Without a limit, every trial can run at once.
+    brings to the LIMIT. So the waves of trials grow if few rows pass. A wave has at least the trials that are needed
+    even if all of them pass. Without a limit, every trial can run at once.
 
     Example, `LIMIT 10`:
 

@@ -1,20 +1,32 @@
 """Puts a `GroupLimit` over a chain of filters and AI operators, to stop asking once enough rows have passed."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from substrait.algebra_pb2 import Expression, SortField, SortRel
 
 from flightllm.functions.call import MODEL, SEARCH
 from flightllm.optimizer.chain import Chain, peel
 from flightllm.plan import expressions as ex
-from flightllm.plan.expressions import Functions
+from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import GroupLimit, Groups, Node, Project
+
+Order: TypeAlias = Sequence[tuple[Expression, "SortField.SortDirection.ValueType"]]
+"""Expressions and the directions in which they sort rows."""
 
 
 def filtered(node: Node, functions: Functions) -> Chain | None:
     """Take apart a chain whose filters read a language model's answers; None where fewer calls would save nothing."""
-    chain = peel(node, functions)
+    chain = asking(node, functions)
     if chain is None or all(map(chain.is_plain, (s for s in chain.steps if isinstance(s, Expression)))):
+        return None
+    return chain
+
+
+def asking(node: Node, functions: Functions) -> Chain | None:
+    """Take apart a chain of filters and AI operators; None where no language model answers, or a search does."""
+    chain = peel(node, functions)
+    if chain is None:
         return None
     backends = {call.ai.backend for step in chain.steps if isinstance(step, tuple) for call in step}
     return chain if MODEL in backends and SEARCH not in backends else None
@@ -23,19 +35,28 @@ def filtered(node: Node, functions: Functions) -> Chain | None:
 def limited(
     chain: Chain,
     keys: Iterable[Expression],
-    order: Sequence[tuple[Expression, "SortField.SortDirection.ValueType"]] = (),
+    order: Order = (),
     count: int = 1,
     limit: int | None = None,
+    decided: Expression | None = None,
+    first: Order = (),
 ) -> Node:
     """Return the node from which `chain` was made, cut to at least `count` rows of each group.
 
-    `keys` and `order` are over the chain's base.
+    `keys` and `order` are over the chain's base, and so is `first`, the order in which `limit` counts the groups.
+    `decided` is over the base and the calls; where it is given, only rows for which it is true count.
     """
     sorts = [SortField(expr=expression, direction=direction) for expression, direction in order]
-    groups = Groups(chain.base, tuple(keys), SortRel(sorts=sorts) if sorts else None)
+    ranked = (*(expression for expression, _ in first), *keys)
+    groups = Groups(chain.base, ranked, SortRel(sorts=sorts) if sorts else None)
     move = chain.mover(groups, range(chain.base.width))
     top = chain.over(groups, move)
-    return Project(GroupLimit(top, chain.base.width, count, limit), tuple(map(move, chain.columns)))
+    directions = tuple(direction for _, direction in first)
+    place = None
+    if decided is not None:
+        top, place = Project(top, (*map(field, range(top.width)), move(decided))), top.width
+    limited_ = GroupLimit(top, chain.base.width, count, limit, place, directions)
+    return Project(limited_, tuple(map(move, chain.columns)))
 
 
 def plain(expressions: Iterable[Expression], chain: Chain, functions: Functions) -> bool:

@@ -60,7 +60,9 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
 
 def _group_limit(stage_input: GroupLimited) -> str:
     rows = "one row" if stage_input.count == 1 else f"{stage_input.count} rows"
-    whole = "" if stage_input.limit is None else f", and with all groups after {stage_input.limit} rows"
+    rows += "" if stage_input.decided is None else f" with c{stage_input.decided}"
+    first = "the first groups in their order" if stage_input.directions else "all groups"
+    whole = "" if stage_input.limit is None else f", and with {first} after {stage_input.limit} rows"
     group = (
         f"each group of equal values in its last {stage_input.keys} columns"
         if stage_input.keys

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from google.protobuf.message import Message
-from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortRel
+from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortField, SortRel
 from substrait.type_pb2 import Type
 
 from flightllm.functions.call import AICall
@@ -223,12 +223,17 @@ class GroupLimit:
 
     Column `number` comes from the `Groups` below; only filters, projections and AI operators can be between them. More
     rows can stay: the nodes above work with these rows, and extra rows do not change their result.
+
+    With `decided`, only rows for which this boolean column is true count towards `count`. With `directions`, the groups
+    have an order, by the first keys of `Groups` in these directions, and the first `limit` groups of this order stay.
     """
 
     input: "Node"
     number: int
     count: int
     limit: int | None = None
+    decided: int | None = None
+    directions: tuple["SortField.SortDirection.ValueType", ...] = ()
 
     @property
     def width(self) -> int:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Producer, Serde
-from substrait.algebra_pb2 import Expression, SetRel
+from substrait.algebra_pb2 import Expression, SetRel, SortField
 from substrait.plan_pb2 import Plan
 
 from flightllm.errors import InternalError
@@ -156,7 +156,7 @@ class GroupLimited:
 
     The last `keys` columns of `input` are equal for all rows of a group. Its rows come in the order in which they are
     wanted. `wave` is the table that `chain` reads: the other columns, and the row number. Column `number` of the result
-    of `chain` has this number too.
+    of `chain` has this number too. `decided` and `directions` are those of `nodes.GroupLimit`.
     """
 
     table: str
@@ -169,6 +169,8 @@ class GroupLimited:
     number: int
     count: int
     limit: int | None
+    decided: int | None
+    directions: tuple["SortField.SortDirection.ValueType", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,9 +410,20 @@ class Cutter:
         chain = self.cut(transform(node.input, lambda n: table if n is groups else n), ordered=False)
         name = next(self._names)
         schema = positional(chain.schema.types, f"{name}_")
-        keys, number = len(groups.keys), node.number
-        table_name = f"{STAGE_CATALOG}.public.{name}"
-        return GroupLimited(table_name, schema, input_, keys, wave, wave_schema, chain, number, node.count, node.limit)
+        return GroupLimited(
+            f"{STAGE_CATALOG}.public.{name}",
+            schema,
+            input_,
+            len(groups.keys),
+            wave,
+            wave_schema,
+            chain,
+            node.number,
+            node.count,
+            node.limit,
+            node.decided,
+            node.directions,
+        )
 
     def _row_id_stage(self, node: Number) -> RowIdStage:
         if node.key not in self._numbers:
