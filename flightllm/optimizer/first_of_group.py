@@ -3,6 +3,7 @@
 Aggregate(k, Filter(f(a), AiMap(a, x)))          →  Aggregate(k, GroupLimit(Filter(f(a), AiMap(a, Groups(k, x)))))
 Aggregate(k, max(b), Filter(f(a), AiMap(a, x)))  →  the same; the groups' rows by b, the largest first, NULL last
 Aggregate(k, first_value(b ORDER BY c), …)       →  the same; the groups' rows by c
+Aggregate(k, any_value(b), …)                    →  the same, until a row passes in which b is not NULL
 Aggregate(k, bool_or(a), AiMap(a, x))            →  the same without the filter, until a is true; likewise bool_and
 Aggregate(k, max(b) FILTER (WHERE a), …)         →  the same; the groups' rows by b
 Aggregate(k, max(b), min(c), …)                  →  Aggregate(k, max(b), min(c), UnionAll(…, …)), one input per order
@@ -10,6 +11,7 @@ Aggregate(k, UnionAll(Filter(f(a), AiMap(a, x)), y))  →  Aggregate(k, UnionAll
 Filter(n > 2, Aggregate(k, count(*) AS n, …))    →  the same with three rows a group, if only the filter reads n
 Fetch(n, Aggregate(k, Filter(f(a), AiMap(a, x))))  →  the same, until n groups have a row; with a Sort by k between
                                                       them, until the first n groups have one
+Fetch(n, Aggregate(k, g(a), AiMap(a, x)))        →  the same with all rows of n groups, for measures such as sum
 Fetch(n, Sort(b, Filter(f(a), AiMap(a, x))))     →  Fetch(n, Sort(b, GroupLimit(…))), until n rows pass, by b
 
 DISTINCT is an aggregate without measures, and DISTINCT ON is an aggregate of first values. Without keys all rows are
@@ -23,11 +25,11 @@ from substrait.algebra_pb2 import AggregateFunction, AggregateRel, Expression, S
 
 from flightllm.optimizer.chain import Chain, all_over
 from flightllm.optimizer.group_before_ai import one_set
-from flightllm.optimizer.group_limit import Order, asking, limited, more_than, plain
+from flightllm.optimizer.group_limit import Cut, Order, asking, limited, more_than, plain
 from flightllm.optimizer.semi_join_before_ai import repeatable
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Aggregate, Fetch, Filter, Node, Project, SetOp, Sort, children, with_children
+from flightllm.plan.nodes import ALL_ROWS, Aggregate, Fetch, Filter, Node, Project, SetOp, Sort, children, with_children
 from flightllm.plan.projection_lookup import has_window, over_input
 
 _EXTREMES = {"max": SortField.SORT_DIRECTION_DESC_NULLS_LAST, "min": SortField.SORT_DIRECTION_ASC_NULLS_LAST}
@@ -124,10 +126,13 @@ def no_sets(rel: AggregateRel) -> bool:
 def _limit_aggregate(node: Aggregate, functions: Functions, wanted: _Wanted | None) -> Node:
     found = [_deciding(m, functions) for m in node.rel.measures] or [_Row()]
     rows = {r.key: r for r in found if r is not None}
-    if None in found or len(rows) > _MOST_ORDERS:
-        return node
     keyed = node.rel.grouping_expressions and len(rows) == 1 and all(r.condition is None for r in rows.values())
-    return _grouped(node, functions, tuple(rows.values()), 1, wanted if keyed else None) or node
+    decided = None
+    if None not in found and len(rows) <= _MOST_ORDERS:
+        decided = _grouped(node, functions, tuple(rows.values()), 1, wanted if keyed else None)
+    if decided is None and wanted is not None:
+        decided = _grouped(node, functions, (_Row(),), ALL_ROWS, wanted)
+    return decided or node
 
 
 def _deciding(measure: AggregateRel.Measure, functions: Functions) -> _Row | None:
@@ -138,6 +143,8 @@ def _deciding(measure: AggregateRel.Measure, functions: Functions) -> _Row | Non
     sorts = tuple((s.expr, s.direction) for s in function.sorts)
     if name in _EXTREMES:
         return _Row(((function.arguments[0].value, _EXTREMES[name]),), condition)
+    if name == "any_value" and condition is None:
+        return _Row((), functions.call("is_not_null", function.arguments[0].value))
     if name == "first_value":
         return _Row(sorts, condition)
     if name == "last_value" and sorts:
@@ -192,7 +199,10 @@ def _moved(need: _Need, columns: Sequence[Expression], functions: Functions) -> 
 def _limited(chain: Chain, need: _Need, functions: Functions) -> Node | None:
     conditions = [r.condition for r in need.rows if r.condition is not None]
     filters = [step for step in chain.steps if isinstance(step, Expression)]
-    if all(map(chain.is_plain, [*filters, *conditions])) or any(map(functions.is_volatile, conditions)):
+    whole = need.count == ALL_ROWS
+    if whole and (need.groups is None or not need.keys):
+        return None
+    if (not whole and all(map(chain.is_plain, [*filters, *conditions]))) or any(map(functions.is_volatile, conditions)):
         return None
     orders = [r.order for r in need.rows] + ([] if need.groups is None else [need.groups.order])
     if not plain([*need.keys, *(e for order in orders for e, _ in order)], chain, functions):
@@ -200,7 +210,8 @@ def _limited(chain: Chain, need: _Need, functions: Functions) -> Node | None:
     if len(need.rows) > 1 and not repeatable(chain.base, functions):
         return None
     limit, first = (None, ()) if need.groups is None else (need.groups.rows, need.groups.order)
-    parts = tuple(limited(chain, need.keys, r.order, need.count, limit, r.condition, first) for r in need.rows)
+    cuts = [Cut(need.count, limit, r.condition, first) for r in need.rows]
+    parts = tuple(limited(chain, need.keys, r.order, cut) for r, cut in zip(need.rows, cuts, strict=True))
     return parts[0] if len(parts) == 1 else SetOp(parts, SetRel(op=SetRel.SET_OP_UNION_ALL))
 
 

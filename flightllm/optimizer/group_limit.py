@@ -1,6 +1,7 @@
 """Puts a `GroupLimit` over a chain of filters and AI operators, to stop asking once enough rows have passed."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from substrait.algebra_pb2 import Expression, SortField, SortRel
@@ -9,7 +10,7 @@ from flightllm.functions.call import MODEL, SEARCH
 from flightllm.optimizer.chain import Chain, peel
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import GroupLimit, Groups, Node, Project
+from flightllm.plan.nodes import GroupLimit, Groups, Node, Project, Ties
 
 Order: TypeAlias = Sequence[tuple[Expression, "SortField.SortDirection.ValueType"]]
 """Expressions and the directions in which they sort rows."""
@@ -32,31 +33,37 @@ def asking(node: Node, functions: Functions) -> Chain | None:
     return chain if MODEL in backends and SEARCH not in backends else None
 
 
-def limited(
-    chain: Chain,
-    keys: Iterable[Expression],
-    order: Order = (),
-    count: int = 1,
-    limit: int | None = None,
-    decided: Expression | None = None,
-    first: Order = (),
-) -> Node:
-    """Return the node from which `chain` was made, cut to at least `count` rows of each group.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a `GroupLimit` keeps; its fields have the same names.
 
-    `keys` and `order` are over the chain's base, and so is `first`, the order in which `limit` counts the groups.
-    `decided` is over the base and the calls; where it is given, only rows for which it is true count.
+    `decided` is an expression over a chain's base and calls. `first` is the order of the groups, over the base.
     """
+
+    count: int = 1
+    limit: int | None = None
+    decided: Expression | None = None
+    first: Order = ()
+    ties: Ties | None = None
+
+
+def limited(chain: Chain, keys: Iterable[Expression], order: Order = (), cut: Cut | None = None) -> Node:
+    """Return the node from which `chain` was made, cut to one row of each group, or as `cut` says.
+
+    `keys` and `order` are over the chain's base.
+    """
+    cut = cut or Cut()
     sorts = [SortField(expr=expression, direction=direction) for expression, direction in order]
-    ranked = (*(expression for expression, _ in first), *keys)
+    ranked = (*(expression for expression, _ in cut.first), *keys)
     groups = Groups(chain.base, ranked, SortRel(sorts=sorts) if sorts else None)
     move = chain.mover(groups, range(chain.base.width))
     top = chain.over(groups, move)
-    directions = tuple(direction for _, direction in first)
+    directions = tuple(direction for _, direction in cut.first)
     place = None
-    if decided is not None:
-        top, place = Project(top, (*map(field, range(top.width)), move(decided))), top.width
-    limited_ = GroupLimit(top, chain.base.width, count, limit, place, directions)
-    return Project(limited_, tuple(map(move, chain.columns)))
+    if cut.decided is not None:
+        top, place = Project(top, (*map(field, range(top.width)), move(cut.decided))), top.width
+    kept = GroupLimit(top, chain.base.width, cut.count, cut.limit, place, directions, cut.ties)
+    return Project(kept, tuple(map(move, chain.columns)))
 
 
 def plain(expressions: Iterable[Expression], chain: Chain, functions: Functions) -> bool:

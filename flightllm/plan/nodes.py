@@ -6,6 +6,7 @@ look through keeps its own Substrait message as `rel`, without the message's inp
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from google.protobuf.message import Message
 from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortField, SortRel
@@ -217,6 +218,17 @@ class Groups:
         return self.input.width + 1
 
 
+ALL_ROWS = 2**31
+"""The `count` of a `GroupLimit` that keeps all rows of `limit` groups."""
+
+
+class Ties(Enum):
+    """The window function whose ties a `GroupLimit` keeps."""
+
+    RANK = "rank"
+    DENSE_RANK = "dense_rank"
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class GroupLimit:
     """Keep at least the first `count` rows of each group, or all rows of a smaller group, and at least `limit` groups.
@@ -226,6 +238,8 @@ class GroupLimit:
 
     With `decided`, only rows for which this boolean column is true count towards `count`. With `directions`, the groups
     have an order, by the first keys of `Groups` in these directions, and the first `limit` groups of this order stay.
+    With `ties`, all rows stay that are equal to the last of the `count` rows in the order of `Groups`: RANK counts
+    rows, DENSE_RANK counts rows that differ in this order.
     """
 
     input: "Node"
@@ -234,6 +248,7 @@ class GroupLimit:
     limit: int | None = None
     decided: int | None = None
     directions: tuple["SortField.SortDirection.ValueType", ...] = ()
+    ties: "Ties | None" = None
 
     @property
     def width(self) -> int:

@@ -31,6 +31,7 @@ from flightllm.plan.nodes import (
     Scan,
     SetOp,
     Sort,
+    Ties,
     children,
     has_ai,
     keep,
@@ -156,7 +157,8 @@ class GroupLimited:
 
     The last `keys` columns of `input` are equal for all rows of a group. Its rows come in the order in which they are
     wanted. `wave` is the table that `chain` reads: the other columns, and the row number. Column `number` of the result
-    of `chain` has this number too. `decided` and `directions` are those of `nodes.GroupLimit`.
+    of `chain` has this number too. `decided`, `directions` and `ties` are those of `nodes.GroupLimit`. With `ties`, the
+    columns of the order follow the keys; `peers` is their number.
     """
 
     table: str
@@ -171,6 +173,8 @@ class GroupLimited:
     limit: int | None
     decided: int | None
     directions: tuple["SortField.SortDirection.ValueType", ...]
+    ties: Ties | None
+    peers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +405,8 @@ class Cutter:
         groups = _groups_below(node)
         base: Node = groups.input if groups.order is None else Sort(groups.input, groups.order)
         width = base.width
-        rows = Project(base, (*map(field, range(width)), *groups.keys))
+        peers = [] if node.ties is None or groups.order is None else [s.expr for s in groups.order.sorts]
+        rows = Project(base, (*map(field, range(width)), *groups.keys, *peers))
         input_ = self.cut(rows, ordered=groups.order is not None)
         wave = f"{STAGE_CATALOG}.public.{(name := next(self._names))}"
         types = [*input_.schema.types[:width], pa.int64()]
@@ -423,6 +428,8 @@ class Cutter:
             node.limit,
             node.decided,
             node.directions,
+            node.ties,
+            len(peers),
         )
 
     def _row_id_stage(self, node: Number) -> RowIdStage:
