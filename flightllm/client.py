@@ -22,6 +22,7 @@ from flightllm.errors import (
 )
 from flightllm.flight.messages import pack, sql_message
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 
 _NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
@@ -57,7 +58,7 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The resources that a cancelled statement used so far; `cost` is in dollars, or None where no price is known."""
+    """The resources that a cancelled statement used so far; `cost` is in dollars, or None if no price is known."""
 
     calls: int
     prompt_tokens: int
@@ -125,7 +126,7 @@ class Client:
 
     @property
     def affected(self) -> int | None:
-        """Return how many rows the last update changed, or None where the statement does not count rows."""
+        """Return how many rows the last update changed, or None if the statement does not count rows."""
         return self._affected
 
     def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -282,8 +283,8 @@ class Client:
 
 
 def _counts_rows(sql: str) -> bool:
-    """Tell whether a statement's result says how many rows changed; for other statements, the server sends 0."""
+    """Return whether a statement's result says how many rows changed; for other statements, the server sends 0."""
     try:
-        return classify(sql).counts_rows
+        return classify(ParsedText(sql)).counts_rows
     except FlightLLMError:  # a newer server can know a statement that this client does not
         return True

@@ -27,10 +27,10 @@ from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.errors import ConfigError, InvalidInputError, SqlError
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
+from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.sql.statement import Statement
-from flightllm.storage.folder import TablesFolder
+from flightllm.storage.folder import Reader, TablesFolder
 from flightllm.storage.places import Places
-from flightllm.storage.readers import Reader
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +48,9 @@ class Catalog:
         folder: Path | None = None,
         storage: StorageConfig | None = None,
     ) -> None:
-        """Open the tables that earlier runs left in `folder`; without `folder`, tables last as long as the catalog.
+        """Open the tables that earlier runs left in `folder`.
+
+        Without `folder`, tables exist only as long as the catalog.
 
         `storage` lists the places outside `folder` that tables can read.
 
@@ -56,7 +58,7 @@ class Catalog:
             ConfigError: another server uses the folder, or the folder's list of tables is damaged.
         """
         self.owner = LOCAL.name
-        """The owner of the tables and views that this catalog creates."""
+        """The owner of tables and views that this catalog creates."""
         temporary = folder is None
         self._folder = TablesFolder(folder or Path(mkdtemp(prefix="flightllm-tables-")))
         self._close = weakref.finalize(self, self._folder.close, remove=temporary)
@@ -80,11 +82,11 @@ class Catalog:
         """Release the data folder. Idempotent."""
         self._close()
 
-    def reading(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
+    def reading(self, words: frozenset[str] | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
         """Open a reader; while the reader is open, no table's files are removed.
 
-        Before that, each changed CSV file or sheet with a Parquet copy is read again. With `text`, only the files of
-        tables that `text` can name are read again.
+        Before that, each changed CSV file or sheet with a Parquet copy is read again. If `words` are given, this covers
+        only the tables that a text with these words can name; see `ParsedText.mentions`.
 
         The caller must open a reader before a query's first table look-up, and keep it open until the query ends.
 
@@ -93,7 +95,7 @@ class Catalog:
         """
         reader = self.store.folder.readers.open()
         try:
-            self.store.refresh(text, stopped)
+            self.store.refresh(words, stopped)
         except BaseException:
             reader.close()
             raise
@@ -146,7 +148,7 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; the message lists the existing tables.
         """
-        with self.reading(name if isinstance(name, str) else name.name):
+        with self.reading(mentions(name if isinstance(name, str) else name.name)):
             entries = self.entries
             wanted = self.store.named(name, entries)
             if entry := entries.get(wanted):
@@ -267,7 +269,7 @@ class Catalog:
         """Plan the rows of an INSERT … VALUES statement that has no AI calls; the result is the input of `insert`.
 
         The rows have all columns of the table. Each value is cast to its column's type, because VALUES without casts
-        refuses a column that mixes strings and timestamps.
+        rejects a column that mixes strings and timestamps.
 
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
@@ -275,7 +277,7 @@ class Catalog:
             LimitExceededError: the query is too large together with the views that it reads.
         """
         target = statements.target_of(statement)
-        check_query(statement.query or "", self.entries, self.store.limits)
+        check_query(statement.parsed_query, self.entries, self.store.limits)
         return planned_rows(self.context(), self.store.writable(target), statement.columns, statement.query or "")
 
     def filled(
@@ -341,7 +343,7 @@ class Catalog:
         return self.entries.get(name, entry)
 
     def check_create(self, statement: Statement) -> bool:
-        """Return whether CREATE … must do anything: False where the name exists and IF NOT EXISTS was written.
+        """Return whether CREATE … must do anything: False if the name exists and IF NOT EXISTS was written.
 
         Raises:
             InvalidInputError: the name exists without OR REPLACE, or OR REPLACE would turn a view into a table.
@@ -368,14 +370,14 @@ class Catalog:
         """
         external.create_external(self.store, statement, self.owner)
 
-    def inline_views(self, sql: str) -> str:
-        """Put the AI views that a query names before the query, as WITH queries; return other text unchanged.
+    def inline_views(self, text: ParsedText) -> ParsedText:
+        """Put the AI views that a query names before the query, as WITH queries; other text is the same object.
 
         Raises:
             LimitExceededError: the query is too large together with the plain views that it reads.
             SqlError: some views read each other.
         """
-        return views.inline_views(sql, self.entries, self.store.limits)
+        return views.inline_views(text, self.entries, self.store.limits)
 
 
 def _configured_name(name: str) -> TableName:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from flightllm.dialect.dual import dual
-from flightllm.dialect.duplicates import duplicates
 from flightllm.dialect.fetch_first import fetch_first
 from flightllm.dialect.from_first import from_first
 from flightllm.dialect.functions import NAMES as FUNCTIONS
@@ -15,10 +14,10 @@ from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.national_texts import national_texts
+from flightllm.dialect.output_names import duplicates
 from flightllm.dialect.pivot import pivot
-from flightllm.dialect.place import NameContext
 from flightllm.dialect.show import show
-from flightllm.dialect.source import Source
+from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.stars import stars
 from flightllm.dialect.summarize import summarize
 from flightllm.dialect.table_names import INFORMATION, TEMPORARY, table_names
@@ -47,7 +46,7 @@ class Trigger:
     test: Callable[[ParsedText], bool] | None = None
 
     def is_in(self, text: ParsedText) -> bool:
-        """Tell whether all parts hold for a text."""
+        """Return whether all parts hold for a text."""
         if self.words and self.words.isdisjoint(text.words):
             return False
         if self.marks and self.marks.isdisjoint(text.marks):
@@ -67,7 +66,7 @@ class Rule:
         self._in_other_schemas = in_other_schemas
 
     def applies(self, source: Source) -> bool:
-        """Tell whether the rule can change a text."""
+        """Return whether the rule can change a text."""
         if self._in_other_schemas and not source.place.usual:
             return True
         return any(trigger.is_in(source) for trigger in self._triggers)
@@ -122,7 +121,7 @@ def sent_texts(sql: str, dialect: str = DEFAULT) -> Rewritten:
     return plain_texts(sql, dialect)
 
 
-def rewrite(text: str | ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rewritten:
+def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rewritten:
     """Return a statement as DataFusion reads it, with the names of tables as its session means them.
 
     A query or a change of rows is first read in `dialect`, if that is not the server's own.
@@ -130,14 +129,13 @@ def rewrite(text: str | ParsedText, place: NameContext, dialect: str = DEFAULT) 
     Raises:
         FlightLLMError: the text cannot be read, or it names a table that its kind of statement cannot use.
     """
-    given = ParsedText.of(text)
     if dialect == DEFAULT:
-        found = Rewritten(given.sql, given.sql)
+        found = Rewritten(text.sql, text.sql)
     else:
         from flightllm.dialect.transpiling import transpile
 
-        found = transpile(given.sql, dialect, place)
-    source = Source(given if found.text == given.sql else found.text, place)
+        found = transpile(text.sql, dialect, place)
+    source = Source(text.replaced(found.text), place)
     if not source.tokens:  # nothing, or a comment: the parser's own error says so
         return found
     for rule in RULES:
@@ -145,5 +143,5 @@ def rewrite(text: str | ParsedText, place: NameContext, dialect: str = DEFAULT) 
             continue
         after = found.with_edits(rule.edits(source))
         if after is not found:
-            found, source = after, Source(after.text, place)
+            found, source = after, Source(ParsedText(after.text), place)
     return replace(found, parsed=source)

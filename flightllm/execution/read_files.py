@@ -29,8 +29,8 @@ _BATCH_ROWS = 1_024
 """Rows per batch; after each batch its bytes are counted."""
 
 
-def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa.Table], str]) -> str:
-    """Return SQL in which a name that `keep` gives stands for each file in FROM; other text stays as it is.
+def replace_files(text: ParsedText, services: Services, keep: Callable[[pa.Table], str]) -> ParsedText:
+    """Return SQL with each file in FROM replaced by a name that `keep` returns; other text stays as it is.
 
     Raises:
         PermissionDeniedError: the user is not an admin, or the configuration does not list the folder.
@@ -38,9 +38,7 @@ def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa
         InvalidInputError: the file cannot be read.
         LimitExceededError: the file is too large to be read for one query.
     """
-    parsed = ParsedText.of(text)
-    sql = parsed.sql
-    tokens, scopes = parsed.tokens, parsed.scopes
+    sql, tokens, scopes = text.sql, text.tokens, text.scopes
     parts, start = [], 0
     for index, token in enumerate(tokens):
         if not scopes.names_table[index] or token.start < start:
@@ -53,7 +51,7 @@ def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa
         alias = "" if _has_alias(tokens, last + 1) else f" AS {quoted(_alias(location))}"
         parts += [sql[start : token.start], table, alias]
         start = tokens[last].end
-    return "".join([*parts, sql[start:]])
+    return text.replaced("".join([*parts, sql[start:]]))
 
 
 def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> tuple[int, str, Mapping[str, str]] | None:
@@ -115,7 +113,7 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
 def _read(file: Path, name: str, services: Services) -> pa.Table:
     """Return the rows of a Parquet file; refuse it once its rows take more memory than an upload can.
 
-    The rows are counted while they are read: a file can store once a value that many rows share.
+    The bytes are counted while rows are read, because a small file can hold one large value for many rows.
     """
     most, size, batches = services.config.limits.upload_bytes, 0, list[pa.RecordBatch]()
     try:

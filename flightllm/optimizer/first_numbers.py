@@ -14,8 +14,7 @@ from flightllm.optimizer.chain import Chain, all_over
 from flightllm.optimizer.group_limit import Cut, at_most, filtered, limited, plain
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Filter, Node, Project, Ties, transform
-from flightllm.plan.projection_lookup import has_window, over_input, windows
+from flightllm.plan.nodes import Filter, Node, Project, Ties, has_window, over_input, transform, windows
 
 _TIES = {"row_number": None, "rank": Ties.RANK, "dense_rank": Ties.DENSE_RANK}
 

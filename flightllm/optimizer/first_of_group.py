@@ -19,7 +19,7 @@ one group. The aggregate and the sort stay in the plan, so the result has the sa
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from substrait.algebra_pb2 import AggregateFunction, AggregateRel, Expression, SetRel, SortField
 
@@ -29,8 +29,20 @@ from flightllm.optimizer.group_limit import Cut, Order, asking, limited, more_th
 from flightllm.optimizer.semi_join_before_ai import repeatable
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import ALL_ROWS, Aggregate, Fetch, Filter, Node, Project, SetOp, Sort, children, with_children
-from flightllm.plan.projection_lookup import has_window, over_input
+from flightllm.plan.nodes import (
+    ALL_ROWS,
+    Aggregate,
+    Fetch,
+    Filter,
+    Node,
+    Project,
+    SetOp,
+    Sort,
+    children,
+    has_window,
+    over_input,
+    with_children,
+)
 
 _EXTREMES = {"max": SortField.SORT_DIRECTION_DESC_NULLS_LAST, "min": SortField.SORT_DIRECTION_ASC_NULLS_LAST}
 _REVERSED = {
@@ -119,7 +131,7 @@ def _sorts(node: Sort) -> Order:
 
 
 def no_sets(rel: AggregateRel) -> bool:
-    """Tell whether all rows are one group."""
+    """Return whether all rows are one group."""
     return not rel.grouping_expressions and len(rel.groupings) <= 1
 
 
@@ -172,6 +184,8 @@ def _narrow(node: Node, need: _Need, functions: Functions) -> Node | None:
     """Return fewer rows of `node` that are enough; None where that saves no call."""
     match node:
         case SetOp() if node.rel.op == SetRel.SET_OP_UNION_ALL:
+            # A group that one input keeps can lack rows of another input, which counts its groups for itself.
+            need = replace(need, groups=None)
             inputs = tuple(_narrow(i, need, functions) or i for i in node.inputs)
             changed = with_children(node, inputs)
             return None if changed is node else changed
@@ -222,7 +236,7 @@ def _filter(node: Aggregate) -> Expression | None:
 
 
 def _counted(node: Aggregate, condition: Expression, above: Sequence[Expression], functions: Functions) -> int | None:
-    """Return how many rows decide a condition on a group's row count; None where other expressions read the count."""
+    """Return how many rows decide a condition on a group's row count; None if other expressions read the count."""
     width = len(node.rel.grouping_expressions)
     if len(node.rel.measures) != 1 or not _counts_rows(node.rel.measures[0], functions):
         return None

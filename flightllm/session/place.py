@@ -49,7 +49,7 @@ class SessionPlace:
         """Return the schemas in which names are looked up; the schema of temporary tables comes first."""
         return (self.temporary, *self._path)
 
-    def read(self, text: str | ParsedText, dialect: str) -> Rewritten:
+    def read(self, text: ParsedText, dialect: str) -> Rewritten:
         """Translate a statement from a dialect to DataFusion's, and resolve its table names for this session.
 
         The first statement that makes a temporary table also opens the temporary schema.
@@ -104,7 +104,7 @@ class SessionPlace:
         return TableName(self._path[0], table) if made else self._place().found(table)
 
     def check(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the schemas of a search path that the user can see; PostgreSQL ignores the others too.
+        """Return those schemas of a search path that the user can see. As in PostgreSQL, the others are ignored.
 
         Raises:
             NotFoundError: the user can see no schema of the path.

@@ -2,7 +2,7 @@
 
 `sql_terms` bounds the depth of the plan, as `complexity` measures it. With 2,000, a text can chain 1,000 operators.
 
-Other texts keep the planner busy for minutes, and nothing can interrupt the planner. Each has its own limit:
+Other texts keep the planner busy for minutes, and nothing can interrupt the planner. Each kind of text has a limit:
 
 | text | cost |
 |---|---|
@@ -78,7 +78,7 @@ def check_text(sql: str, limits: LimitsConfig) -> None:
         raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
 
 
-def check_sql(text: str | ParsedText, limits: LimitsConfig) -> None:
+def check_sql(text: ParsedText, limits: LimitsConfig) -> None:
     """Check that DataFusion can plan a text safely.
 
     Raises:
@@ -89,10 +89,9 @@ def check_sql(text: str | ParsedText, limits: LimitsConfig) -> None:
         PermissionDeniedError: the text has a hidden name of a table.
         UnsupportedError: the text has TABLESAMPLE, which DataFusion parses and then ignores.
     """
-    parsed = ParsedText.of(text)
-    check_text(parsed.sql, limits)
-    check_bound(parsed, limits)
-    complexity = measure(parsed.tokens)
+    check_text(text.sql, limits)
+    check_bound(text, limits)
+    complexity = measure(text.tokens)
     if complexity.deepest > limits.sql_terms:
         raise _too_deep(complexity, limits.sql_terms)
     _check_nesting(complexity)
@@ -105,7 +104,7 @@ def check_sql(text: str | ParsedText, limits: LimitsConfig) -> None:
         )
 
 
-def check_bound(text: str | ParsedText, limits: LimitsConfig) -> None:
+def check_bound(text: ParsedText, limits: LimitsConfig) -> None:
     """Check a text that passed `check_sql` again after values have replaced its parameters.
 
     A value is a single literal, which adds no depth. But in FROM, DataFusion reads a literal in single quotes as a
@@ -114,8 +113,7 @@ def check_bound(text: str | ParsedText, limits: LimitsConfig) -> None:
     Raises:
         FlightLLMError: the same errors as from `check_sql`.
     """
-    parsed = ParsedText.of(text)
-    sql, tokens = parsed.sql, parsed.tokens
+    sql, tokens = text.sql, text.tokens
     _check_names(sql, tokens)
     _check_table_functions(sql, tokens)
     _check_sizes(sql, tokens, limits.memory_bytes)
@@ -150,7 +148,7 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
 
 
 def _ends_table(token: Token) -> bool:
-    """Tell whether a table of FROM can end here: with its name, its alias or the `)` of a subquery."""
+    """Return whether a table of FROM can end here: with its name, its alias or the `)` of a subquery."""
     return (
         token.kind is TokenKind.QUOTED
         or token.is_symbol(")")
@@ -159,7 +157,7 @@ def _ends_table(token: Token) -> bool:
 
 
 def _tells_size(token: Token, sql: str) -> bool:
-    """Tell whether a sample size begins here: `10`, `(10 ROWS)` or `BERNOULLI (5)`. Other parentheses hold columns."""
+    """Return whether a sample size begins here: `10`, `(10 ROWS)` or `BERNOULLI (5)`. Other brackets hold columns."""
     if token.is_symbol("("):
         return sql[token.end :].lstrip()[:1].isdigit()
     return token.kind is TokenKind.NUMBER or token.is_word("bernoulli", "system", "block", "row")

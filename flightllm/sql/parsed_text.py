@@ -1,16 +1,18 @@
 """A SQL text with its tokens and their properties; each property is computed at its first use."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import Scopes, read_scopes
-from flightllm.sql.tokens import Token, TokenKind, position, tokenize
+from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 _ENDS_ITEMS = (
-    *("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union"),
-    *("intersect", "except", "minus", "into", "sort", "cluster", "distribute", "lateral"),
+    *("from", *ENDS_FROM),
+    *("minus", "into", "sort", "cluster", "distribute", "lateral"),
 )
 
 
@@ -23,16 +25,26 @@ class Select:
     end: int
 
 
+_WORD = re.compile(r"\w+")
+
+
+def mentions(text: str) -> frozenset[str]:
+    """Return the words of a text in lower case, with those in quoted names, literals and comments.
+
+    The empty word is always among them, for names without a word.
+    """
+    return frozenset([*_WORD.findall(text.lower()), ""])
+
+
 class ParsedText:
     """One SQL text that is split into tokens at most once."""
 
     def __init__(self, sql: str) -> None:
         self.sql = sql
 
-    @classmethod
-    def of(cls, text: "str | ParsedText") -> "ParsedText":
-        """Return a parsed text for a text that is parsed or not."""
-        return text if isinstance(text, ParsedText) else ParsedText(text)
+    def replaced(self, sql: str) -> "ParsedText":
+        """Return the text that a step made of this one, or this object if the step changed nothing."""
+        return self if sql == self.sql else ParsedText(sql)
 
     @cached_property
     def tokens(self) -> Sequence[Token]:
@@ -47,6 +59,16 @@ class ParsedText:
     def words(self) -> frozenset[str]:
         """Return the unquoted words, in lower case."""
         return frozenset(token.text.lower() for token in self.tokens if token.kind is TokenKind.WORD)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Return the words and the quoted names, in lower case."""
+        return frozenset(name.lower() for name in map(identifier, self.tokens) if name is not None)
+
+    @cached_property
+    def mentions(self) -> frozenset[str]:
+        """Return all words in lower case; see `mentions`. A table that the text reads has its words among these."""
+        return mentions(self.sql)
 
     @cached_property
     def marks(self) -> frozenset[str]:
@@ -82,11 +104,11 @@ class ParsedText:
         return self.scopes.closing
 
     def is_word(self, index: int, *words: str) -> bool:
-        """Tell whether one of some words is at an index; the index can be out of range."""
+        """Return whether one of some words is at an index; the index can be out of range."""
         return 0 <= index < len(self.tokens) and self.tokens[index].is_word(*words)
 
     def is_symbol(self, index: int, text: str) -> bool:
-        """Tell whether a symbol is at an index; the index can be out of range."""
+        """Return whether a symbol is at an index; the index can be out of range."""
         return 0 <= index < len(self.tokens) and self.tokens[index].is_symbol(text)
 
     def text(self, first: int, last: int) -> str:
@@ -124,12 +146,12 @@ class ParsedText:
         return Select(start, tuple((a, b) for a, b in (*items, (first, index)) if a < b), index)
 
     def has_leading_from(self) -> bool:
-        """Tell whether the text has a FROM that does not follow the items of a SELECT."""
+        """Return whether the text has a FROM that does not follow the items of a SELECT."""
         ends = {select.end for select in self.selects}
         return any(token.is_word("from") and index not in ends for index, token in enumerate(self.tokens))
 
     def has_similar_items(self) -> bool:
-        """Tell whether two items of a SELECT end in the same token, or a SELECT has a star among several items.
+        """Return whether two items of a SELECT end in the same token, or a SELECT has a star among several items.
 
         Only such items can give two columns of the same name.
         """
@@ -156,7 +178,3 @@ class ParsedText:
         while end > index and self.is_symbol(end - 1, ";"):
             end -= 1
         return end
-
-    def position_of(self, index: int) -> str:
-        """Return the position of a token for errors, as `line:column`."""
-        return position(self.sql, self.tokens[index].start)

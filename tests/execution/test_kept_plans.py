@@ -24,7 +24,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def is_taken(session: Session, sql: str, between: Callable[[], object] = lambda: None, **settings: str) -> bool:
-    """Tell whether the plan of describing a query is taken after something was done; run it."""
+    """Return whether the plan of describing a query is taken after something was done; run it."""
     plan = session.describe(sql).plan
     between()
     if plan is None:
@@ -48,7 +48,7 @@ def is_taken(session: Session, sql: str, between: Callable[[], object] = lambda:
 def test_planned_once(database: Database, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     """Describing a query and executing it plans it once; a second execution by the same plan is none."""
     planned = Mock(wraps=plan_query)
-    monkeypatch.setattr("flightllm.session.session.plan", planned)
+    monkeypatch.setattr("flightllm.session.reading.plan", planned)
     session = database.session()
     plan = session.describe(sql).plan
     assert plan is not None

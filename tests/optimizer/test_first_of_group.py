@@ -93,6 +93,17 @@ def test_ranks(session: Session, source: str, function: str) -> None:
         assert on.calls <= off.calls, sql
 
 
+@pytest.mark.parametrize("measure", ["max(id)", "count(*)", "bool_or(ai_filter('q', body))"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_any_groups(session: Session, source: str, measure: str) -> None:
+    """The groups that a LIMIT without an order returns are whole."""
+    sql = f"SELECT grp, {measure} AS m FROM {source} AS t WHERE ai_filter('p', body) GROUP BY grp"
+    there = ask(session, sql, optimizer="off").rows
+    found = ask(session, f"{sql} LIMIT 3", cache="off").rows
+    assert len(found) == min(3, len(there))
+    assert all(row in there for row in found)
+
+
 def test_any_value(session: Session) -> None:
     """any_value returns a value of a row that passes, and NULL only where all such rows have NULL."""
     asked = ask(session, "SELECT grp, size FROM goods WHERE ai_filter('p', body)").rows
