@@ -122,7 +122,7 @@ class Statement:
 
     @property
     def adds_values(self) -> bool:
-        """Tell whether the statement is an INSERT of VALUES."""
+        """Return whether the statement is an INSERT of VALUES."""
         return self.kind == "insert" and (self.query or "").lower().startswith("values")
 
     @property
