@@ -3,8 +3,8 @@
 
     python -m bench.fewest_calls [--json] [--quick]
 
-Each query runs with one prompt in flight and with the default window, with `--repeats` instructions, and with filters
-that about half, most and few of the rows pass. The fewest calls are those of the best strategy that sends one prompt at
+Each query runs with one prompt in flight and with the default window, and with `--repeats` instructions. About half,
+most or few of the rows pass its filters. The fewest calls are those of the best strategy that sends one prompt at
 a time and does not know the answers. They are computed from all answers, as the mean over all orders of the rows where
 the query prescribes no order. Ratios are calls / fewest. `fake` answers at once.
 """
@@ -25,7 +25,7 @@ FILTERS: Final = {
     "few": "ai_score('{p}', body) > 9",
 }
 Said = Mapping[Any, Sequence[bool]]
-"""What the filter says of the rows of each group, in their order."""
+"""The filter's answers for the rows of each group, in their order."""
 Need = Callable[[Sequence[bool], int], float]
 
 

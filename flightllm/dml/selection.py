@@ -104,7 +104,7 @@ def _texts_of(action: Action) -> Iterator[str | None]:
 
 
 def _bare_names(text: str) -> Iterator[tuple[Token, str]]:
-    """Yield the names without a table in an expression. In a text with a subquery, a name can belong to the subquery."""
+    """Yield the names without a table in an expression; in a text with a subquery, some can belong to the subquery."""
     tokens = tokenize(text)
     if any(token.is_word("select") for token in tokens):
         return

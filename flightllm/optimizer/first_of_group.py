@@ -87,7 +87,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What an aggregate or a LIMIT needs of its input: `count` rows of each group, for each of `rows`."""
+    """The rows that an aggregate or a LIMIT needs of its input: `count` rows of each group, for each of `rows`."""
 
     keys: tuple[Expression, ...]
     rows: tuple[_Row, ...]

@@ -35,7 +35,7 @@ def asking(node: Node, functions: Functions) -> Chain | None:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a `GroupLimit` keeps; its fields have the same names.
+    """The rows that a `GroupLimit` keeps; its fields have the same names.
 
     `decided` is an expression over a chain's base and calls. `first` is the order of the groups, over the base.
     """

@@ -411,7 +411,7 @@ def test_a_row_of_defaults(session: Session) -> None:
 
 
 ERRORS = {
-    "UPDATE people SET likes.thing = 'x' FROM likes": "UPDATE changes the columns of people alone",
+    "UPDATE people SET likes.thing = 'x' FROM likes": "UPDATE changes only the columns of people",
     "UPDATE people SET name = thing FROM likes AS people": "two tables named 'people': write UPDATE people AS a",
     "DELETE FROM people USING people WHERE true": "two tables named 'people': write DELETE FROM people AS a",
     "DELETE FROM people RETURNING count(*)": "one row for each changed row",
