@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from flightllm.dialect.dual import dual
 from flightllm.dialect.duplicates import duplicates
+from flightllm.dialect.escapes import WORDS as ESCAPES
+from flightllm.dialect.escapes import escapes
 from flightllm.dialect.fetch_first import fetch_first
 from flightllm.dialect.from_first import from_first
 from flightllm.dialect.functions import NAMES as FUNCTIONS
@@ -82,6 +84,7 @@ def _marks(*marks: str) -> Trigger:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
     Rule(summarize, _words("summarize")),
     Rule(from_first, Trigger(frozenset({"from"}), test=ParsedText.has_leading_from)),
     Rule(pivot, _words("pivot")),
@@ -100,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     Rule(fetch_first, _words("fetch")),
     Rule(dual, _words("dual")),
     Rule(national_texts, _marks("n'")),
-    Rule(timestamps, _words("timestamp")),
+    Rule(timestamps, _words("timestamp", "timestamptz")),
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),

@@ -7,6 +7,7 @@ from typing import ClassVar
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
+from flightllm.sql.client_parameters import keeps_parameter
 from flightllm.sql.column_lists import read_column_list
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
@@ -176,6 +177,8 @@ class _StatementReader:
     def _set(self) -> Statement:
         if (found := self._place()) is not None:
             return found
+        if keeps_parameter(self._tokens):
+            return Statement("parameter", self._rest(0))
         key, self._at = self._setting("SET")
         if self._at < len(self._tokens) and (self._tokens[self._at].is_symbol("=") or self._word("to")):
             self._at += 1

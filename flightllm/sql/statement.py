@@ -44,6 +44,7 @@ StatementKind = Literal[
     "drop_policy",
     "transaction",
     "search_path",
+    "parameter",
 ]
 
 
