@@ -98,7 +98,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(functions, Trigger(FUNCTIONS)),
     Rule(json_operators, Trigger(JSON_FUNCTIONS), Trigger(marks=JSON_OPERATORS)),
-    Rule(show, _words("show")),
+    Rule(show, _words("show", "describe", "desc")),
     Rule(top, _words("top")),
     Rule(fetch_first, _words("fetch")),
     Rule(dual, _words("dual")),
@@ -108,7 +108,12 @@ RULES: tuple[Rule, ...] = (
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
     Rule(table_names, _words(*TEMPORARY, *INFORMATION), in_other_schemas=True),
-    Rule(duplicates, Trigger(frozenset({"select"}), test=ParsedText.has_similar_items)),
+    Rule(
+        duplicates,
+        Trigger(frozenset({"select"}), test=ParsedText.has_similar_items),
+        _words("cast", "try_cast"),
+        _marks("::"),
+    ),
 )
 
 

@@ -16,7 +16,12 @@ _CATALOGS = "SELECT DISTINCT catalog_name AS {name} FROM information_schema.sche
 
 
 def show(source: Source) -> Iterator[Edit]:
-    """Rewrite `SHOW SCHEMAS` as `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and so on."""
+    """Rewrite `SHOW SCHEMAS` as `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and so on.
+
+    `DESCRIBE TABLE t` is `DESCRIBE t`.
+    """
+    if source.is_word(0, "describe", "desc") and source.is_word(1, "table") and len(source.tokens) > 2:
+        yield Edit(source.tokens[1].start, source.tokens[2].start, "")
     if not source.is_word(0, "show"):
         return
     query = _query(source)
