@@ -102,9 +102,12 @@ _FUNCTIONS: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {
     "dayname": wrapped("to_char(", ", '%A')"),
     "dayofweek": wrapped("(date_part('dow', ", ") + 1)"),
     "locate": _locate,
+    "log": wrapped("ln("),
     "monthname": wrapped("to_char(", ", '%B')"),
     "space": wrapped("repeat(' ', "),
     "timestampadd": _timestampadd,
     "week": wrapped("date_part('week', "),
 }
 """Functions that only escapes rewrite: other servers have some of these names with another meaning."""
+NAMES = frozenset(_FUNCTIONS)
+"""The names of these functions."""
