@@ -38,7 +38,7 @@ def engine_config(kind: str, shape: Shape, blocks: int, *, prefix_cache: bool) -
 
 
 def keeps_prefixes(engine: Engine) -> bool:
-    """Tell whether one engine can serve several measurements, each of which begins with an empty prefix cache."""
+    """Return whether one engine can serve several measurements, each of which begins with an empty prefix cache."""
     return isinstance(_itself(engine), VllmEngine)
 
 

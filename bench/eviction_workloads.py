@@ -194,7 +194,7 @@ class _Engine:
 
     @property
     def busy(self) -> bool:
-        """Tell whether any query has prompts left."""
+        """Return whether any query has prompts left."""
         return bool(self._new or self._waiting or self._bulk)
 
     def step(self) -> Iterator[Event]:

@@ -85,7 +85,7 @@ class Seen:
 
     @property
     def held(self) -> bool:
-        """Tell whether the server still served others within the limits."""
+        """Return whether the server still served others within the limits."""
         served = not self.failures and self.p99 <= _P99_SECONDS and self.worst <= _MOST_SECONDS
         return served and not self.died and self.peak_mib < _MOST_MIB
 
@@ -121,7 +121,7 @@ class Server:
 
     @property
     def died(self) -> bool:
-        """Tell whether the process has ended."""
+        """Return whether the process has ended."""
         return self.process.poll() is not None
 
     def peak_mib(self) -> float:

@@ -30,7 +30,7 @@ from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.llm.engine import Completion, Parameters, Request
 from flightllm.llm.tokenizer import PromptEncoder
-from flightllm.operators.prefix_overlap import shared_start
+from flightllm.operators.prompt_sender import shared_start
 from tests.kv_servers import KvProcess
 from training.evaluate import SEED
 from training.examples import held_out_writer

@@ -35,8 +35,7 @@ from numpy.typing import NDArray
 
 from bench.common import Options, report
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
-from flightllm.prompt_order.encode import encode
-from flightllm.prompt_order.ordering import order
+from flightllm.prompt_order.ordering import encode, order
 
 CHARACTERS: Final = 4
 """Characters that count as one token."""

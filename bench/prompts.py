@@ -268,7 +268,7 @@ def _text(text: str) -> Argument:
 
 
 def _is_right(function: str, task: Task, row: Row, value: Any) -> bool:
-    """Tell whether an answer equals the row's label, or contains the text to find."""
+    """Return whether an answer equals the row's label, or contains the text to find."""
     if function != "extract":
         return _says(function, task, value) == row.label
     found = _words(value["answer"] or "") if value else ""

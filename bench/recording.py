@@ -8,9 +8,8 @@ from functools import cache
 from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
-from flightllm.engines.pull import More, pull
 from flightllm.engines.registry import Engines
-from flightllm.llm.engine import Choice, Completion, PrefixCache, Request
+from flightllm.llm.engine import Choice, Completion, More, PrefixCache, Request, pull
 from flightllm.llm.tokenizer import PromptEncoder
 from flightllm.router.tree import pack
 from flightllm.session.database import Database

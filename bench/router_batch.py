@@ -58,7 +58,7 @@ class OneAfterTheOther(OnlineRouter):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What makespans are told beside; in seconds."""
+    """Times in seconds to compare makespans with."""
 
     alone: Outcome
     longest_group: float
@@ -142,7 +142,7 @@ def measure(stream: Stream, given: argparse.Namespace) -> dict[str, Any]:
     cluster = Cluster(1, PrefixCache(BLOCK_TOKENS, given.cache_blocks), steps, given.at_once, rates=steps.added())
     told = reference(stream, cluster)
     print(
-        f"{stream.name}: {len(stream.prompts):,} prompts, {told.alone.prompt_tokens:,} tokens; one replica alone "
+        f"{stream.name}: {len(stream.prompts):,} prompts, {told.alone.prompt_tokens:,} tokens; a single replica "
         f"{told.alone.busy[0]:.2f} s, {100 * told.alone.hit_ratio:.1f} % cached; longest group "
         f"{told.longest_group:.2f} s\n"
     )

@@ -210,7 +210,7 @@ class _Simulation:
                 return self._outcome
 
     def _runs_dry(self) -> bool:
-        """Tell whether a replica that has worked has an empty queue."""
+        """Return whether a replica that has worked has an empty queue."""
         return any(replica.busy and not replica.queue for replica in self._replicas)
 
     def _arrive(self, key: int, batch: list[Arrival], now: float) -> None:

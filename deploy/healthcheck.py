@@ -1,7 +1,7 @@
-"""Tell a container's runtime whether the server works: the exit status is 0 if it does.
+"""Report to a container's runtime whether the server works: the exit status is 0 if it works.
 
-It asks `/readyz` at FLIGHTLLM_HTTP, by default 127.0.0.1:9090. A configuration of your own that serves no HTTP sets
-FLIGHTLLM_HTTP to nothing: then the Flight port, FLIGHTLLM_PORT, must take a connection.
+It asks `/readyz` at FLIGHTLLM_HTTP, by default 127.0.0.1:9090. If your own configuration serves no HTTP, set
+FLIGHTLLM_HTTP to an empty text. The script then connects to the Flight port, FLIGHTLLM_PORT.
 """
 
 import http.client
@@ -16,7 +16,7 @@ _SECONDS = 4
 
 
 def main() -> int:
-    """Return 0 where the server is ready for statements, else 1; print why."""
+    """Return 0 if the server is ready for statements, otherwise 1; print the reason."""
     address = os.environ.get("FLIGHTLLM_HTTP", "127.0.0.1:9090")
     try:
         if address:
@@ -31,9 +31,9 @@ def main() -> int:
 
 
 def _ready(address: str) -> str:
-    """Return the server's answer; raise OSError where it is not ready.
+    """Return the server's answer; raise OSError if the server is not ready.
 
-    With a page and a certificate the server speaks TLS alone. The certificate names the host that clients use, not the
+    With a page and a certificate the server speaks only TLS. The certificate names the host that clients use, not the
     container's own address, so it is not verified: nothing secret is sent.
     """
     if "://" in address:

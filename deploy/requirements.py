@@ -1,6 +1,6 @@
 """Print what a build of some extras needs, one requirement a line: `python requirements.py local,web`.
 
-An image installs these before it copies the sources, so that an edit of a source installs nothing again.
+An image installs these before it copies the sources, so that a changed source causes no new installation.
 """
 
 import sys
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def requirements(extras: str, file: Path = Path("pyproject.toml")) -> list[str]:
-    """Return the requirements of the project and of the extras that commas part.
+    """Return the requirements of the project and of the extras, whose names are separated by commas.
 
     Raises:
-        SystemExit: the project has no such extra; says which extras it has.
+        SystemExit: the project has no such extra; the message lists the extras.
     """
     project = tomllib.loads(file.read_text("utf-8"))["project"]
     known, found = project["optional-dependencies"], list(project["dependencies"])

@@ -1,4 +1,4 @@
-"""What records of benchmarks say to the questions of `docs/benchmarks`: sentences, tables and bars."""
+"""Answers to the questions of `docs/benchmarks` from records of benchmarks: sentences, tables and bars."""
 
 import statistics
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a record says to a question: one sentence, a table, and a picture of it."""
+    """A record's answer to a question: one sentence, a table, and a picture of the table."""
 
     answer: str
     table: str
@@ -26,12 +26,12 @@ def percent(share: float, places: int = 1) -> str:
 
 
 def _less(before: float, after: float) -> str:
-    """Return by how much something has become less."""
+    """Return the share by which a figure has fallen."""
     return percent(1 - after / before, 0)
 
 
 RULES: Final = {"two": "two AI filters", "latest": "filter, projection, LIMIT 20"}
-"""What the queries of `bench.suite` are, by name."""
+"""Descriptions of the queries of `bench.suite`, by name."""
 
 
 def sql_rules(figures: Figures) -> Part:
@@ -66,7 +66,7 @@ def prompt_order(figures: Figures) -> Part:
         for name, one in steps.items()
     ]
     answer = (
-        f"Of the tokens that a prefix cache alone leaves to be computed, a fixed order saves "
+        f"Of the tokens that are computed with only a prefix cache, a fixed order saves "
         f"{_less(before['computed_tokens'], ordered['computed_tokens'])}, and all steps together "
         f"{_less(before['computed_tokens'], after['computed_tokens'])}."
     )
@@ -147,7 +147,7 @@ def kv_quality(figures: Figures) -> Part:
 
 
 def routing(figures: Figures) -> Part:
-    """Which share of prompts is cached where the router sends them, and how soon are answers there?"""
+    """Which share of prompts is cached on the replica that the router chooses, and how soon do answers arrive?"""
     cases = {name: found for name, found in figures.items() if name.endswith("replicas")}
     rows = [
         (f"{name}, `{policy}`", percent(one["hit_ratio"]), f"{one['mean']:.2f}", f"{one['p99']:.2f}")
@@ -167,7 +167,7 @@ def routing(figures: Figures) -> Part:
 
 
 def hostile(figures: Figures) -> Part:
-    """What does another connection see of hostile statements?"""
+    """How do hostile statements affect another connection?"""
     answer = (
         f"Beside {figures['hostile']} hostile statements, another connection's queries waited "
         f"{1000 * figures['p99']:.0f} ms in the 99th percentile. "
@@ -231,14 +231,14 @@ def _turned(tasks: Mapping[str, Figures]) -> str:
 
 
 def _is_common(one: Figures, results: list[Figures]) -> bool:
-    """Tell whether every format was measured on so many rows of a task."""
+    """Return whether every format was measured on this many rows of a task."""
     formats = {other["format"] for other in results}
     same = {other["format"] for other in results if all(other[key] == one[key] for key in ("function", "task", "rows"))}
     return same == formats
 
 
 def vector(figures: Figures) -> Part:
-    """What does a search in SQL take beside bare faiss?"""
+    """How long does a search in SQL take, compared with faiss itself?"""
     types = figures["types"]
     rows = [
         (f"`{name}`", f"{one['queries_per_second']:,}", f"{one['seconds']:.3f}",
@@ -283,4 +283,4 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "hostile-statements": ("hostile", hostile),
     "recovery": ("recovery", recovery),
 }
-"""Each page's record and what makes its part."""
+"""Each page's record, and the function that makes its part."""

@@ -10,14 +10,14 @@ from docs.pictures.drawing import STYLE
 _WIDTH, _EDGE, _BAR, _BETWEEN, _LETTER = 680, 12, 20, 14, 8.4
 _VALUE_WIDTH: Final = 74
 _COLOURS: Final = (("#9aa5b1", "#6b7785"), ("#4477aa", "#7aa7d9"), ("#ccbb44", "#ccbb44"), ("#228833", "#55aa66"))
-"""Of the first kind of bar, the second, …: on a light page, and on a dark one."""
+"""The colours of the kinds of bars, in order: on a light page, and on a dark page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
     """Rows of bars: each row has a name, and a value for each of `kinds`. `values` has the text of each value.
 
-    A bar begins at `start`. So rows that differ little can still be told apart; the picture says where it begins.
+    A bar begins at `start`. So readers can see small differences between rows; the picture says where bars begin.
     """
 
     title: str
@@ -26,7 +26,7 @@ class Bars:
     form: str = "{:,.0f}"
     start: float = 0.0
     highlighted: tuple[str, ...] = field(default=())
-    """Rows whose bar has the second colour, where there is one kind."""
+    """The rows whose bar has the second colour, if there is only one kind."""
 
 
 def draw(bars: Bars) -> str:

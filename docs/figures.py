@@ -1,7 +1,7 @@
 """Write the figures of the pages in `docs/benchmarks`, and those of README: `python -m docs.figures`.
 
-Each figure comes from a file that `python -m bench.record` wrote. A page's own words have none. With `--check` nothing
-is written, and the exit code is the number of files that differ.
+Each figure comes from a file that `python -m bench.record` wrote. A page's own words have no figures. With `--check`
+nothing is written, and the exit code is the number of files that differ.
 """
 
 import json
@@ -54,7 +54,7 @@ def _record(name: str) -> Figures:
 
 
 def _origin(whole: Mapping[str, Any]) -> str:
-    """Say what was run, when, on what, and whether something else ran."""
+    """Return a sentence about the run: the command, the day, the machine and other work on it."""
     machine = dict(whole["figures"]["machine"])
     cpu, cores, python = (machine.pop(name) for name in ("cpu", "cores", "python"))
     versions = ", ".join(f"{name} {version}" for name, version in machine.items())

@@ -1,6 +1,6 @@
 """Write the parts of the reference pages that follow from the code: `python docs/generate.py`.
 
-A part stands between `<!-- begin NAME: … -->` and `<!-- end NAME -->`. `docs/keys.toml` says what each key means.
+A part is between `<!-- begin NAME: … -->` and `<!-- end NAME -->`. `docs/keys.toml` says what each key means.
 """
 
 import re
@@ -45,19 +45,11 @@ _SECTIONS: Final = {
     "tracing": config.TracingConfig,
 }
 OPTIONS: Final = {
-    "engine local": "flightllm.engines.local.engine:LocalOptions",
-    "engine vllm": "flightllm.engines.vllm.engine:VllmOptions",
-    "engine openai": "flightllm.engines.openai.options:OpenAIOptions",
-    "engine cluster": "flightllm.router.cluster:ClusterOptions",
-    "engine ray": "flightllm.router.ray.engine:RayOptions",
-    "engine fake": "flightllm.engines.fake.engine:FakeOptions",
+    **{f"engine {name}": kind.options for name, kind in config.ENGINES.items()},
     "kv options": "flightllm.kvcache.options:KvOptions",
-    "embedding local": "flightllm.engines.embed.local:LocalEmbeddingOptions",
-    "embedding vllm": "flightllm.engines.embed.vllm:VllmEmbeddingOptions",
-    "embedding openai": "flightllm.engines.embed.openai:EmbeddingOptions",
-    "embedding fake": "flightllm.engines.embed.fake:FakeEmbeddingOptions",
+    **{f"embedding {name}": kind.options for name, kind in config.EMBEDDERS.items()},
 }
-"""Where the options of each kind are. Some of these modules are slow to import."""
+"""The module with the options of each kind. Some of these modules are slow to import."""
 _TITLES: Final = {"kv options": "KV options"}
 _WORDS: Final = {
     "NotFound": "NOT_FOUND", "InvalidArgument": "INVALID_ARGUMENT",
@@ -66,7 +58,7 @@ _WORDS: Final = {
     "FlightTimedOutError": "DEADLINE_EXCEEDED", "FlightUnavailableError": "UNAVAILABLE",
     "FlightServerError": "UNKNOWN", "FlightInternalError": "INTERNAL",
 }  # fmt: skip
-"""gRPC's names of what `flightllm.flight.errors` raises."""
+"""gRPC's names of the statuses that `flightllm.flight.errors` raises."""
 
 
 def main(arguments: list[str]) -> int:
@@ -93,7 +85,7 @@ def pages() -> Mapping[Path, str]:
     meanings = tomllib.loads(_KEYS.read_text(encoding="utf-8"))
     parts: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
         "functions": ("functions.md", lambda _: _functions()),
-        "settings": ("settings.md", _settings),
+        "settings": ("settings.md", lambda _: _settings()),
         "configuration": ("configuration.md", _configuration),
         "engines": ("engines.md", _engines),
         "system-tables": ("system-tables.md", _system_tables),
@@ -104,7 +96,7 @@ def pages() -> Mapping[Path, str]:
 
 
 def filled(path: Path, name: str, part: str) -> str:
-    """Return a page with another generated part of this name.
+    """Return a page with its generated part of this name replaced.
 
     Raises:
         ValueError: the page has no such part, or two.
@@ -134,7 +126,7 @@ def _meant(meanings: Mapping[str, Any], section: str, names: Iterable[str]) -> I
 
 
 def _written(value: object) -> str:
-    """Return a default as TOML writes it; nothing where there is none."""
+    """Return a default as TOML writes it; an empty text if there is no default."""
     match value:
         case bool():
             text = str(value).lower()
@@ -197,18 +189,17 @@ def options_of(section: str) -> type[Any]:
     return found
 
 
-def _settings(meanings: Mapping[str, Any]) -> str:
+def _settings() -> str:
     kinds = {one.name: one.metadata["kind"] for one in fields(Settings)}
     usual = Settings().as_text()
     rows = (
-        (f"`{name}`", _values(kinds[name]), f"`{usual[name]}`", text)
-        for name, text in _meant(meanings, "settings", kinds)
+        (f"`{name}`", _values(kinds[name]), f"`{usual[name]}`", text) for name, text in Settings.descriptions().items()
     )
     return table(("setting", "values", "default", "meaning"), rows)
 
 
 def _values(kind: Any) -> str:
-    """Return the values that a setting takes, as its own error says them."""
+    """Return the values that a setting accepts, in the words of its own error."""
     try:
         kind.read("?")
     except ValueError as error:
@@ -291,14 +282,14 @@ def _subclasses(one: type[Any]) -> Iterator[type[Any]]:
 
 
 def _commands(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[str]:
-    """Yield the help of a command, then that of those below it."""
+    """Yield the help of a command, then the help of its subcommands."""
     settings = {} if parent else command.context_settings
     context = click.Context(command, parent, name, terminal_width=100, max_content_width=100, **settings)
     heading = "##" if parent is None or parent.parent is None else "###"
     yield from (f"{heading} {context.command_path}", "", "```text", command.get_help(context).strip(), "```", "")
     if isinstance(command, click.Group):
         for below in sorted(command.commands):
-            if command.commands[below].name == below:  # a second name has the same text
+            if command.commands[below].name == below:  # a command's second name has the same text
                 yield from _commands(command.commands[below], below, context)
 
 

@@ -1,4 +1,4 @@
-"""Bring pages of the repository into the site that are read there too: figures, the demonstration model."""
+"""Add pages of the repository to the site: the figures, and the page about the demonstration model."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links to these files of the repository lead to their pages; in a checkout they lead to the files."""
+    """Make links to these files lead to their pages; in a checkout, the links lead to the files."""
     del config, files
     depth = "../" * page.file.src_uri.count("/")
     for target, source in _PAGES.items():

@@ -17,7 +17,7 @@ SUMMARIES = "SELECT id, ai_gen('Summarise the ticket in five words', body) AS su
 def main(uri: str) -> None:
     """Run the query with a budget that is too small, then with the one that EXPLAIN predicts."""
     with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.execute("SET flightllm.cache = 'off'")  # kept answers cost no call, and this example shows calls
+        cursor.execute("SET flightllm.cache = 'off'")  # cached answers cost no call, and this example shows calls
         cursor.execute("EXPLAIN (FORMAT json) " + SUMMARIES)
         forecast = json.loads(cursor.fetchall()[0][0])
         calls = forecast["total"]["predicted"]["calls"]

@@ -57,7 +57,7 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The resources that a cancelled statement used so far; `cost` is in dollars, or None where no price is known."""
+    """The resources that a cancelled statement used so far; `cost` is in dollars, or None if no price is known."""
 
     calls: int
     prompt_tokens: int
@@ -125,7 +125,7 @@ class Client:
 
     @property
     def affected(self) -> int | None:
-        """Return how many rows the last update changed, or None where the statement does not count rows."""
+        """Return how many rows the last update changed, or None if the statement does not count rows."""
         return self._affected
 
     def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -282,7 +282,7 @@ class Client:
 
 
 def _counts_rows(sql: str) -> bool:
-    """Tell whether a statement's result says how many rows changed; for other statements, the server sends 0."""
+    """Return whether a statement's result says how many rows changed; for other statements, the server sends 0."""
     try:
         return classify(sql).counts_rows
     except FlightLLMError:  # a newer server can know a statement that this client does not

@@ -96,7 +96,7 @@ class EngineUnavailableError(EngineError):
 class AnswerError(EngineError):
     """One request to an engine failed; other requests can continue.
 
-    With `shared` true, the cause is not in the request, so it is no use to send its parts one by one.
+    With `shared` true, the cause is not in the request, so sending its parts one by one does not help.
     """
 
     def __init__(self, text: str, *, shared: bool = False) -> None:

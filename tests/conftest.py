@@ -1,13 +1,19 @@
-"""What all tests share."""
+"""Fixtures of several folders, and hooks of all tests."""
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 import structlog
+
+from flightllm.catalog import Catalog
+from flightllm.common.package_data import demo_model
+from flightllm.config import LimitsConfig
+from flightllm.llm.engine import Parameters, Request
+from flightllm.observe.query_log import QueryLog
 
 # DataFusion starts its threads once per process, at its first use, which may come before a database chooses how many.
 os.environ.setdefault("TOKIO_WORKER_THREADS", "64")
@@ -15,6 +21,7 @@ _SLOW_SECONDS: Final = 5.0
 """Tests that take longer are to be marked `slow`."""
 _SLOW_TIMEOUT: Final = 900
 """Seconds after which a slow test counts as one that hangs."""
+MakeRequests = Callable[..., list[Request]]
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +29,36 @@ def _structlog_as_found() -> Iterator[None]:
     """Leave logging as the other tests expect it: commands and benchmarks set it up for their whole process."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def model_path() -> Path:
+    """Return the demo model's folder."""
+    pytest.importorskip("torch", reason="the extra 'local' is not installed")
+    return demo_model()
+
+
+@pytest.fixture(scope="session")
+def make_requests() -> MakeRequests:
+    """Return a maker of requests whose prompts share a long start."""
+    shared = "Is this review positive? Judge what it says about the film, not about the cinema. " * 4
+
+    def make(count: int, parameters: Parameters | None = None, start: int = 0) -> list[Request]:
+        chosen = parameters or Parameters(max_tokens=4)
+        return [
+            Request(
+                number, f"{shared}\n\nreview: film number {number}\n", chosen, "ai_gen", shared, (("n", str(number)),)
+            )
+            for number in range(start, start + count)
+        ]
+
+    return make
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    """Return a catalog with system tables and nothing else."""
+    return Catalog(LimitsConfig(), QueryLog())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -369,7 +369,7 @@ class Trial:
             yield f"after reopening there is {fresh}, not {expected}"
 
     def _holds_change(self, there: Sequence[int]) -> bool:
-        """Tell whether a cache knows what was put, though it cannot read what its file holds until it is opened."""
+        """Return whether a cache knows what was put, though it cannot read what its file holds until it is opened."""
         return {*self._after} - {*self._before} <= {*there} <= {*self._after}
 
     def _wrong_then(self, first: dict[str, Any], then: dict[str, Any]) -> Iterator[str]:
@@ -488,7 +488,7 @@ def watched(store: str, change: str, folder: str) -> Counter[str]:
 
 
 def _unsure(where: str) -> bool:
-    """Tell whether a process that dies right after an error can leave the change done.
+    """Return whether a process that dies right after an error can leave the change done.
 
     Where the disk refuses to say that it has what was written, or fails from then on, nobody can know or undo it. Both
     states are whole; the next change that succeeds settles it.

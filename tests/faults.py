@@ -66,7 +66,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def can_inject() -> bool:
-    """Tell whether this machine lets a process watch the calls of another one."""
+    """Return whether this machine lets a process watch the calls of another one."""
     if not CAUGHT:
         return False
     child = os.fork()

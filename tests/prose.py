@@ -19,6 +19,7 @@ _FENCE: Final = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _HIDDEN: Final = re.compile(r"<!-- begin .*?<!-- end [\w-]+ -->|<!--.*?-->|<[a-zA-Z/][^>]*>", re.DOTALL)
 _LINK: Final = re.compile(r"\]\([^)\s]+\)")
 _PARAGRAPH: Final = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*[-*] )|\n(?=[ \t]*\d+\. )|\n(?=\|)|\n(?=#)|\n(?=[ \t]*\w+: )|\|")
+_SECTION: Final = re.compile(r" *(Raises|Yields|Returns|Args):$")
 _SENTENCE: Final = re.compile(r"(?<=[.:;!?])[)\"'”»]*\s+|\s[–—]\s")
 _SQL: Final = re.compile(r"\b(SELECT|CREATE|INSERT|UPDATE|DELETE|FROM|ALTER|PIVOT)\b.*\b[A-Z]{2,}\b", re.DOTALL)
 
@@ -134,12 +135,24 @@ def _toml_comments(text: str) -> Iterator[Passage]:
 
 
 def _without_examples(text: str) -> str:
-    """Blank the lines of code and tables in a docstring: those indented deeper than text, and doctests."""
+    """Blank the lines of a docstring that are not prose: code, SQL, tables, plans and commands.
+
+    Code is a line of SQL, a doctest, a line with `→`, a line indented by 8 more than the text, or an indented block
+    after an empty line. A paragraph after click's mark for verbatim text is code too. Entries of `Raises:` are prose.
+    """
     lines = text.split("\n")
     margins = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
     margin = min(margins, default=0)
-    code = re.compile(rf" {{{margin + 8}}}| *(>>>|\.\.\. |\|)")
-    return "\n".join(" " * len(line) if code.match(line) else line for line in lines)
+    code = re.compile(rf" {{{margin + 8}}}| *(>>>|\.\.\. |\||SELECT )|.*→")
+    verbatim = section = False
+    kept = []
+    for before, line in zip(["", *lines], lines, strict=False):
+        if not line.strip() or "\b" in line:
+            verbatim, section = "\b" in line, False
+        section = section or _SECTION.match(line) is not None
+        verbatim = verbatim or (not before.strip() and line.startswith(" " * (margin + 4)))
+        kept.append(" " * len(line) if verbatim or (not section and code.match(line)) else line)
+    return "\n".join(kept)
 
 
 def _passage(line: int, kind: Kind, text: str) -> Passage:

@@ -43,7 +43,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def runs(pid: int) -> bool:
-    """Tell whether a process is there and no zombie, which nobody has looked after yet."""
+    """Return whether a process is there and no zombie, which nobody has looked after yet."""
     return _stat(pid)[0] not in {"", "Z"}
 
 

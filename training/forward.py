@@ -85,7 +85,7 @@ def _attend(attention: Any, read: torch.Tensor, turned: Rotation, mask: torch.Te
 def _additive_mask(batch: Batch, precision: torch.dtype) -> torch.Tensor:
     """Return the mask to add to the scores (rows or 1 × 1 × width × width).
 
-    It is 0 where a token attends, and the least number of the precision elsewhere.
+    It is 0 if a token attends, and the least number of the precision elsewhere.
     """
     seen = batch.seen
     return torch.zeros(seen.shape, dtype=precision).masked_fill_(~seen, torch.finfo(precision).min)

@@ -19,7 +19,7 @@ def build(call: Arguments) -> Answer:
 
 FUNCTION = AIFunction(
     name="ai_filter",
-    summary="Tell whether a statement or question about the given fields is true.",
+    summary="Return whether a statement or question about the given fields is true.",
     returns="boolean; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,

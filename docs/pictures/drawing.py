@@ -1,4 +1,4 @@
-"""What pictures are made of: boxes with lines of text, bars, arrows, and the colours of light and dark pages."""
+"""The parts of pictures: boxes with lines of text, bars, arrows, and the colours of light and dark pages."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Box:
 
     @property
     def centre(self) -> int:
-        """Return the place half way across."""
+        """Return the x coordinate of the centre."""
         return self.left + self.width // 2
 
     @property
     def middle(self) -> int:
-        """Return the place half way down."""
+        """Return the y coordinate of the centre."""
         return self.top + self.height // 2
 
     def titled(self, title: str, lines: Sequence[str] = ()) -> list[str]:
@@ -84,7 +84,7 @@ def text(x: int, foot: int, said: str, kind: str = "text", anchor: str = "middle
 
 
 def arrow(*points: tuple[int, int]) -> list[str]:
-    """Draw an arrow through points, of which each is above, below or beside the one before it."""
+    """Draw an arrow through points. Each point is above, below or beside the point before it."""
     (before_x, before_y), (x, y) = points[-2:]
     right, down = _sign(x - before_x), _sign(y - before_y)
     end = x - right * _TIP, y - down * _TIP
@@ -95,7 +95,7 @@ def arrow(*points: tuple[int, int]) -> list[str]:
 
 
 def picture(title: str, width: int, height: int, parts: Iterable[str]) -> str:
-    """Return a picture as SVG; `title` is read to those who do not see it."""
+    """Return a picture as SVG; screen readers read its `title` aloud."""
     start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
     return "\n".join([start, f"<title>{escape(title)}</title><style>{STYLE}</style>", *parts, "</svg>", ""])
 

@@ -9,7 +9,7 @@ _BANDS: Final = (
     ("shared", "Later prompts share them", ("a running query will send these", "prompts; the oldest use goes first")),
     ("asked", "Waiting prompts need them", ("the engine has these prompts;", "what the last one needs goes first")),
 )
-"""The colour of a group of blocks, what they are, and which of them goes first."""
+"""The colour of a group of blocks, their description, and the block that is evicted first."""
 _HEIGHT, _GAP, _BLOCK, _MARGIN = 86, 14, 26, 100
 
 

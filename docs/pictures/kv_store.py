@@ -1,4 +1,4 @@
-"""A start that prompts share, cut into chunks, on its way from one engine to the next."""
+"""The shared start of prompts, cut into chunks, which moves from one engine to the next."""
 
 from itertools import pairwise
 from typing import Final
@@ -8,7 +8,7 @@ from docs.pictures.drawing import EDGE, WIDTH, Box, arrow, picture, text
 SHARED: Final = 700
 """Tokens of the start in the picture."""
 CHUNKS: Final = (256, 128, 128, 128)
-"""The tokens of each chunk that is kept of it."""
+"""The tokens of each stored chunk of the start."""
 _STEPS: Final = (
     ("First engine", ("computes the", "start and saves", "its chunks")),
     ("KV store", ("keeps chunks", "outside of", "the engine")),

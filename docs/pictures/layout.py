@@ -1,4 +1,4 @@
-"""The folders of the code that a query passes, and those that give the rows."""
+"""The folders of the code that a query passes, and the folders that return the rows."""
 
 from itertools import pairwise
 from typing import Final

@@ -1,4 +1,4 @@
-"""Three prompts in two orders: a synopsis that the prompt before had too comes from the cache."""
+"""Three prompts in two orders. A synopsis comes from the cache if the prompt before has it too."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The way of a query: boxes in rows, an arrow from each to the next."""
+"""The steps of a query: boxes in rows, with an arrow from each box to the next."""
 
 from itertools import pairwise
 from typing import Final

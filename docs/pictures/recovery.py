@@ -1,4 +1,4 @@
-"""What happens when the server's process dies: each row is a part, time goes to the right."""
+"""The picture of a server process that dies: each row is a part, time goes to the right."""
 
 from typing import Final
 
@@ -10,9 +10,9 @@ _ROWS: Final = (
     ("Next spare", (("kept", 64, 100, "starts, waits"),)),
     ("Clients", (("shared", 0, 42, "get rows"), ("gone", 42, 60, "error"), ("shared", 60, 100, "try again"))),
     ("Supervisor", (("own", 0, 42, "watches"), ("own", 42, 100, "picks what to refuse"))),
-    ("Disk", (("own", 0, 100, "tables and kept answers stay"),)),
+    ("Disk", (("own", 0, 100, "tables and cached answers stay"),)),
 )
-"""A part, and what it does: colour, start and end in hundredths of the time, and words."""
+"""A part and its activities: colour, start and end in hundredths of the time, and words."""
 _MARGIN, _BAR, _ROW = 120, 30, 40
 
 

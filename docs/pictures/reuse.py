@@ -1,4 +1,4 @@
-"""Where the answer to a prompt comes from: three questions, and the model where no answer is there."""
+"""The sources of a prompt's answer: three questions, and the model if all answers are no."""
 
 from itertools import pairwise
 from typing import Final
@@ -7,10 +7,10 @@ from docs.pictures.drawing import EDGE, WIDTH, Box, arrow, picture, text
 
 _QUESTIONS: Final = (
     (("Does another row of this", "query have this prompt?"), ("one answer", "for all these rows")),
-    (("Does the server keep", "an answer to it?"), ("the kept answer",)),
+    (("Does the cache have", "an answer to it?"), ("the cached answer",)),
     (("Does another query", "ask it now?"), ("that answer,", "once it comes")),
 )
-"""Each question, and the answer that a yes leads to."""
+"""Each question, and the source of the answer if the reply is yes."""
 _HEIGHT, _GAP, _ASKED, _FOUND = 62, 32, 236, 160
 
 

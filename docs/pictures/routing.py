@@ -1,4 +1,4 @@
-"""Prompts of three groups, cut into one run for each of three replicas."""
+"""The prompts of three groups, divided into one run for each of three replicas."""
 
 from collections.abc import Iterator
 from typing import Final

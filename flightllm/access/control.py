@@ -49,10 +49,9 @@ class AccessControl:
         if kept is not snapshot:
             known = {}
             self._rights = snapshot, known
-        current = self.login.current(principal, snapshot)
-        if current not in known:
-            known[current] = Rights.of(current, snapshot)
-        return known[current]
+        if principal not in known:
+            known[principal] = Rights.of(self.login.current(principal, snapshot), snapshot)
+        return known[principal]
 
     def ledger(self, principal: Principal) -> Ledger | None:
         """Return a user's ledger of spending; None on a server without users."""

@@ -29,7 +29,7 @@ class Claims(Protocol):
     """Verifies tokens that an identity provider signed."""
 
     def read(self, token: str) -> Mapping[str, Any]:
-        """Return a token's claims; raises `UnauthenticatedError` where it is not valid."""
+        """Return a token's claims; raises `UnauthenticatedError` if it is not valid."""
 
 
 class Login:
@@ -55,7 +55,7 @@ class Login:
 
     @property
     def takes_others(self) -> bool:
-        """Return whether other users can call than the server keeps, by signed claims or a certificate."""
+        """Return whether users that this server does not keep can call, by signed claims or a certificate."""
         return self._claims is not None or self._config.default_role is not None
 
     def anonymous(self) -> Principal:

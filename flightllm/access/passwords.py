@@ -40,7 +40,7 @@ def hash_password(password: str) -> str:
 class _Known:
     """Passwords that were verified in this process, as hashes under a random key. Thread-safe.
 
-    A verified password needs no second check. So strangers who try passwords cannot delay users who work here.
+    A verified password needs no second check. So strangers who try passwords cannot delay the server's users.
     """
 
     def __init__(self, most: int) -> None:

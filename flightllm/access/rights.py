@@ -77,7 +77,7 @@ class Rights:
         return mine or any(self.has(privilege, "TABLE", table.schema, table.name) for privilege in PRIVILEGES["TABLE"])
 
     def check(self, privilege: Privilege, table: TableName, owner: str | None = None) -> None:
-        """Raise `PermissionDeniedError` where the principal lacks a privilege on a table.
+        """Raise `PermissionDeniedError` if the principal lacks a privilege on a table.
 
         Call this before reporting a missing table: a user without the privilege must not learn which tables exist.
         """
@@ -89,7 +89,7 @@ class Rights:
         return self.may("CREATE", TableName(schema, ""))
 
     def check_create(self, schema: str) -> None:
-        """Raise `PermissionDeniedError` where the principal cannot create tables and views in a schema."""
+        """Raise `PermissionDeniedError` if the principal cannot create tables and views in a schema."""
         if not self.may_create(schema):
             raise self._denied("CREATE", "SCHEMA", schema)
 
@@ -98,7 +98,7 @@ class Rights:
         return self.unlimited or owner == self.principal.name or ("USAGE", kind, "", name) in self.grants
 
     def check_usage(self, kind: ObjectKind, name: str, owner: str | None = None) -> None:
-        """Raise `PermissionDeniedError` where the principal cannot use a model or prompt."""
+        """Raise `PermissionDeniedError` if the principal cannot use a model or prompt."""
         if not self.may_use(kind, name, owner):
             raise self._denied("USAGE", kind, name)
 
@@ -115,7 +115,7 @@ class Rights:
             )
 
     def check_writer(self, what: str) -> None:
-        """Raise `PermissionDeniedError` where the principal is readonly; `what` names the refused action."""
+        """Raise `PermissionDeniedError` if the principal is readonly; `what` names the refused action."""
         if self.principal.role == "readonly":
             raise PermissionDeniedError(f"{what} requires the role user or admin, which {self._who} does not have")
 

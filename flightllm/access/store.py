@@ -112,7 +112,7 @@ class AccessSnapshot:
     departed: frozenset[str] = frozenset()
     """The names of dropped users of this server; objects that they created still exist under these names."""
     closed: bool = False
-    """Whether the server ever had a user; from then on it refuses unknown callers, also without any users left."""
+    """Whether the server ever had a user. From then on it refuses unknown callers, even if no user is left."""
 
 
 class AccessStore:
@@ -150,7 +150,7 @@ class AccessStore:
             return self._snapshot
 
     def signing_key(self) -> bytes | None:
-        """Return the secret that signs login tokens, constant for the life of the file; None where there is no file."""
+        """Return the secret that signs login tokens, constant for the life of the file; None if there is no file."""
         if self._key is None:
             with self._reading, _usable():
                 database = self._existing()

@@ -28,9 +28,8 @@ from flightllm.errors import ConfigError, InvalidInputError, SqlError
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
 from flightllm.sql.statement import Statement
-from flightllm.storage.folder import TablesFolder
+from flightllm.storage.folder import Reader, TablesFolder
 from flightllm.storage.places import Places
-from flightllm.storage.readers import Reader
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +47,9 @@ class Catalog:
         folder: Path | None = None,
         storage: StorageConfig | None = None,
     ) -> None:
-        """Open the tables that earlier runs left in `folder`; without `folder`, tables last as long as the catalog.
+        """Open the tables that earlier runs left in `folder`.
+
+        Without `folder`, tables exist only as long as the catalog.
 
         `storage` lists the places outside `folder` that tables can read.
 
@@ -56,7 +57,7 @@ class Catalog:
             ConfigError: another server uses the folder, or the folder's list of tables is damaged.
         """
         self.owner = LOCAL.name
-        """The owner of the tables and views that this catalog creates."""
+        """The owner of tables and views that this catalog creates."""
         temporary = folder is None
         self._folder = TablesFolder(folder or Path(mkdtemp(prefix="flightllm-tables-")))
         self._close = weakref.finalize(self, self._folder.close, remove=temporary)
@@ -83,8 +84,8 @@ class Catalog:
     def reading(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
         """Open a reader; while the reader is open, no table's files are removed.
 
-        Before that, each changed CSV file or sheet with a Parquet copy is read again. With `text`, only the files of
-        tables that `text` can name are read again.
+        Before that, each changed CSV file or sheet with a Parquet copy is read again. If `text` is given, this covers
+        only the tables that `text` can name.
 
         The caller must open a reader before a query's first table look-up, and keep it open until the query ends.
 
@@ -267,7 +268,7 @@ class Catalog:
         """Plan the rows of an INSERT … VALUES statement that has no AI calls; the result is the input of `insert`.
 
         The rows have all columns of the table. Each value is cast to its column's type, because VALUES without casts
-        refuses a column that mixes strings and timestamps.
+        rejects a column that mixes strings and timestamps.
 
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
@@ -341,7 +342,7 @@ class Catalog:
         return self.entries.get(name, entry)
 
     def check_create(self, statement: Statement) -> bool:
-        """Return whether CREATE … must do anything: False where the name exists and IF NOT EXISTS was written.
+        """Return whether CREATE … must do anything: False if the name exists and IF NOT EXISTS was written.
 
         Raises:
             InvalidInputError: the name exists without OR REPLACE, or OR REPLACE would turn a view into a table.

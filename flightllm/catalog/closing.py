@@ -1,4 +1,4 @@
-"""A decorator for restricted subclasses: they keep only the methods that they list; all other methods refuse."""
+"""A decorator for restricted subclasses. Methods that they do not list raise an error."""
 
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ _C = TypeVar("_C", bound=type)
 
 
 def closed(*, shared: Collection[str]) -> Callable[[_C], _C]:
-    """Return a decorator that makes inherited public methods refuse, unless the class itself defines them.
+    """Return a decorator that makes inherited public methods raise an error, unless the class itself defines them.
 
     Methods in `shared` stay inherited, because they reach data only through the class's own methods. A new method of
     a base class is therefore refused until somebody decides who can call it.

@@ -59,7 +59,7 @@ def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolde
 
 
 class Copy(Generic[_Found]):
-    """A converted table that its user can take; otherwise its Parquet copy is removed."""
+    """A converted table. Its Parquet copy is removed at the end, unless the user of the table takes it."""
 
     def __init__(self, table: _Found) -> None:
         self.table = table
@@ -106,7 +106,7 @@ def _convert_json(path: Path, target: Path) -> list[str]:
     """Write the objects of an array to a Parquet file; return notes. Types are those of the same objects in lines.
 
     Raises:
-        InvalidInputError: it is no array of objects with something in them; says where.
+        InvalidInputError: the file is not an array of non-empty objects; the message says where.
     """
     lines = target.with_suffix(".jsonl")
     try:
@@ -116,7 +116,7 @@ def _convert_json(path: Path, target: Path) -> list[str]:
             scratch_context().read_table(found.table).write_parquet(str(target), compression="zstd")
         except InvalidInputError as error:
             raise InvalidInputError(str(error).replace(str(lines), "the objects of its array")) from error
-        except Exception as error:  # DataFusion raises bare exceptions: a later object that has another type, say
+        except Exception as error:  # DataFusion raises bare exceptions, for example if a later object has another type
             raise InvalidInputError(f"its objects do not fit one table: {plain_text(error)}") from error
     finally:
         lines.unlink(missing_ok=True)

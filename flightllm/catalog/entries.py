@@ -21,7 +21,7 @@ from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
 EntryKind = Literal["file", "managed", "external", "view", "ai_view", "system"]
-"""The configuration names a `file`; an administrator's statement creates an `external` table."""
+"""A `file` is named in the configuration; an `external` table is created by an admin's statement."""
 _TYPES: dict[EntryKind, str] = {
     "file": "BASE TABLE",
     "managed": "BASE TABLE",
@@ -33,7 +33,7 @@ _TYPES: dict[EntryKind, str] = {
 
 
 class SystemTables(Protocol):
-    """Tables that the server or a part of it fills; each look-up takes a snapshot. Thread-safe."""
+    """Tables that the server fills. Each look-up takes a snapshot. Thread-safe."""
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
@@ -77,7 +77,7 @@ class StoredRows:
     definition: str = ""
     """CREATE TABLE's column list as written, with the columns' defaults."""
     folder: Path | None = None
-    """The folder of links through which the files are read; None where there are no files."""
+    """The folder of links through which the files are read; None if there are no files."""
 
     def path(self, index: int) -> Path:
         """Return the path through which a file is read."""
@@ -135,9 +135,9 @@ class Entry:
     keys: TableKeys = NO_KEYS
     """The declared keys of a managed table; nothing enforces them."""
     csv: CsvOptions = NOTHING_SAID
-    """How the files of a CSV table are written, as far as options say."""
+    """The format of a CSV table's files, as far as options set it."""
     source: ConvertedSource | None = None
-    """The Parquet copy of a table that is read through one."""
+    """The Parquet copy of the table's files, if the table is read through a copy."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
     """The cached plan of a view."""
 
@@ -157,7 +157,7 @@ Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
 
 
 class SchemaTables:
-    """One schema as DataFusion sees it: reads the present entries at each look-up, and registers nothing itself.
+    """One schema as DataFusion sees it. It reads the present entries at each look-up, and registers nothing itself.
 
     DataFusion reads `table_names` as an attribute, not as the method of its abstract class, so this class inherits
     nothing.
@@ -187,7 +187,7 @@ class SchemaTables:
             return False
 
     def table(self, name: str) -> Table | None:
-        """Return a table's provider, or None where there is no such table.
+        """Return a table's provider, or None if there is no such table.
 
         Raises:
             NotFoundError: the table's file is gone; without this check DataFusion would find no rows.
@@ -207,7 +207,7 @@ class SchemaTables:
 
 
 def check_files(entry: Entry) -> None:
-    """Check that the files of an entry exist and can be read.
+    """Check that the files of an entry exist and are readable.
 
     Raises:
         NotFoundError: the file of a table is gone.
@@ -255,7 +255,7 @@ class SystemSchema:
         return sorted(self._tables.schemas)
 
     def table(self, name: str) -> Table | None:
-        """Return a snapshot of a system table, or None where there is no such table."""
+        """Return a snapshot of a system table, or None if there is no such table."""
         if not self.table_exist(name):
             return None
         # A data set, not a table made through a context: DataFusion can ask from inside its own runtime.

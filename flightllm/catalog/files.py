@@ -46,7 +46,7 @@ class FileTable:
     stored: pa.Schema
     schema: pa.Schema
     source: ConvertedSource | None = None
-    """The Parquet copy of files that are read through one."""
+    """The Parquet copy of the files, if they are read through a copy."""
     notes: tuple[str, ...] = ()
     """Notes about the files for the administrator, one line each."""
 
@@ -160,7 +160,7 @@ def known_table(
 
 
 def files_revision(path: Path) -> str:
-    """Return a text that changes whenever a file, or a data file of a folder, is rewritten; empty where it is gone.
+    """Return a text that changes whenever a file, or a data file of a folder, is rewritten; empty if it is gone.
 
     Raises:
         InvalidInputError: the server cannot reach the path.
@@ -168,7 +168,7 @@ def files_revision(path: Path) -> str:
     digest, found = blake2b(digest_size=16), False
     try:
         for file in data_files(path) if path.is_dir() else [path]:
-            with suppress(FileNotFoundError):  # it is gone, or went meanwhile
+            with suppress(FileNotFoundError):  # the path is gone, perhaps only since the check above
                 status = file.stat()
                 if S_ISREG(status.st_mode):
                     found = True
@@ -260,7 +260,7 @@ def _register(
 
 
 def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvReadOptions:
-    """Return the options with which DataFusion itself reads CSV files, those in an object store.
+    """Return the options with which DataFusion reads the CSV files of an object store.
 
     Raises:
         UnsupportedError: DataFusion cannot read files with these options.

@@ -14,7 +14,7 @@ from flightllm.datafusion.errors import mapped_error
 from flightllm.storage.rows import gathered
 
 _PLACE = "inserted"
-"""The name of a catalog, a schema and a table that stand for the INSERT's target."""
+"""The name of the catalog, the schema and the table that replace the INSERT's target in the plan."""
 
 
 class Insertion:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from flightllm.file_formats.options import CsvOptions
 
 _MOST_BYTES = 1 << 26
-"""Larger rows are not cached, but read again each time."""
+"""Files with more bytes of rows are not cached, but read again each time."""
 
 
 class KeptRows:
@@ -18,7 +18,7 @@ class KeptRows:
 
     def find(self, path: Path, csv: CsvOptions, revision: str) -> pa.Table | None:
         """Return the cached rows of a file that was read with these options at this revision, or None."""
-        kept = self._kept  # another thread can exchange it meanwhile
+        kept = self._kept  # another thread can replace it meanwhile
         return kept[3] if kept is not None and kept[:3] == (path, csv, revision) else None
 
     def keep(self, path: Path, csv: CsvOptions, revision: str, rows: pa.Table) -> None:

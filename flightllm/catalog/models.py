@@ -86,7 +86,8 @@ class _State:
     prompts: Mapping[str, tuple[CreatedPrompt, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """The versions of each prompt, the newest last."""
     numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """The last version of each prompt, dropped prompts included: a version number never means another text."""
+    """The last version of each prompt, dropped prompts included, so that no version number is ever used for two
+    texts."""
 
 
 class Objects:
@@ -102,7 +103,7 @@ class Objects:
 
     @property
     def revision(self) -> object:
-        """Return an object that is a different one after each change."""
+        """Return an object that is replaced by another object at each change."""
         return self._state
 
     def models(self) -> list[CreatedModel]:
@@ -143,7 +144,7 @@ class Objects:
         )
 
     def owner_of_prompt(self, name: str) -> str | None:
-        """Return the owner of the prompt of this name, or None where no such prompt exists."""
+        """Return the owner of the prompt of this name, or None if no such prompt exists."""
         versions = self._state.prompts.get(name)
         return versions[0].owner if versions else None
 
@@ -156,7 +157,7 @@ class Objects:
         return model
 
     def drop_model(self, name: str) -> None:
-        """Forget a model.
+        """Remove a model.
 
         Raises:
             NotFoundError: there is no model of this name.
@@ -177,7 +178,7 @@ class Objects:
         return prompt
 
     def drop_prompt(self, name: str) -> None:
-        """Forget all versions of a prompt; a later prompt of this name continues their numbers.
+        """Remove all versions of a prompt; a later prompt of this name continues their numbers.
 
         Raises:
             NotFoundError: there is no prompt of this name.
@@ -262,7 +263,7 @@ def missing(kind: str, name: str) -> NotFoundError:
 
 
 def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
-    """Return the objects by name without the object `name`; raises `NotFoundError` where it is missing."""
+    """Return the objects by name without the object `name`; raises `NotFoundError` if it is missing."""
     if name not in known:
         raise missing(kind, name)
     return {other: kept for other, kept in known.items() if other != name}

@@ -26,7 +26,7 @@ class NumberedTable:
     schema: pa.Schema
     """The columns that `*` includes."""
     provider: Table
-    """The rows; without a column `ROW`, the numbers are added in the order of the rows."""
+    """The rows. If they have no column `ROW`, the numbers are added in the order of the rows."""
     due: bool = False
 
     @property

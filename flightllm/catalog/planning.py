@@ -35,7 +35,7 @@ class ViewPlans:
         self._context = context
 
     def looked_up(self, entry: Entry, entries: Entries) -> Entry:
-        """Return what `planned` returns, for look-ups that DataFusion makes inside its runtime.
+        """Return the result of `planned`, for look-ups that DataFusion makes inside its runtime.
 
         Nothing can be planned inside that runtime, so another thread plans the view.
 
@@ -87,7 +87,7 @@ class ViewPlans:
         def found(entry: Entry, entries: Entries) -> Entry:
             if entry.kind != "view" or entry.provider is not None:
                 return entry
-            if planning:  # planning here could reach this view again, and wait for itself
+            if planning:  # planning here could reach this view again, and the thread would wait for itself
                 raise SqlError(f"a query can read the view {entry.name.display!r} only with FROM or JOIN")
             return self.looked_up(entry, entries)  # a list of tables looks views up while this view runs
 
@@ -107,7 +107,7 @@ class ViewPlans:
         return replace(view, provider=table, schema=table.schema)
 
     def info(self, entry: Entry, entries: Entries) -> TableInfo:
-        """Return what clients can know about a table.
+        """Return the facts about a table that clients can see.
 
         A view that cannot be planned has the columns of its last plan.
         """

@@ -1,4 +1,4 @@
-"""The tables that views read: the order to plan views in, their complexity, and the views that a change affects."""
+"""The tables that views read: used to plan views in order, to measure them, and to find the readers of a table."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -16,9 +16,9 @@ from flightllm.sql.guard import NESTED_QUERIES
 from flightllm.sql.tokens import tokenize
 
 _VIEW_DEPTH = 8
-"""Terms that a view adds to the depth of a query, as many as a WITH query adds."""
+"""The terms that a view adds to the depth of a query. A WITH query adds as many."""
 _PART_TERMS = 16
-"""A part of a plan is a query, or this many terms."""
+"""The number of terms that count as one part of a plan; a query is a part too."""
 _WORD = re.compile(r"\w+")
 _INSTEAD = "store the rows of one of the views in a table with CREATE TABLE … AS"
 
@@ -40,7 +40,7 @@ def _read(query: str) -> Reads:
 
 
 def ordered(view: Entry, below: Callable[[Entry], Iterable[Entry]]) -> list[Entry]:
-    """Return a view and the views that it reads, directly or indirectly; each follows those it reads.
+    """Return a view and the views that it reads, directly or indirectly. Each view follows the views that it reads.
 
     Raises:
         SqlError: some views read each other.
@@ -69,7 +69,7 @@ def _circular(entry: Entry, other: Entry) -> SqlError:
 
 
 def views_below(entry: Entry, entries: Entries) -> list[Entry]:
-    """Return the plain views that a view names, or [] where the view is planned already."""
+    """Return the plain views that a view names, or [] if the view is already planned."""
     return [] if entry.plan.planned is not None else _views(read_by(entry), entries)
 
 
@@ -110,7 +110,7 @@ def check_query(sql: str, entries: Entries, limits: LimitsConfig) -> None:
 
 
 def _check(weight: Weight, what: str, limits: LimitsConfig, room: int = 0) -> None:
-    """Refuse a query or view that is too large with the views it reads; `room` is reserved for the reading query."""
+    """Refuse a text that is too large together with the views it reads; `room` is reserved for the reading query."""
     if weight.nested > NESTED_QUERIES:
         raise LimitExceededError(
             f"{what} and the views it reads nest queries in expressions {weight.nested:,} levels deep, but at most"
@@ -122,7 +122,7 @@ def _check(weight: Weight, what: str, limits: LimitsConfig, room: int = 0) -> No
 
 
 def _weighed(order: list[Entry], entries: Entries) -> Weight:
-    """Compute the complexity of views, each after those it reads; return that of the last view."""
+    """Compute the complexity of views, each after the views that it reads; return that of the last view."""
     for view in order:
         if view.plan.weight is None:
             view.plan.weight = _sum(read_by(view), entries)

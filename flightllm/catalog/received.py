@@ -33,7 +33,7 @@ class ReceivedTables:
     ) -> None:
         """Open the tables; `functions` registers the functions that the query and its views call.
 
-        DataFusion's own exceptions pass through where a row filter or mask does not fit its table.
+        If a row filter or mask does not fit its table, DataFusion's own exception passes through.
         """
         self._shipped = shipped
         self._limits = limits
@@ -93,7 +93,7 @@ class _Tables(SchemaTables):
         self._suffix = suffix
 
     def table(self, name: str) -> Table | None:
-        """Return a table's provider, or None where there is no such table."""
+        """Return a table's provider, or None if there is no such table."""
         if not name.endswith(self._suffix):
             return super().table(name)
         entry = self._known.get(TableName(self._schema, name.removesuffix(self._suffix)))

@@ -25,11 +25,11 @@ _NAMING_RULES = ("common_sub_expression_eliminate", "extract_leaf_expressions", 
 
 
 def run_change(store: TableStore, name: TableName, text: str, counting: str, collect: Collect) -> int:
-    """Run an UPDATE or DELETE of `name` that is already checked; return the number of rows changed.
+    """Run a checked UPDATE or DELETE of `name`; return the number of changed rows.
 
     `counting` is a query that counts the rows to change; `collect` runs it for each file. A file with a count of 0 is
     not touched. This check is necessary: DataFusion folds a condition such as `a = 1 AND a = 2` to false, then drops
-    it and changes every row. The change of one row does not depend on other rows, so rows are changed in groups, in
+    it and changes every row. The change of a row does not depend on other rows, so groups of rows are changed in
     memory.
     """
     with store.folder.readers.open():

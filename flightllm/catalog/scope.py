@@ -51,7 +51,7 @@ class PrincipalScope:
     def __init__(self, store: TableStore, rights: Rights, own: str = "") -> None:
         """Take the temporary tables of the schema `own`, and no other temporary tables."""
         self.base = store.entries
-        """The store's entries when this scope was made. A scope is out of date once the store has other entries."""
+        """The store's entries when this scope was made. The scope is out of date once the store has other entries."""
         self._store = store
         self._own = own
         self._rights = rights
@@ -95,7 +95,7 @@ class PrincipalScope:
         return self._plans.planned(entry, self._entries)
 
     def seen(self, entry: Entry) -> Entry | None:
-        """Return what `planned` returns, or None if the principal cannot read the table."""
+        """Return the result of `planned`, or None if the principal cannot read the table."""
         try:
             return self.planned(entry)
         except FlightLLMError:
@@ -178,7 +178,7 @@ class _ScopedTables(SchemaTables):
         self._scope = scope
 
     def table(self, name: str) -> Table | None:
-        """Return a table's provider, or None where there is no such table.
+        """Return a table's provider, or None if there is no such table.
 
         Raises:
             FlightLLMError: the principal cannot read the table.

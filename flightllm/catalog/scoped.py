@@ -1,4 +1,4 @@
-"""The catalog for one principal: the methods of `Catalog`, with a check of rights in each."""
+"""The catalog for one principal: a snapshot for an admin, and checks of rights in each method for all others."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,6 @@ from flightllm.catalog import statements
 from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.closing import closed
 from flightllm.catalog.entries import Entry, TableInfo
-from flightllm.catalog.frozen import FrozenCatalog
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.scope import PrincipalScope
 from flightllm.catalog.store import TableStore
@@ -30,7 +29,7 @@ _MOST_SCOPES = 64
 
 
 class PrincipalScopes:
-    """Makes each principal's catalog; its plans are cached while tables and rights stay the same."""
+    """Makes the catalog of each principal. Plans are cached while tables and rights stay the same."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -54,9 +53,34 @@ class PrincipalScopes:
         return ScopedCatalog(self._store, scope, rights)
 
 
+class FrozenCatalog(Catalog):
+    """A catalog for one statement: it reads the tables of one moment, and changes the present tables."""
+
+    def __init__(self, catalog: Catalog, own: str = "") -> None:
+        """Take a snapshot of the tables, with the temporary tables of the schema `own`."""
+        self.store = catalog.store
+        self.owner = catalog.owner
+        self._own = own
+        self._entries = self.store.visible(own)
+        self._frozen = self.store.catalog_of(self._entries)
+
+    @property
+    def entries(self) -> Mapping[TableName, Entry]:
+        """Return the tables of the snapshot."""
+        return self._entries
+
+    def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
+        """Return a fresh context over the tables of the snapshot; see `Catalog.context`."""
+        return self.store.context_over(self._frozen, planning=planning, parallel=parallel)
+
+    def schemas(self) -> list[str]:
+        """Return the names of all schemas: the temporary schema first, `system` last."""
+        return [*([self._own] if self._own else []), *super().schemas()]
+
+
 @closed(shared=SHARED)
 class ScopedCatalog(Catalog):
-    """A catalog for one statement of a principal who is not an admin; methods without a check here refuse."""
+    """A catalog for one statement of a principal who is not an admin. Methods without a check here raise an error."""
 
     def __init__(self, store: TableStore, scope: PrincipalScope, rights: Rights) -> None:
         self.store = store
@@ -114,7 +138,7 @@ class ScopedCatalog(Catalog):
         return self.store.revision(name, self._scope.base)
 
     def check_unrestricted(self, name: TableName) -> None:
-        """Raise `PermissionDeniedError` where some rows or values of a table are hidden from the principal."""
+        """Raise `PermissionDeniedError` if some rows or values of a table are hidden from the principal."""
         self.table(name)
         entry = self.store.entries.get(name)
         through = entry is not None and entry.kind in {"view", "ai_view"} and self._rights.policies
@@ -210,7 +234,7 @@ class ScopedCatalog(Catalog):
         return entry is not None and self._rights.knows(name, entry.owner)
 
     def _check_known(self, name: TableName) -> None:
-        """Raise `NotFoundError` where the table is missing, or where the principal must not learn of it.
+        """Raise `NotFoundError` if the table is missing, or if the principal must not learn that it exists.
 
         The names of system tables are not secret.
         """
@@ -247,7 +271,7 @@ class ScopedCatalog(Catalog):
 
     @contextmanager
     def _allowed(self, name: TableName, check: Callable[[Entry | None], None]) -> Iterator[None]:
-        """Check a change now, and again when it is made: by then another user's table can have the name."""
+        """Check a change now, and again when it takes effect: by then another user's table can have the name."""
         check(self.store.entries.get(name))
         with self.store.checking(check):
             yield

@@ -38,7 +38,7 @@ class ShippedTable:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """The principal's tables (`seen`), and the tables that only row filters and masks read (`below`)."""
+    """The tables that the principal sees (`seen`), and those that only row filters and masks read (`below`)."""
 
     schemas: tuple[str, ...] = ()
     seen: tuple[ShippedTable, ...] = ()
@@ -51,7 +51,7 @@ class Shipped:
 
 
 def shipped(catalog: Catalog, text: str) -> Shipped:
-    """Return the tables that a query can read: those that its text names, and those that they read in turn.
+    """Return the tables that a query can read: tables that its text names, and tables that these read in turn.
 
     Raises:
         FlightLLMError: the files of a table are gone.

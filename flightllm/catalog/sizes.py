@@ -7,7 +7,7 @@ from flightllm.datafusion.table_size import TableSize, size_of_files
 
 
 def table_size(entry: Entry) -> TableSize | None:
-    """Return the size of a table, or None where its files' metadata does not have it."""
+    """Return the size of a table, or None if its files' metadata does not have it."""
     if entry.rows is not None:
         paths = [entry.rows.path(index) for index in range(len(entry.rows.files))]
         return size_of_files(paths) or TableSize(sum(file.rows for file in entry.rows.files))

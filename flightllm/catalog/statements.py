@@ -167,7 +167,7 @@ def _checked_foreign(
 
 
 def check_columns(key: Key | ForeignKey, table: TableName, named: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise `NotFoundError` where a key names a column that its table does not have."""
+    """Raise `NotFoundError` if a key names a column that its table does not have."""
     for one in named:
         if one not in columns:
             raise NotFoundError(
@@ -177,7 +177,7 @@ def check_columns(key: Key | ForeignKey, table: TableName, named: Sequence[str],
 
 
 def _check_defaults(scratch: SessionContext, definition: str, schema: pa.Schema, limits: LimitsConfig) -> None:
-    """Raise `UnsupportedError` where a column's default has no bound: each INSERT computes the defaults."""
+    """Raise `UnsupportedError` if a column's default has no bound: each INSERT computes the defaults."""
     before, close, after = definition.rpartition(")")
     given = next(name for name in (f"given{number}" for number in count()) if name not in schema.names)
     scratch.sql(f"CREATE TABLE defaults {before}, {quoted(given)} INT{close}{after}")
@@ -200,7 +200,7 @@ def _create_view(store: TableStore, statement: Statement, name: TableName, owner
     planned = store.plans.planned(entry, {**store.entries, name: entry})
     with store.lock:
         if check_create(store, statement):
-            views.check_not_circular(entry, store.entries)  # other statements can have created views meanwhile
+            views.check_not_circular(entry, store.entries)  # other statements can create views in the meantime
             store.put(replace(entry, schema=planned.schema))
 
 

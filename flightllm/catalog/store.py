@@ -54,7 +54,7 @@ from flightllm.storage.places import Places
 _log = structlog.get_logger(__name__)
 _WORD = re.compile(r"\w+")
 _LISTING = frozenset({"information_schema", "show", "index"})
-"""Words of statements that concern tables which the text does not name."""
+"""Words of statements that can read tables which their text does not name."""
 _POLL_SECONDS = 0.1
 _WHAT = {
     "file": "registered by the server's configuration",
@@ -87,7 +87,7 @@ class TableStore:
         """The running readings of sources, each in its own thread."""
         self._asked = local()
         self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
-        """Called before a schema, or a table or view, is dropped: (kind, schema, name)."""
+        """Called with (kind, schema, name) before a schema, a table or a view is dropped."""
         self.functions: Callable[[SessionContext], None] = lambda _: None
         """Registers the server's own functions in a context, for views and row filters that call them."""
         self.system = system
@@ -100,15 +100,15 @@ class TableStore:
         if system is not None:
             self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(system)))
         self._temporary: set[str] = set()
-        """The schemas of sessions' temporary tables; they are not listed and not stored."""
+        """The schemas of sessions' temporary tables. Clients do not see these schemas, and they are not on disk."""
         self._run = uuid4().hex
         """The revision of all tables in object stores: their objects count as constant while the server runs."""
         self._kept = CatalogManifest((), (), uuid4().hex)
         """The manifest on disk."""
         self._former: set[str] = set()
-        """The data files of the previous manifest, which replaces the present one if that is damaged."""
+        """The data files of the previous manifest, which is used if the present manifest is damaged."""
         self._refused: set[str] = set()
-        """The data files of manifests whose write failed; such a manifest can be on disk all the same."""
+        """The data files of manifests whose write failed. A failed manifest can be on disk all the same."""
         text = folder.load()
         if text is not None:
             self._load(text)
@@ -152,7 +152,8 @@ class TableStore:
         context = shared_context(catalog, self._memory, planning=planning, parallel=parallel)
         context.sizes = self._size
         self.functions(context)
-        return self.places.stores.register(context)
+        stores = self.places.stores
+        return stores.register(context) if stores.urls else context
 
     def _size(self, schema: str, name: str) -> TableSize | None:
         entry = self._entries.get(TableName(schema, name.removesuffix(STORED_SUFFIX)))
@@ -355,7 +356,7 @@ class TableStore:
                 copy.take()
 
     def _exchange(self, entry: Entry, fresh: Entry) -> bool:
-        """Replace an entry; return False where the store no longer has this entry."""
+        """Replace an entry; return False if the store no longer has this entry."""
         with self.lock:
             if self._entries.get(entry.name) is not entry:
                 return False
@@ -369,7 +370,7 @@ class TableStore:
 
     @contextmanager
     def checking(self, check: Callable[[Entry | None], None]) -> Iterator[None]:
-        """Call `check` with the present entry, or None, before each change of this thread; it refuses by raising."""
+        """Call `check` with the present entry (or None) before each change of this thread; it can raise to stop one."""
         former = getattr(self._asked, "check", None)
         self._asked.check = check
         try:
@@ -415,7 +416,7 @@ class TableStore:
             self.folder.remove(set(names) - self._named)
 
     def _change(self, entries: Mapping[TableName, Entry]) -> None:
-        """Make new entries the present ones, on disk first. The caller holds the lock."""
+        """Write new entries to disk, then make them the present entries. The caller holds the lock."""
         before = self._entries
         try:
             entries = _with_stale_views(entries, before)
@@ -518,7 +519,7 @@ def _temporary_files(entries: Mapping[TableName, Entry]) -> set[str]:
 def _with_stale_views(
     entries: Mapping[TableName, Entry], before: Mapping[TableName, Entry]
 ) -> Mapping[TableName, Entry]:
-    """Return entries in which the views that read changed entries lose their plans: a plan keeps its tables alive."""
+    """Return entries without the plans of views that read changed entries, because a plan keeps its tables alive."""
     changed = {name for name in {*before, *entries} if before.get(name) is not entries.get(name)}
     stale = readers_of(changed, entries)
     return {name: replace(e, plan=e.plan.renewed()) if name in stale else e for name, e in entries.items()}

@@ -10,7 +10,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.insertion import Insertion
 from flightllm.catalog.managed import add_rows, new_table
 from flightllm.catalog.store import TableStore
-from flightllm.common.declared_types import marked
+from flightllm.common.arrow_types import marked
 from flightllm.common.names import RESERVED, TableName
 from flightllm.errors import InvalidInputError, SqlError
 from flightllm.storage.rows import read_rows, write_rows
@@ -68,7 +68,7 @@ def insert(
 def fitted(
     store: TableStore, entry: Entry, columns: Sequence[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Return an iterator that turns rows of the given columns (empty: all) into rows of all columns, as it is pulled.
+    """Return a lazy iterator that turns rows of the given columns (empty: all) into rows of all columns.
 
     Raises:
         SqlError: the rows do not fit the columns; raised before the first batch is pulled.
@@ -99,7 +99,7 @@ def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iter
 
 
 def _exists(store: TableStore, name: TableName, mode: IngestMode) -> Entry | None:
-    """Return the table, or None where it does not exist; raise where `mode` cannot be applied to it."""
+    """Return the table, or None if it does not exist; raise if `mode` cannot be applied to it."""
     if name.schema not in RESERVED:
         store.check_schema(name.schema)
         if name not in store.entries and mode != "append":

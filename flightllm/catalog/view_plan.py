@@ -30,7 +30,7 @@ class Reads:
     own: Weight
     tables: Mapping[TableName, int]
     levels: Mapping[TableName, int]
-    """How deep each table is inside queries that are nested in expressions."""
+    """For each table, the nesting depth of the queries in expressions around it."""
 
     @property
     def changing(self) -> bool:
@@ -54,5 +54,5 @@ class ViewPlan:
         self.planned: Entry | None = None
 
     def renewed(self) -> "ViewPlan":
-        """Return the facts that stay valid: those that follow only from the text."""
+        """Return only the facts that follow from the text, which stay valid."""
         return ViewPlan(self.reads, self.words)

@@ -34,7 +34,7 @@ COMMANDS = (
 
 
 class _Commands(OneLineErrors):
-    """The commands; options or a file without a command are for the shell, as in duckdb and psql."""
+    """The group of commands. Options or a file without a command start the shell, as in duckdb and psql."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `shell` before options that only a command has, and `shell --open` before a file or a folder."""

@@ -18,7 +18,7 @@ from flightllm.errors import ConfigError, FlightLLMError, SqlError
 DEFAULT_URI = "grpc://127.0.0.1:31337"
 PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
 ASK_ABOVE = 1.0
-"""Predicted cost in dollars above which the command asks before it runs a statement, by default."""
+"""By default, a command asks before it runs a statement with a predicted cost above this, in dollars."""
 
 
 class CommandError(click.ClickException):

@@ -19,7 +19,7 @@ from flightllm.cli.common import TableParameter, config_options, load_config
 from flightllm.cli.doctor_gpu import examine_gpus
 from flightllm.cli.findings import Finding
 from flightllm.common.atomic_files import make_private
-from flightllm.config import Config, EngineConfig, FolderFile, TablePlace
+from flightllm.config import ENGINES, Config, EngineConfig, FolderFile, TablePlace
 from flightllm.errors import FlightLLMError
 
 BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
@@ -37,7 +37,6 @@ EXTRAS = {
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
-ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai", "ray": "ray"}
 _FOR = {
     "cluster": "tokenizers and cache events of endpoints",
     "ray": "engines on a Ray cluster",
@@ -144,7 +143,7 @@ def _engine_extras(config: EngineConfig) -> set[str]:
     """Return the extras that this machine needs for its own engines, and for data from other machines' engines."""
     engines, actors = [engine for _, engine in _engines(config)], list(_actors(config))
     here = engines if config.options.get("address") else engines + actors
-    found = {ENGINE_EXTRA[one.kind] for one in here if one.kind in ENGINE_EXTRA}
+    found = {extra for one in here if (extra := ENGINES[one.kind].extra) is not None}
     if any(one.options.get("tokenizer") for one in here) or any(
         one.options.get("kv_events") for one in engines + actors
     ):

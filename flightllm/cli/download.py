@@ -52,9 +52,8 @@ def download(address: str, folder: Path, note: Callable[[str], None], most_bytes
     fails, that file is used unchanged.
 
     Raises:
-        ConfigError: the address is wrong; or it returns an error, a web page or too many bytes; or another file has
-        this
-            name; or the file cannot be written. No error shows a secret of the address.
+        ConfigError: the address is wrong, or returns an error, a web page or too many bytes. Another file has this
+        name, or the file cannot be written. No error shows a secret of the address.
     """
     shown = shown_address(address)
     earlier = find_earlier(address, folder)
@@ -75,7 +74,7 @@ def download(address: str, folder: Path, note: Callable[[str], None], most_bytes
 
 
 def _fetched(address: str, folder: Path, earlier: Earlier | None, most_bytes: int) -> Path | None:
-    """Return the downloaded file, or None where the earlier file is still current."""
+    """Return the downloaded file, or None if the earlier file is still current."""
     shown = shown_address(address)
     try:
         request = _request(address, {} if earlier is None else earlier.headers)
@@ -135,7 +134,7 @@ def _name(address: str, kind: str, shown: str) -> str:
     if not readable(Path(name)):
         name += _ENDINGS.get(kind, "")
     if not readable(Path(name)):
-        raise ConfigError(f"{shown}: neither the ending of its name nor its type {kind} is one of a table file")
+        raise ConfigError(f"{shown}: neither the ending of its name nor its type {kind} belongs to a table file")
     return name
 
 

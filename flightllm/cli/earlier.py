@@ -19,7 +19,7 @@ class Earlier:
 
     path: Path
     headers: dict[str, str]
-    """Headers that request only a newer version; empty where the other server sent no version."""
+    """Headers that request only a newer version; empty if the other server sent no version."""
 
 
 def find_earlier(address: str, folder: Path) -> Earlier | None:

@@ -17,14 +17,14 @@ import click
 from flightllm.cli.common import printable
 from flightllm.cli.new_config import config_text, local_model
 from flightllm.common.atomic_files import write_atomically
-from flightllm.config import EngineConfig
+from flightllm.config import ENGINES, EngineConfig
 from flightllm.engines import check_engine, create_engine
 from flightllm.engines.offers import Offer, find_ollama, offers, own_address
 from flightllm.engines.providers import NAMES, OLLAMA, PROVIDERS, UNKNOWN, Provider, named, provider_at
 from flightllm.engines.secrets import holds_secret, shown_address
 from flightllm.errors import ConfigError, EngineError, FlightLLMError
 
-_ENGINES = ("local", "vllm", "openai", "fake")
+_ENGINES = [name for name, kind in ENGINES.items() if kind.of_one_model]
 _SHOWN = 15
 """The most models of an endpoint in the list; users can name any other model."""
 _NO_TEXT = re.compile(
@@ -50,7 +50,7 @@ class Wanted:
     model: str = ""
 
     @property
-    def kind(self) -> str:
+    def engine_kind(self) -> str:
         """Return the kind of engine that the options imply, or "" if they imply no engine."""
         return self.engine or ("openai" if self.provider or self.base_url or self.key_env else "")
 
@@ -111,8 +111,8 @@ def init(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Choose a model, and write a configuration for it.
 
-    Looks for keys in the environment and for Ollama, and asks which model to take. Sends it one short question and
-    says what that cost. The file gets the name of the key's variable, never the key.
+    The command looks for keys in the environment and for Ollama, and asks which model to take. It sends the model one
+    short question, and reports the cost. The file gets the name of the key's variable, never the key.
 
     \b
     flightllm init
@@ -121,7 +121,7 @@ def init(  # noqa: PLR0913 - one argument for each option
     flightllm init --base-url http://127.0.0.1:8000/v1 --yes
     """
     wanted = Wanted(engine or "", provider or "", base_url or "", key_env or "", model or "")
-    if wanted.kind != "openai" and (provider or base_url or key_env):
+    if wanted.engine_kind != "openai" and (provider or base_url or key_env):
         raise click.UsageError("--provider, --base-url and --key-env are for the engine openai.")
     if not str(output).isprintable():
         raise click.UsageError("--output: the name has a character that cannot be printed.")
@@ -166,7 +166,7 @@ def _key_to_set(found: Sequence[Offer]) -> str:
 def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
     """Return the engine that the options name, or that the user chooses."""
     models: tuple[str, ...] = ()
-    if not wanted.kind:
+    if not wanted.engine_kind:
         if not consent.asks:
             raise click.UsageError("--yes asks nothing: say which model with --provider or --engine, and --model.")
         wanted, models = _asked()
@@ -174,11 +174,11 @@ def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
         ollama = find_ollama()
         if ollama is not None:
             wanted, models = replace(wanted, base_url=ollama.base_url), ollama.models
-    if wanted.kind != "openai":
-        model = wanted.model or ("demo" if wanted.kind in {"local", "fake"} else "")
+    if wanted.engine_kind != "openai":
+        model = wanted.model or ("demo" if wanted.engine_kind in {"local", "fake"} else "")
         if not model:
             model = _text("Model (a folder, a GGUF file or a hub name OWNER/NAME)", "--model", asks=consent.asks)
-        found = EngineConfig(wanted.kind, local_model(model))
+        found = EngineConfig(wanted.engine_kind, local_model(model))
         check_engine(found)
         return found
     return _endpoint(wanted, models, consent)

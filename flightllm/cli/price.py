@@ -28,7 +28,7 @@ class Forecast:
 
 
 def forecast(client: Client, sql: str) -> Forecast | None:
-    """Return EXPLAIN's prediction for a statement; None where it calls no model or has no price.
+    """Return EXPLAIN's prediction for a statement; None if it calls no model or has no price.
 
     The prediction calls no model.
     """
@@ -46,7 +46,7 @@ def forecast(client: Client, sql: str) -> Forecast | None:
 
 
 def confirmed(client: Client, sql: str, above: float | None) -> bool:
-    """Tell whether to run a statement; ask the user if its predicted cost is more than `above` dollars.
+    """Return whether to run a statement; ask the user if its predicted cost is more than `above` dollars.
 
     If `above` is None, it does not ask. Ctrl-C at the question means no.
 

@@ -125,7 +125,7 @@ def _whole() -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Tell whether Enter runs a text: a shell command, an empty text, or SQL that ends with a semicolon."""
+    """Return whether Enter runs a text: a shell command, an empty text, or SQL that ends with a semicolon."""
     from flightllm.sql.tokens import tokenize
 
     plain = text.strip()

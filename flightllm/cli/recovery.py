@@ -27,8 +27,8 @@ def quarantine(server: Server, lift: str | None) -> None:
     """List the statements that are refused after a crash.
 
     They were running when the server's process died, and can run again after `[recovery] quarantine_seconds`. The
-    server can also refuse all statements of one user. It does so after several crashes if, at each of them, this user
-    was the only user with such statements.
+    server can also refuse all statements of one user. It does so after several crashes if only this user had such
+    statements at each of the crashes.
     """
     with connect(server) as client:
         if lift is not None:

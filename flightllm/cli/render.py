@@ -132,7 +132,7 @@ def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[byte
 
 
 def _needs_text(kind: pa.DataType) -> bool:
-    """Tell whether Arrow's CSV writer refuses the type, or reads its bytes as UTF-8."""
+    """Return whether Arrow's CSV writer refuses the type, or reads its bytes as UTF-8."""
     types = pa.types
     tests = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_interval)
     return any(test(kind) for test in tests)

@@ -31,7 +31,7 @@ class Interrupted(click.ClickException):
 def interruptible(client: Client, work: Callable[[], T]) -> T:
     """Run statements of a client, and return the result of `work`.
 
-    They run in a separate thread, because gRPC does not handle signals while it waits, so this thread must.
+    The statements run in a separate thread. gRPC does not handle signals while it waits, so this thread handles them.
 
     Raises:
         Interrupted: the user pressed Ctrl-C, and the server was told to stop; the error says what the statement used.

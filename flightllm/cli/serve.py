@@ -49,11 +49,12 @@ def serve(  # noqa: PLR0913 - one argument for each option
     """Serve tables over Arrow Flight SQL.
 
     It prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. It does not start if the
-    model's endpoint cannot be reached, refuses the key, does not have the model or has no quota left.
+    model's endpoint cannot be reached, rejects the key, does not have the model or has no quota left.
 
     Each FILE becomes a table with its name. So does each file of a FOLDER, except if all files have the same columns:
-    then the folder is one table. A file of a FOLDER that cannot be read is left out with a note. A URL is http(s)://…,
-    which is downloaded into this folder, or s3://…, in an object store that the configuration lists.
+    then the folder is one table. A file of a FOLDER that cannot be read is left out with a note. A URL can be
+    http(s)://…, which is downloaded into this folder. It can also be s3://…, if the configuration lists the object
+    store.
 
     \b
     flightllm serve tickets.csv reviews.parquet

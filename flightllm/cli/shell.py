@@ -62,7 +62,7 @@ def shell(
 
 
 def _run(client: Client, text: str, ask_above: float | None) -> bool:
-    """Run a statement or a shell command, and tell whether it succeeded; errors are printed."""
+    """Run a statement or a shell command, and return whether it succeeded; errors are printed."""
     if text.startswith("\\"):
         command, _, name = text.rstrip("; ").partition(" ")
         statement = _statement_of(command, name.strip())

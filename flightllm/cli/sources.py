@@ -121,13 +121,13 @@ def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
 
 
 def _alike(files: Sequence[Path]) -> bool:
-    """Tell whether files are the parts of one table: they have the same format and the same columns."""
+    """Return whether files are the parts of one table: they have the same format and the same columns."""
     first = _columns(files[0])
     return bool(first) and all(file.suffix == files[0].suffix and _columns(file) == first for file in files[1:])
 
 
 def _columns(file: Path) -> Sequence[object]:
-    """Return a value that identifies a file's columns; empty where they are unknown or the file cannot be read."""
+    """Return a value that identifies a file's columns; empty if they are unknown or the file cannot be read."""
     from flightllm.file_formats.compressed import ending, open_bytes
     from flightllm.file_formats.options import NOTHING_SAID
     from flightllm.file_formats.rows import DAMAGED, CsvRows

@@ -52,7 +52,7 @@ class StatsSnapshot:
         return cls(time.monotonic(), _rows(client, _TOTALS)[0], _rows(client, _SERVER)[0], _rows(client, _RUNNING))
 
     def calls_per_second(self, before: "StatsSnapshot | None") -> float | None:
-        """Return the prompts sent per second since `before`; None where that is unknown."""
+        """Return the prompts sent per second since `before`; None if that is unknown."""
         if before is None or self.totals["calls"] < before.totals["calls"]:
             return None
         return float(self.totals["calls"] - before.totals["calls"]) / max(self.at - before.at, 1e-9)

@@ -155,7 +155,7 @@ def list_users(config_file: Path | None) -> None:
 @click.option("--label", default="", help="Purpose of the token.")
 @click.argument("name", metavar="USER")
 def create(config_file: Path | None, days: int, label: str, name: str, *, forever: bool) -> None:
-    """Make a token for a user and print it, only this once."""
+    """Make a token for a user and print it. It cannot be shown again."""
     expires = None if forever else datetime.now(UTC) + timedelta(days=days)
     with _store(config_file) as store:
         click.echo(store.add_token(name, label, expires))
@@ -182,7 +182,7 @@ def revoke(config_file: Path | None, id_: str) -> None:
 
 
 def _check_admins(store: AccessStore, name: str) -> None:
-    """Raise `InvalidInputError` where a user is the only admin."""
+    """Raise `InvalidInputError` if a user is the only admin."""
     if [user.name for user in store.snapshot().users.values() if user.role == "admin"] == [name]:
         raise InvalidInputError(
             f"{name!r} is the last admin: make another user an admin first, or add --force to leave the server"

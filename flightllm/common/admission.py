@@ -28,7 +28,7 @@ class AdmissionSlot:
         self._slots.leave_behind(self)
 
     def wanted(self) -> bool:
-        """Tell whether to cancel this statement: a user with fewer places waits for one."""
+        """Return whether to cancel this statement: a user with fewer places waits for one."""
         return self._slots.wanted(self)
 
 
@@ -157,9 +157,9 @@ class AdmissionControl:
             self._free += 1
 
     def wanted(self, place: AdmissionSlot) -> bool:
-        """Tell whether a user or session with fewer places waits for this one.
+        """Return whether a user or session with fewer places waits for this one.
 
-        Returns true for no more places than there are such waiting statements.
+        At any time, this is true for at most as many places as there are such waiting statements.
         """
         with self._lock:
             if place in self._leaving or place not in self._places:

@@ -16,7 +16,7 @@ def plain(text: str) -> str:
 
 
 def checked_uri(uri: str) -> str:
-    """Return a server's address unchanged; raise `InvalidInputError` where it is not valid."""
+    """Return a server's address unchanged; raise `InvalidInputError` if it is not valid."""
     try:
         parts = urlsplit(uri)
         good = parts.scheme in _SCHEMES and bool(parts.hostname) and bool(parts.port)

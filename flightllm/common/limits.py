@@ -45,11 +45,11 @@ class TimeLimit:
 
     seconds: float | None = None
     own: bool = False
-    """True where the session set the limit, false where the server did."""
+    """True if the session set the limit, false if the server did."""
 
     @classmethod
     def of(cls, server: float | None, session: float | None) -> "TimeLimit":
-        """Return the smaller one of the server's and the session's limit."""
+        """Return the smaller of the server's and the session's limit."""
         if session is None or (server is not None and server <= session):
             return cls(server)
         return cls(session, own=True)
@@ -69,7 +69,7 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Tell whether the time is up."""
+        """Return whether the time is up."""
         return self.at is not None and time.monotonic() >= self.at
 
     def error(self) -> StatementTimeoutError:

@@ -37,7 +37,7 @@ class TableName:
 
 
 def is_temporary(schema: str) -> bool:
-    """Tell whether a schema holds the temporary tables of a session."""
+    """Return whether a schema holds the temporary tables of a session."""
     return schema.startswith(TEMPORARY_PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""Engine processes that end with the server, even where it is killed; else they would keep a GPU's memory."""
+"""Engine processes that end with the server, even if it is killed. Otherwise they would keep a GPU's memory."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from typing import Final
 _VARIABLE: Final = "FLIGHTLLM_ENGINE_PARENT"
 """The environment variable with the id of the process that engine processes belong to; they inherit it."""
 _LOOK_SECONDS: Final = 1.0
-"""How often to look for the parent where the operating system cannot signal its end."""
+"""How often to look for the parent if the operating system cannot signal its end."""
 _watching: set[int] = set()
 """Ids of the processes that already watch, so that none watches twice; a forked child has another id."""
 
@@ -28,8 +28,8 @@ def keep_children() -> None:
 def end_with_parent() -> None:
     """End this process once the process that called `keep_children`, or its own parent, has ended; watches in threads.
 
-    In a process without such an owner, nothing happens. PR_SET_PDEATHSIG, the kernel's signal for this, is no use: it
-    comes as soon as the parent's thread that started the process ends.
+    In a process without such an owner, nothing happens. PR_SET_PDEATHSIG, the kernel's signal for this, does not help:
+    it comes as soon as the parent's thread that started the process ends.
     """
     owner = os.environ.get(_VARIABLE, "")
     me = os.getpid()

@@ -26,7 +26,7 @@ class Principal:
 
     @property
     def is_admin(self) -> bool:
-        """Tell whether the user can do everything."""
+        """Return whether the user can do everything."""
         return self.role == "admin"
 
     @property

@@ -4,10 +4,11 @@ Imports: common, errors, prompt_order.
 """
 
 from flightllm.config.auth import AuthConfig
+from flightllm.config.engine_kinds import EMBEDDERS, ENGINES
 from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder, read_engine_keys
-from flightllm.config.models import EMBEDDERS, ENGINES, REPLICA_KEYS, EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.models import REPLICA_KEYS, EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig

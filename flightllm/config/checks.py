@@ -1,13 +1,14 @@
 """Checks that several sections of the configuration share."""
 
 import math
+from collections.abc import Collection
 from ipaddress import ip_address
 
 from flightllm.errors import ConfigError
 
 
-def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
-    """Raise `ConfigError` where a value is not one of the valid ones."""
+def one_of(key: str, value: str, valid: Collection[str]) -> None:
+    """Raise `ConfigError` if a value is not one of the valid ones."""
     if value not in valid:
         raise ConfigError(f"{key}: expected one of {', '.join(valid)}; got {value!r}")
 
@@ -39,7 +40,7 @@ def host_and_port(key: str, listen: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -12,7 +12,7 @@ class LimitsConfig:
     """Limits on one statement, one upload or the whole server; None means no limit.
 
     `memory_bytes` and `spill_bytes` limit the relational work of each query, not of all queries together. The memory of
-    an engine, and of the batches sent to it, comes on top. With `server_memory_bytes`, all queries share one pool of
+    an engine, and of the batches sent to it, does not count. With `server_memory_bytes`, all queries share one pool of
     that size instead of having `memory_bytes` each.
     """
 

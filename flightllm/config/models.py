@@ -8,13 +8,12 @@ from types import MappingProxyType
 from typing import Self
 
 from flightllm.config.checks import at_least_one, one_of
+from flightllm.config.engine_kinds import EMBEDDERS, ENGINES
 from flightllm.errors import ConfigError
 
-ENGINES = ("local", "vllm", "openai", "cluster", "ray", "fake")
 REASONING = ("off", "low", "medium", "high")
 REPLICA_KEYS = ("kind", "model", "max_in_flight")
 """The keys that each replica of an engine can set for itself, besides its options; all replicas share the others."""
-EMBEDDERS = ("local", "vllm", "openai", "fake")
 _NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 
 

@@ -10,8 +10,8 @@ from flightllm.errors import ConfigError
 class HttpConfig:
     """Where `/metrics`, `/healthz`, `/readyz` and the web page are served; without `listen`, nowhere.
 
-    Anybody who reaches the address can read the metrics. So on an address that other machines reach, they are served
-    only where `metrics` is true. The page asks for user and password, or for a token. Browsers can use the loopback
+    Anybody who reaches the address can read the metrics. So on an address that other machines reach, the metrics are
+    served only if `metrics` is true. The page asks for user and password, or for a token. Browsers can use the loopback
     names, the address it listens on, the machine's name, and the names in `hosts`.
     """
 
@@ -35,7 +35,7 @@ class HttpConfig:
 
     @property
     def shows_metrics(self) -> bool:
-        """Tell whether metrics are served."""
+        """Return whether metrics are served."""
         if self.metrics is None:
             return self.address is not None and is_loopback(self.address[0])
         return self.metrics

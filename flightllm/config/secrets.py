@@ -11,7 +11,7 @@ REFERENCE = re.compile(r"(env|file):(.+)", re.DOTALL)
 
 
 def check_reference(key: str, reference: str | None) -> None:
-    """Raise `ConfigError` where a setting is not of the form `env:NAME` or `file:PATH`."""
+    """Raise `ConfigError` if a setting is not of the form `env:NAME` or `file:PATH`."""
     if reference is not None:
         _parts(key, reference)
 

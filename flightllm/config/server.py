@@ -88,7 +88,7 @@ class ServerConfig:
         return Tls(certificate, key, address, authority)
 
     def read_token(self) -> str | None:
-        """Return the token that `token` refers to, or None where the server requires no token.
+        """Return the token that `token` refers to, or None if the server requires no token.
 
         Raises:
             ConfigError: the variable is not set, or the file cannot be read or is empty.

@@ -94,7 +94,7 @@ class Settings:
         default=True,
     )
     cache: bool = _setting(
-        "Read and keep answers across queries; off still asks the same prompt once per query.", _SWITCH, default=True
+        "Cache answers across queries; off still asks the same prompt once per query.", _SWITCH, default=True
     )
     rules: bool = _setting("Move AI calls in the plan to where fewer rows need them.", _SWITCH, default=True)
     dedup: bool = _setting(

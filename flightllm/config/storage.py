@@ -46,7 +46,7 @@ class ObjectStoreConfig:
         return urlsplit(self.url).netloc
 
     def keys(self) -> tuple[str | None, str | None]:
-        """Return the key's id and the secret key; None where they are not set here.
+        """Return the key's id and the secret key; None if they are not set here.
 
         Raises:
             ConfigError: the variable is not set, or the file cannot be read or is empty.

@@ -37,7 +37,7 @@ def plain_config() -> SessionConfig:
 
     TIMESTAMP WITH TIME ZONE keeps its zone, UTC. DataFusion drops the zone unless the session has a time zone.
 
-    One check is off: it refuses an aggregate over `x IS FALSE` or `x IS TRUE` that is used twice. There, DataFusion's
+    One check is off: it rejects an aggregate over `x IS FALSE` or `x IS TRUE` that is used twice. There, DataFusion's
     physical plan has a nullable column and its logical plan a non-nullable one.
     """
     return (

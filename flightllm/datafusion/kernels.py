@@ -12,7 +12,7 @@ def running_kernels() -> Mapping[int, int]:
     """Return DataFusion's running threads, each with its number of voluntary context switches so far ("rests").
 
     A thread rests when it has no work. Page faults and waits for locks also count as rests, so a thread can seem to
-    have stopped early. The result is empty where there is no `/proc`.
+    have stopped early. The result is empty if there is no `/proc`.
     """
     found = {}
     for thread in _threads():

@@ -88,7 +88,8 @@ class Loop:
                     step = self._step(stream)
             ended = True
         finally:
-            self.spilled.add(spilled_bytes(frame.execution_plan()))  # the plan that runs, with its counts so far
+            if spilled := spilled_bytes(frame.execution_plan()):  # the plan that runs, with its counts so far
+                self.spilled.add(spilled)
             joins = not ended and cancelled() and has_join(frame.logical_plan())
             if not self._loop.is_closed():
                 step.cancel()

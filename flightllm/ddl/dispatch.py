@@ -120,7 +120,7 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
 
 
 def is_row_change(statement: Statement, services: Callable[[], Services]) -> bool:
-    """Tell whether the statement needs a query, either to find the rows to change or to return them."""
+    """Return whether the statement needs a query, either to find the rows to change or to return them."""
     change = statement.change
     return change is not None and not (change.simple and not services().functions.may_be_in(statement.text))
 
@@ -161,7 +161,7 @@ def _administer(statement: Statement, services: Services) -> int:
 
 
 def _is_ai_view(query: str, services: Services, settings: Settings) -> bool:
-    """Tell whether a view has AI calls or searches in FROM or ON, in its own text or in the views it reads."""
+    """Return whether a view has AI calls or searches in FROM or ON, in its own text or in the views it reads."""
     text, functions = services.catalog.inline_views(query), services.functions
     if not functions.may_be_in(text):
         return False
@@ -219,7 +219,7 @@ def _value_rows(statement: Statement, record: QueryRecord, services: Services, s
 
 
 def _rows(batches: Batches, record: QueryRecord) -> Batches:
-    """Yield a query's rows. A cancelled query raises before its rows are stored, at its end at the latest."""
+    """Yield a query's rows. A cancelled query raises an error before its rows are stored, at its end at the latest."""
     with closing(batches):
         yield from batches
     if record.cancelled.is_set():
@@ -274,12 +274,12 @@ def _has_values(statement: Statement) -> bool:
 
 
 def _is_plain(statement: Statement, functions: FunctionRegistry) -> bool:
-    """Tell whether the rows of an INSERT are VALUES without AI calls."""
+    """Return whether the rows of an INSERT are VALUES without AI calls."""
     return _has_values(statement) and not functions.may_be_in(statement.query or "")
 
 
 def _only_groups(tokens: Sequence[Token]) -> bool:
-    """Tell whether the tokens are a list of groups in parentheses: `(…), (…)`."""
+    """Return whether the tokens are a list of groups in parentheses: `(…), (…)`."""
     depth = 0
     for token in tokens:
         depth += token.is_symbol("(") - token.is_symbol(")")

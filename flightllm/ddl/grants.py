@@ -9,7 +9,7 @@ from flightllm.sql.grants import Grant, ObjectKind
 
 
 def is_there(services: Services, kind: ObjectKind, schema: str, name: str) -> bool:
-    """Tell whether an object exists now, even if the user cannot see it."""
+    """Return whether an object exists now, even if the user cannot see it."""
     store = services.catalog.store
     match kind:
         case "SCHEMA":

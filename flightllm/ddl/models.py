@@ -93,7 +93,7 @@ def _check_owner(name: str, owner: str | None, services: Services) -> None:
 
 
 def _is_new(kind: str, statement: Statement, *, there: bool) -> bool:
-    """Tell whether CREATE must create the object.
+    """Return whether CREATE must create the object.
 
     Raises:
         InvalidInputError: the name is taken, and the statement has neither OR REPLACE nor IF NOT EXISTS.

@@ -85,7 +85,7 @@ def _change(name: str, statement: Statement, builder: "_Builder") -> int:
 
 
 def _is_hidden(name: str, statement: Statement, services: Services) -> bool:
-    """Tell whether DROP … IF EXISTS names an index over a table that the user cannot read.
+    """Return whether DROP … IF EXISTS names an index over a table that the user cannot read.
 
     The index is then treated as missing, so that its existence is not disclosed.
 

@@ -5,8 +5,8 @@ A rule changes no text that DataFusion accepts.
 Imports: common, errors, functions, sql.
 """
 
-from flightllm.dialect.place import NameContext
 from flightllm.dialect.rewriting import rewrite, sent_texts
+from flightllm.dialect.source import NameContext
 from flightllm.dialect.text import Rewritten
 
 __all__ = ["NameContext", "Rewritten", "rewrite", "sent_texts"]

@@ -136,7 +136,7 @@ def _name_all(order: "exp.Order") -> None:
 
 
 def counterparts() -> Mapping[type, Written]:
-    """Return, for each of sqlglot's classes, the function that writes it for DataFusion by the generator."""
+    """Return the function that writes an expression for DataFusion, by sqlglot's class of the expression."""
     from sqlglot import exp
 
     return {

@@ -9,6 +9,7 @@ from flightllm.dialect.from_first import follows_with
 from flightllm.dialect.source import Source
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.arguments import split_arguments
+from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_TYPE
 from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.tokens import TokenKind
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _NO_ALIAS = (
-    *("distinct", "all", "case", "when", "then", "else", "end", "and", "or", "not", "null", "is", "in", "like"),
-    *("ilike", "between", "as", "true", "false", "cast", "try_cast", "from", "precision", "varying", "zone"),
+    *(*ENDS_EXPRESSION, *ENDS_TYPE, "distinct", "all", "case", "when", "then", "else", "and", "or", "not"),
+    *("is", "in", "like", "ilike", "between", "as", "cast", "try_cast", "from"),
 )
 """Words of expressions and types, which are not an alias."""
 _TAIL = ("order", "limit", "offset")
@@ -38,7 +39,7 @@ def factor_before(source: Source, index: int) -> int | None:
 
 
 def begins_query(source: Source, index: int) -> bool:
-    """Tell whether DuckDB's PIVOT or UNPIVOT can begin a query at its word, also in parentheses."""
+    """Return whether DuckDB's PIVOT or UNPIVOT can begin a query at its word, also in parentheses."""
     if source.is_symbol(index - 1, "("):
         return index == 1 or source.is_word(index - 2, "from", "join", "as", "explain", "summarize", "describe")
     before = ("explain", "analyze", "verbose", "summarize", "describe")

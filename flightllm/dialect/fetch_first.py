@@ -7,7 +7,7 @@ from flightllm.dialect.text import Edit
 
 
 def fetch_first(source: Source) -> Iterator[Edit]:
-    """Rewrite `… FETCH FIRST 5 ROWS ONLY` as `… LIMIT 5`; DataFusion refuses WITH TIES and PERCENT."""
+    """Rewrite `… FETCH FIRST 5 ROWS ONLY` as `… LIMIT 5`; DataFusion rejects WITH TIES and PERCENT."""
     for index, token in enumerate(source.tokens):
         if not token.is_word("fetch") or not source.is_word(index + 1, "first", "next"):
             continue

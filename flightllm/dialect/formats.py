@@ -78,7 +78,7 @@ def _part(text: str, part: str, *, small: bool) -> str:
 
 
 def _goes_on(letters: str, found: re.Match[str]) -> bool:
-    """Tell whether more of the same letter follow, as in SSSS, the seconds of a day."""
+    """Return whether more of the same letter follow, as in SSSS, the seconds of a day."""
     return len(set(found[0])) == 1 and letters[found.end() : found.end() + 1] == found[0][0]
 
 
@@ -93,7 +93,7 @@ def to_parse(text: str) -> str:
     """Return a format as `strptime` reads it here.
 
     Raises:
-        ValueError: a letter is unknown, or reads something else here.
+        ValueError: a letter is unknown, or has another meaning here.
     """
     return _PERCENT.sub(lambda found: _letter(text, found, ""), text.replace(".%f", "%.f").replace(".%g", "%.f"))
 

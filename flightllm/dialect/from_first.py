@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
+from flightllm.sql.keywords import ENDS_FROM, SET_OPERATIONS
 from flightllm.sql.tokens import TokenKind
-
-_AFTER = ("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect")
-_SETS = ("union", "intersect", "except")
 
 
 def from_first(source: Source) -> Iterator[Edit]:
@@ -28,19 +26,19 @@ def from_first(source: Source) -> Iterator[Edit]:
 
 
 def _begins(source: Source, index: int) -> bool:
-    """Tell whether a query begins at a token; a list in parentheses, as in `trim(FROM a)`, is not a query."""
+    """Return whether a query begins at a token; a list in parentheses, as in `trim(FROM a)`, is not a query."""
     first = index == 0 or (source.is_word(0, "explain") and source.is_word(index - 1, "explain", "analyze", "verbose"))
     first = first or (index < 5 and source.is_word(index - 1, "summarize", "describe", "desc"))
     opened = source.is_symbol(index - 1, "(") and (
         index == 1 or source.is_word(index - 2, "from", "join", "as", "in", "summarize", "describe", "pivot", "unpivot")
     )
-    joined = source.is_word(index - 1, *_SETS, "all") and source.is_word(index - 2, *_SETS)
-    alone = source.is_word(index - 1, *_SETS) and not source.is_word(index - 2, "distinct")
+    joined = source.is_word(index - 1, *SET_OPERATIONS, "all") and source.is_word(index - 2, *SET_OPERATIONS)
+    alone = source.is_word(index - 1, *SET_OPERATIONS) and not source.is_word(index - 2, "distinct")
     return first or opened or joined or alone or _makes(source, index) or follows_with(source, index)
 
 
 def _makes(source: Source, index: int) -> bool:
-    """Tell whether the query at a token defines a table or view, or inserts rows."""
+    """Return whether the query at a token defines a table or view, or inserts rows."""
     before = range(index)
     if any(source.is_word(at, "select", "values", "with", "from") for at in before):
         return False
@@ -50,7 +48,7 @@ def _makes(source: Source, index: int) -> bool:
 
 
 def follows_with(source: Source, index: int) -> bool:
-    """Tell whether a token follows the queries of a WITH, with no SELECT in between."""
+    """Return whether a token follows the queries of a WITH, with no SELECT in between."""
     if not source.is_symbol(index - 1, ")"):
         return False
     around = [start for start, end in source.closing.items() if start < index < end]
@@ -71,11 +69,11 @@ def _edits(source: Source, index: int) -> Iterator[Edit]:
     select = after = None
     at = index + 1
     while at < end:
-        if source.is_word(at, *_SETS):
+        if source.is_word(at, *SET_OPERATIONS):
             break
         if source.is_word(at, "select") and select is None:
             select = at
-        elif select is not None and after is None and source.is_word(at, *_AFTER):
+        elif select is not None and after is None and source.is_word(at, *ENDS_FROM):
             after = at
         at = source.closing.get(at, at) + 1
     if select is None:

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from flightllm.common.names import TableName, quoted
-from flightllm.dialect.place import NameContext
-from flightllm.dialect.source import Source
+from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
@@ -70,7 +69,7 @@ def _calls(source: Source) -> Iterator[tuple[int, int]]:
 
 
 def _begins_expression(source: Source, index: int) -> bool:
-    """Tell whether an expression begins at a token; the name of a column, table or alias is not one."""
+    """Return whether an expression begins at a token; the name of a column, table or alias is not one."""
     before = source.tokens[index - 1] if index else None
     if before is None or source.scopes.names_table[index]:
         return False
@@ -80,7 +79,7 @@ def _begins_expression(source: Source, index: int) -> bool:
 
 
 def _may_be_column(source: Source, index: int, name: str) -> bool:
-    """Tell whether a bare name can be a column of a table in scope, or of a subquery or WITH query."""
+    """Return whether a bare name can be a column of a table in scope, or of a subquery or WITH query."""
     if name == "user" and not _is_item(source, index, index + 1):
         return True
     if any(source.is_word(i - 1, "as") for i, t in enumerate(source.tokens) if t.text.lower() == name and i != index):
@@ -101,5 +100,5 @@ def _may_be_column(source: Source, index: int, name: str) -> bool:
 
 
 def _is_item(source: Source, first: int, last: int) -> bool:
-    """Tell whether a token range is a whole item of a SELECT."""
+    """Return whether a token range is a whole item of a SELECT."""
     return any((first, last) in select.items for select in source.selects)

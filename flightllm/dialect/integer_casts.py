@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 ROUNDING = ("bigquery", "duckdb", "postgres", "snowflake")
 """The dialects whose casts round."""
 _MOST_PARTS = 100
-"""The most syntax nodes of an operand that the rewritten cast repeats three times."""
+"""The most syntax nodes of an operand, because the rewritten cast repeats the operand three times."""
 
 
 def round_integer_casts(tree: "exp.Expr", dialect: str) -> None:
     """Rewrite `CAST(2.7 AS BIGINT)` as `CAST(ROUND(2.7) AS BIGINT)`, in place; halves round away from zero.
 
-    An operand of unknown type can be a boolean, which ROUND refuses, or a large integer, which ROUND makes inexact.
-    For such an operand the integer part stays, and only the rounded rest is added. Casts of unknown functions stay.
+    An operand of unknown type can be a boolean, which ROUND rejects, or a large integer, which ROUND makes inexact. For
+    such an operand the integer part stays, and only the rounded rest is added. Casts of unknown functions stay.
 
     Raises:
         UnsupportedError: an operand of unknown type is too long to be repeated.

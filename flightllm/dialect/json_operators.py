@@ -70,7 +70,7 @@ def _operators(source: Source) -> Iterator[Edit]:
 
 
 def _is_operator(source: Source, index: int) -> bool:
-    """Tell whether a token is an operator with a literal key; the arrow of a lambda has no literal key."""
+    """Return whether a token is an operator with a literal key; the arrow of a lambda has no literal key."""
     arrow = any(source.is_symbol(index, operator) for operator in _OPERATORS)
     return arrow and _key(source, index + 1) is not None
 

@@ -56,7 +56,7 @@ class _Pivot:
         first, last = item
         end, alias = without_alias(self.source, first, last)
         if not self.source.is_symbol(end - 1, ")") or self.source.closing.get(first + 1) != end - 1:
-            raise self.error("write an aggregate such as sum(a), and at most an alias, by AS")
+            raise self.error("write an aggregate such as sum(a) or sum(a) AS total")
         text = self.source.text(first, end)
         if alias is None and len(self.aggregates) == 1:
             return text, None

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from flightllm.dialect.dual import dual
-from flightllm.dialect.duplicates import duplicates
 from flightllm.dialect.escapes import WORDS as ESCAPES
 from flightllm.dialect.escapes import escapes
 from flightllm.dialect.fetch_first import fetch_first
@@ -17,10 +16,10 @@ from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.national_texts import national_texts
+from flightllm.dialect.output_names import duplicates
 from flightllm.dialect.pivot import pivot
-from flightllm.dialect.place import NameContext
 from flightllm.dialect.show import show
-from flightllm.dialect.source import Source
+from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.stars import stars
 from flightllm.dialect.summarize import summarize
 from flightllm.dialect.table_names import INFORMATION, TEMPORARY, table_names
@@ -49,7 +48,7 @@ class Trigger:
     test: Callable[[ParsedText], bool] | None = None
 
     def is_in(self, text: ParsedText) -> bool:
-        """Tell whether all parts hold for a text."""
+        """Return whether all parts hold for a text."""
         if self.words and self.words.isdisjoint(text.words):
             return False
         if self.marks and self.marks.isdisjoint(text.marks):
@@ -69,7 +68,7 @@ class Rule:
         self._in_other_schemas = in_other_schemas
 
     def applies(self, source: Source) -> bool:
-        """Tell whether the rule can change a text."""
+        """Return whether the rule can change a text."""
         if self._in_other_schemas and not source.place.usual:
             return True
         return any(trigger.is_in(source) for trigger in self._triggers)

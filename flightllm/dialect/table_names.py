@@ -68,7 +68,7 @@ class _Names:
                 yield index
 
     def _is_about_table(self) -> bool:
-        """Tell whether a statement creates or drops an index, a row filter or a mask on a table."""
+        """Return whether a statement creates or drops an index, a row filter or a mask on a table."""
         source = self._source
         made = 3 if source.is_word(1, "or") else 1
         pairs = (("vector", "index"), ("row", "filter"), ("column", "mask"))
@@ -168,7 +168,7 @@ class _Names:
                 yield Edit(start, source.tokens[after - 3].start, "")
 
     def _is_common(self, index: int, name: str) -> bool:
-        """Tell whether a name at a token means a WITH query."""
+        """Return whether a name at a token means a WITH query."""
         source = self._source
         for common in source.scopes.common_tables:
             recursive = source.is_word(common.start + 1, "recursive")

@@ -34,9 +34,9 @@ class Rewritten:
     text: str
     edits: tuple[tuple[Edit, ...], ...] = ()
     read_from: str = ""
-    """The dialect that all of it was written in, where it was: its places are no more those of `sent`."""
+    """The dialect that the whole text was translated from, if any; then positions in `text` no longer match `sent`."""
     parsed: ParsedText | None = field(default=None, compare=False, repr=False)
-    """What the last rule saw of `text`."""
+    """The tokens of `text` as the last rule read them."""
 
     def with_edits(self, edits: Iterable[Edit]) -> "Rewritten":
         """Return the text with further edits.

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
+from flightllm.sql.keywords import SET_OPERATIONS
 from flightllm.sql.tokens import TokenKind
 
-_SETS = ("union", "intersect", "except", "minus")
+_SETS = (*SET_OPERATIONS, "minus")
 _AFTER_SETS = ("order", "limit", "offset", "fetch")
 
 
 def top(source: Source) -> Iterator[Edit]:
-    """Rewrite `SELECT TOP 5 a FROM t` as `SELECT a FROM t LIMIT 5`; DataFusion refuses PERCENT and WITH TIES."""
+    """Rewrite `SELECT TOP 5 a FROM t` as `SELECT a FROM t LIMIT 5`; DataFusion rejects PERCENT and WITH TIES."""
     for select in source.selects:
         index = source.first_item(select.start)
         if not source.is_word(index, "top"):
@@ -50,6 +51,6 @@ def _begin(source: Source, select: int) -> int:
 
 
 def _is_at_depth(source: Source, index: int, select: int, end: int) -> bool:
-    """Tell whether a token is at the depth of its SELECT, outside any inner parentheses."""
+    """Return whether a token is at the depth of its SELECT, outside any inner parentheses."""
     begin = _begin(source, select)
     return not any(begin <= a < index < b <= end for a, b in source.closing.items() if not a < select < b)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from flightllm.dialect.counterparts import check_counterparts, counterparts
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
-from flightllm.dialect.place import NameContext
 from flightllm.dialect.plain_texts import plain_texts
-from flightllm.dialect.source import Source
+from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
@@ -30,7 +29,7 @@ _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Dialects whose LISTAGG has an empty separator by default."""
 _SIGN = "\ufdd2"
-"""Encloses the number that replaces a text literal while sqlglot reads; repeated if the text contains it."""
+"""Encloses the number that replaces a text literal while sqlglot reads. It is repeated if the text contains it."""
 
 
 def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:

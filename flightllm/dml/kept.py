@@ -12,7 +12,7 @@ from flightllm.common.names import quoted
 from flightllm.datafusion.contexts import with_types
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import CancelledError
-from flightllm.operators.spool import SpoolLimits
+from flightllm.operators.runtime import SpoolLimits
 from flightllm.storage.disk import disk_errors
 from flightllm.storage.rows import gathered
 

@@ -1,7 +1,7 @@
-"""Run a change of rows: its query, the new files, RETURNING, and last the table's new list of files.
+"""Run a change of rows: run its query, write the new files, run RETURNING, and then replace the table's list of files.
 
-A statement with AI calls holds no lock while it asks a model. If another statement changes the table meanwhile, it runs
-once more and holds the lock. A statement without AI calls holds the lock from the start.
+A statement with AI calls holds no lock while it asks a model. If another statement changes the table meanwhile, the
+statement runs once more and holds the lock. A statement without AI calls holds the lock from the start.
 """
 
 import tempfile
@@ -45,7 +45,7 @@ from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
 from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan, plan_rows
 from flightllm.observe.query_record import QueryRecord
-from flightllm.operators.spool import SpoolLimits
+from flightllm.operators.runtime import SpoolLimits
 from flightllm.sql.calls import Extracted
 from flightllm.sql.statement import Statement
 

@@ -6,8 +6,9 @@ Imports: common, config, errors, kvcache, llm.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
+from flightllm.config.engine_kinds import ENGINES
 from flightllm.engines.prompt_format import format_of
 from flightllm.llm.engine import Engine
 
@@ -15,16 +16,6 @@ if TYPE_CHECKING:
     from flightllm.config import EngineConfig
 
 __all__ = ["Engine", "check_engine", "create_engine"]
-
-_MODULES: Final = {
-    "fake": "flightllm.engines.fake.engine",
-    "local": "flightllm.engines.local.engine",
-    "vllm": "flightllm.engines.vllm.engine",
-    "openai": "flightllm.engines.openai.engine",
-    "cluster": "flightllm.router.cluster",
-    "ray": "flightllm.router.ray.engine",
-}
-"""The module of each kind of engine, imported on first use: most modules need an extra."""
 
 
 def create_engine(config: EngineConfig) -> Engine:
@@ -35,7 +26,7 @@ def create_engine(config: EngineConfig) -> Engine:
         MissingExtraError: the engine's optional dependencies are not installed.
         EngineUnavailableError: the engine did not start.
     """
-    module = import_module(_MODULES[config.kind])
+    module = import_module(ENGINES[config.kind].module)
     return cast("Engine", module.create(config))
 
 
@@ -46,5 +37,5 @@ def check_engine(config: EngineConfig) -> None:
         ConfigError: an option or the prompt format is unknown or wrong, or the API key is missing.
         MissingExtraError: the engine's optional dependencies are not installed.
     """
-    import_module(_MODULES[config.kind]).check(config)
+    import_module(ENGINES[config.kind].module).check(config)
     format_of(config)

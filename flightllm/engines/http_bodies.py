@@ -56,7 +56,7 @@ def keyed(header: str, key: str, host: str) -> Callable[[httpx2.Request], Awaita
 
 
 def redirected(error: httpx2.RequestError, base_url: str) -> bool:
-    """Tell whether a request failed at another address, to which the endpoint redirected it."""
+    """Return whether a request failed at another address, to which the endpoint redirected it."""
     asked, own = error.request.url, httpx2.URL(base_url)
     return (asked.scheme, asked.host, asked.port) != (own.scheme, own.host, own.port)
 

@@ -1,19 +1,22 @@
-"""Statistics of earlier answers, to predict later ones: some answers of each call site, and their lengths.
+"""Observe an engine: whether it answers, and statistics of its answers that predict later answers.
 
-EXPLAIN shows the predictions. So predictions for a user come only from that user's answers.
+`ObservedEngine` records the statistics while a query runs: some answers of each call site, and their lengths. EXPLAIN
+shows the predictions. So predictions for a user come only from that user's answers.
 """
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from flightllm.llm.engine import Choice, Completion, Parameters, Request
+from flightllm.errors import EngineError, EngineUnavailableError
+from flightllm.llm.cost import Costs, Work
+from flightllm.llm.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
 
 Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
 """A call site from the engine's view: function, instruction, parameters, and the sorted names of the fields."""
-
 _MOST_SITES, _MOST_USERS = 200, 64
 _KEPT_ANSWERS, _KEPT_TEXTS = 256, 16
 """How many of the latest answers of a call site are kept: they give the share of Yes to about 3 percentage points.
@@ -22,6 +25,9 @@ Fewer free texts are kept, because they can be long and no decision depends on t
 _KEPT_OPTIONS = 256
 _ENOUGH = 16
 """The least number of answers for a prediction."""
+_REMEMBERED_SECONDS = 30.0
+"""After this long, a failed engine counts as up again: callers do not ask an engine that is down, so they would not
+notice its return."""
 
 
 def asked_by(request: Request) -> Asked:
@@ -126,3 +132,91 @@ class LearnedByUser:
             if len(self._users) > _MOST_USERS:
                 self._users.popitem(last=False)
             return learned
+
+
+class Health:
+    """The last observed state of an engine. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failed_at: float | None = None
+
+    def answered(self) -> None:
+        """Record that the engine answered."""
+        self._failed_at = None
+
+    def failed(self) -> None:
+        """Record that the engine could not be reached."""
+        self._failed_at = self._clock()
+
+    @property
+    def up(self) -> bool:
+        """Return whether the engine had no failure within the last `_REMEMBERED_SECONDS`, or has answered since."""
+        failed = self._failed_at
+        return failed is None or self._clock() - failed > _REMEMBERED_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedEngine:
+    """A wrapper of an engine that records its answers, speed and health, and otherwise does the same."""
+
+    engine: Engine
+    learned: Learned
+    costs: Costs
+    health: Health = field(default_factory=Health)
+    in_own_words: Callable[[EngineError], str] = str
+    """Rewrites an error of the engine in the words of the statement or file that configures the engine."""
+
+    @property
+    def name(self) -> str:
+        """Return the engine's name."""
+        return self.engine.name
+
+    @property
+    def revision(self) -> str:
+        """Return the engine's revision."""
+        return self.engine.revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the engine's prefix cache."""
+        return self.engine.prefix_cache
+
+    def count_tokens(self, text: str) -> int:
+        """Count tokens as the engine does."""
+        return self.engine.count_tokens(text)
+
+    def close(self) -> None:
+        """Do nothing: the engine belongs to the server."""
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Yield the engine's completions and record them; see `Engine.generate`.
+
+        Only the time spent waiting for a completion counts, not the time in which the caller uses it.
+        """
+        asked: dict[int, Asked] = {}
+        work, seconds = Work(), 0.0
+        waited = time.monotonic()
+        try:
+            for completion in self.engine.generate(_noted(requests, asked), cancelled):
+                seconds += time.monotonic() - waited
+                tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
+                work += Work(1, *tokens)
+                self.learned.observe(asked.pop(completion.id), completion)
+                self.health.answered()
+                yield completion
+                waited = time.monotonic()
+        except EngineError as error:
+            if isinstance(error, EngineUnavailableError):
+                self.health.failed()
+            error.args = (self.in_own_words(error),)
+            raise
+        finally:
+            self.costs.observe(work, seconds)
+
+
+def _noted(requests: Iterator[Request | None], asked: dict[int, Asked]) -> Iterator[Request | None]:
+    for request in requests:
+        if request is not None:
+            asked[request.id] = asked_by(request)
+        yield request

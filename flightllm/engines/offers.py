@@ -48,7 +48,7 @@ def _keyed(provider: Provider, own: str) -> Offer:
 
 
 def own_address(provider: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the address that the provider's own programs read from the environment; empty where it is not set."""
+    """Return the address that the provider's own programs read from the environment; empty if it is not set."""
     variable = {"openai": "OPENAI_BASE_URL", "azure": "AZURE_OPENAI_ENDPOINT"}.get(provider, "")
     return environment.get(variable, "")
 

@@ -109,7 +109,7 @@ class _Walk:
         return {way: max(spellings.values()) for way, spellings in ways.items()}
 
     def _is_whole(self, way: frozenset[int], piece: bytes) -> bool:
-        """Tell whether a piece ends the one option that it leads to; punctuation can follow."""
+        """Return whether a piece ends the one option that it leads to; punctuation can follow."""
         [option, *others] = way
         return not others and (self._read + piece).startswith(self._names[option])
 
@@ -135,7 +135,7 @@ class _Walk:
 
 
 def _ends(rest: bytes) -> bool:
-    """Tell whether a word ends before `rest`."""
+    """Return whether a word ends before `rest`."""
     return not rest[:1].isalnum() and rest[:1] < b"\x80"
 
 

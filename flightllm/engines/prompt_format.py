@@ -49,7 +49,7 @@ def format_of(config: EngineConfig) -> PromptFormat:
 
 
 def _takes_texts(options: Mapping[str, object]) -> bool:
-    """Tell whether an endpoint is asked for completions, which apply no chat template."""
+    """Return whether an endpoint is asked for completions, which apply no chat template."""
     try:
         return read_openai_options(options).completions
     except ConfigError:  # the check or the opening of the engine raises this error

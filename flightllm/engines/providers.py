@@ -182,7 +182,7 @@ def provider_of(owners: Iterator[str]) -> Provider:
 
 
 def thinks(model: str) -> bool:
-    """Tell whether a model of this name thinks before it answers by default."""
+    """Return whether a model of this name thinks before it answers by default."""
     return _THINKS.search(model) is not None
 
 

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import structlog
 
 from flightllm.config import EngineConfig
 from flightllm.engines import create_engine
-from flightllm.engines.health import Health
-from flightllm.engines.learned import LearnedByUser
+from flightllm.engines.learned import Health, LearnedByUser
 from flightllm.engines.openai.prices import prices_of
 from flightllm.engines.prompt_format import format_of
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, FlightLLMError
-from flightllm.llm.cost import Costs
+from flightllm.llm.cost import Costs, Prices
 from flightllm.llm.engine import Engine
 from flightllm.llm.prompt_formats import PromptFormat
 
@@ -47,7 +47,7 @@ class OpenModel:
         return int(getattr(getattr(self.engine, "inner", self.engine), "replicas", 1))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Slot:
     """A model under one version of its configuration."""
 
@@ -56,6 +56,11 @@ class _Slot:
     opening: Future[OpenModel] | None = None
     """Done once the engine is open; None before the first use, and after a failed attempt."""
     error: str | None = None
+
+    @cached_property
+    def prices(self) -> Prices | None:
+        """Return the model's prices, or None."""
+        return prices_of(self.config)
 
     def close(self) -> None:
         """Close the engine; if it is still opening, close it as soon as it is open."""
@@ -122,8 +127,11 @@ class Engines:
 
     def price(self, name: str | None, counts: Mapping[str, int]) -> float | None:
         """Return the price of counted calls of a model; None if the model has no prices or was dropped."""
-        config = self._described(name)
-        return None if config is None else Costs(prices_of(config)).counted(counts)
+        config, slot = self._described(name), self._slots.get(name)  # no lock: garbage collection can end a query here
+        if config is None:
+            return None
+        prices = slot.prices if slot is not None and slot.config is config else prices_of(config)
+        return Costs(prices).counted(counts)
 
     def state(self, name: str | None) -> tuple[bool, str | None]:
         """Return whether a model is open, and why the last attempt to open it failed, or None."""
@@ -178,7 +186,7 @@ class Engines:
         return slot
 
     def _is_wanted(self, name: str | None, slot: _Slot) -> bool:
-        """Tell whether a slot stays open; remove a slot with an old configuration. The caller holds the lock."""
+        """Return whether a slot stays open; remove a slot with an old configuration. The caller holds the lock."""
         current = self._slots.get(name) is slot
         if current and self._described(name) is not slot.config:
             del self._slots[name]
@@ -216,7 +224,7 @@ class Engines:
             if name is not None and not isinstance(error, FlightLLMError):
                 _log.error("model not opened", model=name, exc_info=error)
         else:
-            opening.set_result(OpenModel(name, slot.config, engine, Costs(prices_of(slot.config)), format_))
+            opening.set_result(OpenModel(name, slot.config, engine, Costs(slot.prices), format_))
 
 
 def _close(opened: Future[OpenModel]) -> None:

@@ -16,7 +16,7 @@ _HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
 
 def holds_secret(option: str, value: object) -> bool:
-    """Tell whether an option's value is a secret, or an address with a secret in it; a reference is not a secret."""
+    """Return whether an option's value is a secret, or an address with a secret in it; a reference is not a secret."""
     if names_secret(option):
         return not (isinstance(value, str) and REFERENCE.fullmatch(value))
     if isinstance(value, str) and value.lstrip().startswith("{"):
@@ -77,7 +77,7 @@ def _is_secret(parameter: str) -> bool:
 
 
 def names_secret(option: str) -> bool:
-    """Tell whether an option of this name holds a secret."""
+    """Return whether an option of this name holds a secret."""
     return _SECRET.search(option.lower()) is not None
 
 

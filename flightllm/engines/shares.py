@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """The places that other waiting callers lack to reach their fair parts."""
+    """The places that other waiting callers need to reach their fair parts."""
 
     earlier: int
     """Claims of the callers that are served before this one."""
@@ -71,7 +71,6 @@ class Shares:
             if wanted - granted < chunk:
                 share.queue_number = 0
             elif granted or not share.queue_number:
-                # A caller that got a part of its wish queues again, so that the others get their turn.
                 self._enqueue(share)
         return granted
 

@@ -69,7 +69,7 @@ class SupervisedEngine:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the engine is alive, as far as is known; this does not wait."""
+        """Return whether the engine is alive, as far as is known; this does not wait."""
         engine = self._engine
         return engine is not None and bool(getattr(engine[0], "alive", True))
 

@@ -9,10 +9,9 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from flightllm.engines.pull import More, pull
 from flightllm.engines.shares import Share, Shares
 from flightllm.errors import CancelledError, EngineUnavailableError
-from flightllm.llm.engine import Completion, Request
+from flightllm.llm.engine import Completion, More, Request, pull
 
 _POLL_SECONDS = 0.05
 _JOIN_SECONDS = 10.0
@@ -69,7 +68,7 @@ class LoopThread:
 
     @property
     def closed(self) -> bool:
-        """Tell whether `close` was called."""
+        """Return whether `close` was called."""
         return self._closed
 
 

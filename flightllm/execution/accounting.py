@@ -10,6 +10,7 @@ from flightllm.access.store import Allowance
 from flightllm.common.priority import Precedence
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
+from flightllm.engines.learned import ObservedEngine
 from flightllm.engines.predict import PromptTokens, tokenizing
 from flightllm.engines.registry import OpenModel, without_section
 from flightllm.errors import BudgetExceededError
@@ -22,15 +23,14 @@ from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
+from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
-from flightllm.operators.model_binding import ModelBinding
-from flightllm.operators.observed import ObservedEngine
 from flightllm.operators.read_through import Answers, ReadThroughCache
 from flightllm.plan.figures import Figures
 
 _log = structlog.get_logger(__name__)
 _TEMPLATE_TOKENS = 64
-"""An upper bound of the tokens that an endpoint's template adds to a prompt."""
+"""An upper bound of the number of tokens that an endpoint's chat template adds to a prompt."""
 
 
 class AskingQuery(Protocol):
@@ -78,7 +78,7 @@ def predict(
     most_seconds: float = MOST_SECONDS,
     most_prompts: int = MOST_PROMPTS,
 ) -> Figures:
-    """Return the work that a query would take of its models, found by a run on predicted answers; see `DryRun`.
+    """Predict the work of a query's models by a run of the query on predicted answers; see `DryRun`.
 
     Predictions of the same query can share `tokens`.
     """
@@ -91,7 +91,7 @@ def predict(
         tokens or prompt_tokens(models),
         _others(query, services.cache if reads else ReadThroughCache(None), InFlightRequests()),
         services.rights.principal.name,
-        services.rights.answers,  # cached answers show that they were asked for; so do price and time of a real run
+        services.rights.answers,  # a cached answer shows that somebody asked before; so does a real run's price
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )
@@ -100,7 +100,7 @@ def predict(
 
 @contextmanager
 def real_bindings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[str, ModelBinding]]:
-    """Give the server's engines and answers by `AICall.binding`, the models within the budget of the session.
+    """Yield the server's engines and answers by `AICall.binding`. Models' calls count against the session's budget.
 
     Raises:
         BudgetExceededError: the estimate for the query is above a limit, or the day's budget is spent.
@@ -180,7 +180,7 @@ def _most_thought(engine: Engine) -> Callable[[str, int], int]:
 
 
 def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> dict[str, ModelBinding]:
-    """Return what answers the query's calls of the embedding model, if it has any."""
+    """Return the binding of the embedding model, by its name; an empty dict if the query does not call it."""
     if all(call.backend != EMBEDDING for call in query.calls):
         return {}
     engine, window = query.services.backends.embeddings()
@@ -189,7 +189,7 @@ def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> 
 
 @contextmanager
 def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, InFlightRequests]]:
-    """Give the shared answers and prompts in flight, or some for this query alone where the session wants it so."""
+    """Yield the shared answer cache and prompts in flight, or private ones if the session's settings ask for that."""
     if settings.cache and settings.dedup:
         yield services.cache, services.in_flight
         return

@@ -77,7 +77,7 @@ class Backends:
 def embed_kept(
     embedder: Callable[[], Embedder], cache: AnswerCache, role: Role = "query"
 ) -> Callable[[Sequence[str]], Vectors]:
-    """Return a function that embeds texts of a role; the cache keeps each text's vector like an answer."""
+    """Return a function that embeds texts of a role. Each vector is cached as an answer is."""
 
     def embed(texts: Sequence[str]) -> Vectors:
         model = embedder()

@@ -19,18 +19,16 @@ from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.memory import memory_table
 from flightllm.catalog.model_names import CallNames
 from flightllm.catalog.numbered import NumberedTable
-from flightllm.common.arrow_types import with_plain_types
-from flightllm.common.declared_types import shown_fields, wrapped
+from flightllm.common.arrow_types import shown_fields, with_plain_types, wrapped
 from flightllm.common.names import TableName
 from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
 from flightllm.datafusion.errors import full_disk_mapped, mapped_error
 from flightllm.datafusion.run import Batches
-from flightllm.dialect import duplicates
+from flightllm.dialect import output_names
 from flightllm.errors import SqlError
 from flightllm.execution.context import Services
 from flightllm.functions.search import VECTOR_BYTES
-from flightllm.plan.list_arguments import list_arguments
-from flightllm.plan.planner import register_stubs
+from flightllm.plan.planner import list_arguments, register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.unpivot_types import MARK as UNPIVOT
@@ -88,10 +86,10 @@ def extract(
 
 
 def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:
-    """Give equal calls distinct column names if the user wrote them twice: DataFusion refuses equal names."""
+    """Give equal calls distinct column names if the user wrote them twice: DataFusion rejects equal names."""
     if all(extracted.sql.count(f"{stub}(") < 2 for stub in extracted.calls):
         return extracted
-    return replace(extracted, sql=duplicates.with_equal_calls_apart(sql, extracted.sql))
+    return replace(extracted, sql=output_names.with_equal_calls_apart(sql, extracted.sql))
 
 
 def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[int]]:
@@ -165,7 +163,7 @@ def numbered_file(
 
 
 def with_numbers_due(extracted: Extracted) -> Extracted | None:
-    """Return a query that must store its numbered tables when it runs, or None if they all are stored."""
+    """Return a query that stores its numbered tables when it runs, or None if all of them are already stored."""
     numbered = {
         name: replace(table, due=True)
         for name, table in extracted.tables.items()
@@ -175,7 +173,7 @@ def with_numbers_due(extracted: Extracted) -> Extracted | None:
 
 
 def with_stored_numbers(services: Services, extracted: Extracted, cancelled: Callable[[], bool]) -> Extracted | None:
-    """Return a query that reads the due tables from files; None for a query without due tables.
+    """Return a query that reads numbered tables from files; None if no numbered table is due to be stored.
 
     A parallel context can run the query. The files are unlinked; their disk space is free once the query is closed.
 
@@ -226,12 +224,12 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
 def join_settings(planned: DataFrame) -> list[str]:
     """Return the SET statements that make the outer joins of a plan run correctly; empty for a plan without these.
 
-    Workaround for two bugs of DataFusion. A right or full hash join has a filter on one side; DataFusion pushes the
-    filter to the other side if columns there have the same name and place. Rows that the filter must drop then stay,
-    and other rows go. The optimizer can turn a left join into a right join.
+    This works around two bugs of DataFusion. It can push a filter from one side of a right or full hash join to the
+    other side. This happens if columns there have the same name and position. The join then keeps rows that the filter
+    must drop, and drops others. Left joins are affected too, because the optimizer can turn them into right joins.
 
-    Sort-merge joins avoid this bug, but lose columns that only a further condition of an ON reads. With such a
-    condition, hash joins are the smaller evil.
+    Sort-merge joins avoid this bug, but they lose columns that only a further condition of ON reads. A plan with such a
+    condition keeps its hash joins, because they do less harm.
     """
     if not _MAY_BE_OUTER_JOIN.search(planned.logical_plan().display_indent()):
         return []
@@ -269,7 +267,7 @@ def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> 
 
 def shown_names(planned: DataFrame, extracted: Extracted) -> list[str]:
     """Return the names of a query's columns; an expression's name is its written text."""
-    names = duplicates.shown_names([extracted.display_name(name) for name in planned.schema().names])
+    names = output_names.shown_names([extracted.display_name(name) for name in planned.schema().names])
     return extracted.names.shown(names)
 
 

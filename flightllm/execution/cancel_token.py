@@ -1,4 +1,4 @@
-"""Pass a cancel token to the work before a statement's rows, such as planning, to stop it with the statement."""
+"""A cancel token for the work before a statement's first row, such as planning. It stops with its statement."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ _stop: ContextVar[CancelToken | None] = ContextVar("stop", default=None)
 
 @contextmanager
 def stopped_by(stop: CancelToken) -> Iterator[None]:
-    """Let `stop` end the work inside, in this thread and in threads that get its context."""
+    """Let `stop` end the work in the `with` block, in this thread and in threads that get its context."""
     token = _stop.set(stop)
     try:
         yield
@@ -25,5 +25,5 @@ def stop_of_planning() -> CancelToken:
 
 
 def stopped() -> bool:
-    """Tell whether the current work must end."""
+    """Return whether the current work must end."""
     return stop_of_planning().is_set()

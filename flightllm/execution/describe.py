@@ -19,7 +19,7 @@ from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted
 from flightllm.sql.classify import classify
 from flightllm.sql.literals import literal
-from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parameters import bind, numbered, parameter_names, with_parameters
 from flightllm.sql.statement import Statement
 
@@ -191,7 +191,7 @@ def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], 
 def _with_casts(
     sql: str, types: Mapping[int, pa.DataType], count: int, services: Services
 ) -> Mapping[int, pa.DataType]:
-    """Return `types` and the types of further parameters: DataFusion casts an untyped value in their place to them.
+    """Return `types` and the types of further parameters: those to which DataFusion casts an untyped value there.
 
     If planning fails with all unknown parameters at once, each is tried by itself.
     """

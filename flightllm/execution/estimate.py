@@ -14,20 +14,20 @@ from flightllm.engines.registry import OpenModel
 from flightllm.errors import CancelledError
 from flightllm.functions.call import AICall, binding_of
 from flightllm.observe.query_record import CancelToken, QueryRecord
+from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
-from flightllm.operators.model_binding import ModelBinding
 from flightllm.operators.read_through import Peekable, ReadThroughCache
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 
 MOST_PROMPTS = 30_000
-"""Prompts that a prediction tries; for more prompts, it extrapolates from these."""
+"""The most prompts that a prediction tries. For further prompts, it extrapolates from them."""
 MOST_SECONDS = 20.0
 _DRAWS = 4
 """How often a query of few prompts is tried; each try draws other answers."""
 
 
 Run = Callable[[QueryRecord, Mapping[str, ModelBinding]], Batches]
-"""Runs a query on what answers its calls, by backend."""
+"""Runs a query with a model binding for each backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class DryRun:
     tokens: Mapping[str | None, PromptTokens]
     """The tokens of prompts, by model."""
     others: Mapping[str, ModelBinding]
-    """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
+    """The binding of the embedding model. Its calls are cheap, so the estimate makes them and caches their answers."""
     user: str
     """The user whose earlier answers predict the next answers."""
     reader: str = ""
-    """Whose answers are known; see `ModelBinding.reader`."""
+    """The user whose cached answers can be read; see `ModelBinding.reader`."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
 
@@ -123,7 +123,7 @@ class _Until(CancelToken):
         self._cancelled = cancelled
 
     def is_set(self) -> bool:
-        """Tell whether to stop."""
+        """Return whether to stop."""
         return self._cancelled() or time.monotonic() > self._deadline
 
 
@@ -166,7 +166,7 @@ def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _call(
     site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, CallSiteForecast], scale: float
 ) -> CallFigures:
-    """Return the figures of a call site, `scale` times the counted ones; it can count rows before their calls."""
+    """Return `scale` times the figures counted at a call site. A site can count rows before it counts their calls."""
     through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"]) / max(1, site["distinct_prompts"])
     ahead = {"rows": through, "distinct_prompts": through} if scale > 1 else {}
     counts = {name: round(scale * ahead.get(name, 1.0) * site[name]) for name in COUNTED}

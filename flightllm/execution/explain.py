@@ -1,4 +1,7 @@
-"""Explain how a query runs, what its calls will take, and what each rule saves; with ANALYZE, what they took."""
+"""Explain a query: how it runs, the predicted work of its calls, and the savings of each rule.
+
+With ANALYZE, the query runs and the work of its calls is measured.
+"""
 
 import json
 import time

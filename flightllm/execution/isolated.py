@@ -1,4 +1,4 @@
-"""Run a query's relational work in separate processes if its values have no bound; they see what the query sees."""
+"""Run a query's relational work in separate processes if its values have no bound. The processes see its tables."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -17,7 +17,7 @@ from flightllm.common.admission import AdmissionSlot
 from flightllm.datafusion.run import Batches
 from flightllm.execution.bind import numbered_file, numbered_schema
 from flightllm.execution.context import Services
-from flightllm.operators.elsewhere import Held
+from flightllm.operators.runtime import Held
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.stages import STAGE_CATALOG
 from flightllm.plan.substrait import messages
@@ -38,7 +38,7 @@ class Isolated:
         self._place: AdmissionSlot | None = None
 
     def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
-        """Tell whether a part of the query can run in this process."""
+        """Return whether a part of the query can run in this process."""
         return unbounded(context, frame, self._services.config.limits) is None
 
     def stream(
@@ -127,7 +127,7 @@ class Isolated:
             first = self._open == 1
         try:
             if first:
-                self._place = self._services.isolation.place(self._services.rights.principal.name, cancelled)
+                self._place = self._services.isolation.admit(self._services.rights.principal.name, cancelled)
             yield
         finally:
             with self._lock:
@@ -140,7 +140,7 @@ class Isolated:
 
 
 def _joint(context: SessionContext, name: str) -> tuple[pa.Schema, Sequence[pa.RecordBatch]]:
-    """Return the rows of a stage input that was not filled, or filled beside the others: a few in memory."""
+    """Return the rows of a stage input that is in memory: it was not filled, or it has only a few rows."""
     frame = context.table(name)
     return frame.schema(), frame.collect()
 

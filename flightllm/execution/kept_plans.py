@@ -13,12 +13,12 @@ from flightllm.execution.context import Services
 from flightllm.execution.query import Query, is_lasting
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import TokenKind, tokenize
-from flightllm.storage.readers import Reader
+from flightllm.storage.folder import Reader
 
 _PASSING = frozenset(
     ("now", "today", "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp", "system")
 )
-"""Words of queries whose plan holds values of the time of planning: the time, or rows of system tables."""
+"""Words of queries whose plans contain values from the time of planning: the time, or rows of system tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,10 @@ class Circumstances:
     """The schemas in which the session looks names up."""
 
     def same(self, other: "Circumstances") -> bool:
-        """Return whether a plan made in this state is valid in the other; each change makes new tables and objects."""
+        """Return whether a plan made in this state is valid in the other.
+
+        Each change makes new mappings of tables and objects, so comparing their identities is enough.
+        """
         unchanged = self.tables is other.tables and self.objects is other.objects
         where = self.place == other.place
         return unchanged and where and self.rights == other.rights and self.settings == other.settings

@@ -44,11 +44,10 @@ from flightllm.execution.isolated import Isolated
 from flightllm.execution.read_files import MAY_BE_FILE, replace_files
 from flightllm.functions.call import EMBEDDING, SEARCH, AICall
 from flightllm.observe.query_record import QueryRecord
-from flightllm.operators.ai_map import Runtime
 from flightllm.operators.batch_udf import BatchFunctions
-from flightllm.operators.model_binding import ModelBinding
+from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.run import run
-from flightllm.operators.spool import SpoolLimits
+from flightllm.operators.runtime import Runtime, SpoolLimits
 from flightllm.operators.workers import parallel_parts
 from flightllm.optimizer import LAST_RULES, RULES, applies, counted, rewrite
 from flightllm.optimizer.fuse import fuse
@@ -61,7 +60,7 @@ from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage
 from flightllm.plan.substrait import NotExpressibleError, to_plan
 from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
-from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions

@@ -30,7 +30,7 @@ _BATCH_ROWS = 1_024
 
 
 def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa.Table], str]) -> str:
-    """Return SQL in which a name that `keep` gives stands for each file in FROM; other text stays as it is.
+    """Return SQL with each file in FROM replaced by a name that `keep` returns; other text stays as it is.
 
     Raises:
         PermissionDeniedError: the user is not an admin, or the configuration does not list the folder.
@@ -115,7 +115,7 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
 def _read(file: Path, name: str, services: Services) -> pa.Table:
     """Return the rows of a Parquet file; refuse it once its rows take more memory than an upload can.
 
-    The rows are counted while they are read: a file can store once a value that many rows share.
+    The bytes are counted while rows are read, because a small file can hold one large value for many rows.
     """
     most, size, batches = services.config.limits.upload_bytes, 0, list[pa.RecordBatch]()
     try:

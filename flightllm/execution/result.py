@@ -10,7 +10,7 @@ from flightllm.datafusion.errors import panics_mapped
 from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError, FlightLLMError, InternalError
 from flightllm.observe.query_record import QueryRecord
-from flightllm.storage.readers import Reader
+from flightllm.storage.folder import Reader
 
 _log = structlog.get_logger(__name__)
 
@@ -23,7 +23,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
         self._record = record
         self._most = most_bytes
         self._reader = reader
-        """Keeps old files of tables that other statements change, until this is closed, exhausted or collected."""
+        """Keeps the old files of changed tables until this object is closed, exhausted or garbage-collected."""
 
     def __next__(self) -> pa.RecordBatch:
         """Return the next batch; raise every failure as one of the package's errors."""

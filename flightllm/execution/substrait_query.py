@@ -17,8 +17,8 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
     """Plan a serialized `substrait.Plan`.
 
     Raises:
-        FlightLLMError: the plan is too large, is not a plan of one query, reads a table that is not in the catalog, or
-            calls a function in a wrong way.
+        FlightLLMError: the plan is too large or is not a plan of one query. The plan reads a table that is not in the
+            catalog, or calls a function in a wrong way.
     """
     limits = services.config.limits
     if len(encoded) > limits.sql_bytes:

@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
 _DAYS = 32
 """The bit width of types, such as date, that SQL casts to INT but not directly to BIGINT."""
 _MOST_COLUMNS = 100
-"""The most columns: DataFusion's time grows with the square of the aggregates, and these take a few seconds."""
+"""The most columns. DataFusion's time grows with the square of the number of aggregates; this many take seconds."""
 _NONE = "CAST(NULL AS VARCHAR)"
 _OF_EACH = len(SCHEMA) - 3
 """Values per column that the query of `summary` returns: all but the name, the type and the count of rows."""
@@ -97,7 +97,7 @@ def summary(query: str, columns: pa.Schema) -> str:
     values = (value for name, field in zip(names, columns, strict=True) for value in _values(name, _stored(field.type)))
     items = ["count(*)", *values]
     listed = ", ".join(f"{item} AS {quoted(f'value {place}')}" for place, item in enumerate(items))
-    return f"SELECT {listed} FROM (\n{query}\n) AS summarized({', '.join(names)})"  # newlines: it can end in a comment
+    return f"SELECT {listed} FROM (\n{query}\n) AS summarized({', '.join(names)})"  # the query can end in a comment
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
@@ -120,7 +120,7 @@ def _values(name: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _has_text(kind: pa.DataType) -> bool:
-    """Tell whether DataFusion can compare values of a type and cast them to text."""
+    """Return whether DataFusion can compare values of a type and cast them to text."""
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind):
         return not types.is_nested(kind.value_type) and _has_text(kind.value_type)

@@ -99,7 +99,7 @@ class DescribeQuery:
         """Yield one row per column."""
         with closing(self._query.run(record)) as batches:
             for batch in batches:
-                told = [self._keys.told_of(name) for name in batch.column(0).to_pylist()]
+                told = [self._keys.column_remark(name) for name in batch.column(0).to_pylist()]
                 yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(told, pa.string())], schema=self.schema)
 
     def explain(self) -> list[tuple[str, str]]:

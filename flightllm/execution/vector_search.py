@@ -39,8 +39,8 @@ class PlannedIndex:
         """Check that a condition and a mode fit the index.
 
         Raises:
-            SqlError: `condition` is not a condition over the index's columns, the index has no text to search, or its
-                vectors come from another model than the server's.
+            SqlError: `condition` is not a condition over the index's columns, or the index has no text to search. The
+                index's vectors come from another model than the server's.
         """
         built = self._index.manifest
         if mode != "vector" and not built.model:

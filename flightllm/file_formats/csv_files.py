@@ -29,7 +29,7 @@ def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[
     second casts the texts to these types.
 
     Raises:
-        InvalidInputError: a file has no columns or not those of the first file, or a row has another width.
+        InvalidInputError: a file has no columns or other columns than the first file, or a row has another width.
     """
     texts = target.with_suffix(".texts")
     try:

@@ -14,16 +14,16 @@ from flightllm.file_formats.rows import DAMAGED
 
 ENDINGS = (".json", ".jsonl", ".ndjson")
 _HEAD = 4_096
-"""Bytes in which the first character of a file stands that is no white space."""
+"""The first character other than white space must be within this many bytes of the file's start."""
 _CHUNK = 1 << 20
 _MOST = 1 << 26
-"""Characters of one object; its text is in memory as a whole."""
+"""The most characters of one object, whose whole text is in memory."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _INSTEAD = "write an array of objects, as in [{…}, {…}], or one object per line"
 
 
 def is_json_array(path: Path) -> bool:
-    """Tell whether a file is named like JSON and begins with `[`; one that cannot be read does not."""
+    """Return whether a file is named like JSON and begins with `[`; False for a file that cannot be read."""
     if ending(path) not in ENDINGS or not path.is_file():
         return False
     try:
@@ -37,7 +37,8 @@ def write_lines(path: Path, target: Path) -> None:
     """Write each object of an array to a line of its own. A chunk of the file and one object are in memory.
 
     Raises:
-        InvalidInputError: the file is no array of objects, ends early, or an object is too large; says where.
+        InvalidInputError: the file is not an array of objects, ends early, or has too large an object. The message
+            says where.
     """
     try:
         with (
@@ -49,13 +50,13 @@ def write_lines(path: Path, target: Path) -> None:
                 sink.write(text.replace("\n", " ").replace("\r", " "))  # no text of JSON holds these unescaped
                 sink.write("\n")
     except UnicodeError as error:
-        raise InvalidInputError("it is not UTF-8, as JSON must be: write the file anew") from error
+        raise InvalidInputError("it is not UTF-8, as JSON must be: convert the file to UTF-8") from error
     except DAMAGED as error:
         raise InvalidInputError(f"it cannot be read: {error}") from error
 
 
 class _Objects:
-    """The texts of the objects of an array. `_text` from `_at` on was read and not yet returned."""
+    """The texts of the objects of an array. The part of `_text` from `_at` on was read and not yet returned."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -85,13 +86,13 @@ class _Objects:
                 raise InvalidInputError(f"after object {number} of its array is {found}, not ',' or ']'")
 
     def _read(self) -> None:
-        """Read as much again as is left, so that a large object is parsed few times."""
+        """Read at least as many characters as are left, so that a large object is parsed only a few times."""
         left = self._text[self._at :]
         chunk = self._file.read(max(_CHUNK, len(left)))
         self._text, self._at, self._ended = left + chunk, 0, not chunk
 
     def _next(self) -> str:
-        """Return the next character that is no white space, which stays; empty at the end."""
+        """Return the next character after white space without moving past it; an empty text at the end."""
         while True:
             if space := _SPACE.match(self._text, self._at):
                 self._at = space.end()

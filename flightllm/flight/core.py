@@ -104,7 +104,7 @@ class Core:
         return known or self.login.by_certificate(context.peer_identity().decode("utf-8", "replace"))
 
     def load(self) -> ServerLoad:
-        """Return what the server is doing."""
+        """Return the current load of the server."""
         waits, waited = self.slots.waits()
         return ServerLoad(
             draining=self.draining.is_set(),
@@ -169,12 +169,12 @@ class Core:
             raise NotFoundError(f"there is no query {query_id!r} of yours; see system.queries")
         return record
 
-    def place(
+    def admit(
         self, context: Context, session: BackendSession, cancel: Callable[[], None] = lambda: None
     ) -> AdmissionSlot:
         """Wait for a place for a statement of `session`; see `AdmissionControl.take`."""
         self.kept.sweep()
-        self.planned.sweep()  # else old plans would keep the former files of changed tables
+        self.planned.sweep()  # otherwise old plans would keep the former files of changed tables
         return self.slots.take(Requester(session.principal.name, session.id), context.is_cancelled, cancel)
 
     def recipient(self, context: Context, session: BackendSession, settings: Mapping[str, str]) -> Recipient:
@@ -198,11 +198,11 @@ class Core:
 
         Raises:
             BusyError: no place is free.
-            FlightLLMError: what the function raises; see `do` too.
+            FlightLLMError: the function raised it; see also `do`.
         """
         limit = session.time_limit(call_of(context).settings)  # a wrong setting fails before a place is taken
         with self.database.queries.spans.attached(call_of(context).traceparent):
-            place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
+            place = self.admit(context, session, lambda: stop(CancelledError("the server stops")))
             patience = CallDeadline(context.is_cancelled, limit.start())
             return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
 

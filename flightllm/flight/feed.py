@@ -1,4 +1,4 @@
-"""The upload of a client: read in the thread that answers the call, and worked on in another one."""
+"""The upload of a client: read in the thread that answers the call, and processed in another thread."""
 
 import queue
 import time
@@ -41,7 +41,7 @@ class UploadQueue(Iterator[Any]):
 
         Raises:
             CancelledError: the statement was cancelled, or the client sent nothing for too long.
-                StatementTimeoutError: the deadline is over.
+                StatementTimeoutError: the deadline has passed.
         """
         since = time.monotonic()
         while True:

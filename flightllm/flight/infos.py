@@ -13,7 +13,7 @@ from flightllm.flight.endpoints import endpoints, ticket
 from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema
 from flightllm.flight.statements import FlightStatement, promised
-from flightllm.flight.updates import run_returning, run_update, told
+from flightllm.flight.updates import client_row_count, run_returning, run_update
 from flightllm.sql.parameters import each_row
 
 DONE = b"done"
@@ -46,7 +46,7 @@ def flight_info(
         return _info(returned.rows.schema, descriptor, parts, records=returned.rows.num_rows)
     if is_update:
         count = run_update(core, context, statement.session, str(statement.text), statement.parameters)
-        return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=told(count))
+        return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=client_row_count(count))
     statement.parts = _parts(statement.session, settings)
     result = core.run(context, statement.session, statement.plan, discard=lambda _: statement.drop())
     parts = endpoints(core, core.statements.add(statement), statement.parts)

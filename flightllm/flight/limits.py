@@ -19,7 +19,7 @@ class FlightLimits:
     - `kept_plans`: the plans of statements that were prepared and not executed; they age by `planned_seconds` too.
     - `stalled_seconds`: a query whose client takes no rows, or an upload that sends no rows, is cancelled after this
       time (0: never).
-    - `crowded_seconds`: the same, where a user with fewer places waits for a place.
+    - `crowded_seconds`: the same time limit while a user with fewer places waits for a place.
     - `sessions`, `session_seconds`: the open sessions, and the idle time after which a session is closed.
     - `idle_seconds`: at `sessions` sessions, a new session replaces one that was idle for this long, or one of a user
       who has more sessions.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.common.declared_types import declared
+from flightllm.common.arrow_types import declared
 from flightllm.common.names import CATALOG
 from flightllm.flight.backend import BackendCatalog, BackendTableInfo
 from flightllm.flight.key_rows import key_rows

@@ -15,7 +15,7 @@ from flightllm.flight.core import Core, call_of, check_transaction
 from flightllm.flight.feed import UploadQueue
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.statements import Prepared
-from flightllm.flight.updates import GRACE_SECONDS, run_update, told
+from flightllm.flight.updates import GRACE_SECONDS, client_row_count, run_update
 from flightllm.flight.uploads import Upload
 from flightllm.flight.work import CallDeadline, await_end, begin
 from flightllm.observe.query_record import CancelToken
@@ -54,7 +54,7 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
         raise UnsupportedError("a Substrait plan cannot change data: execute it as a query, or send the change as SQL")
     else:
         raise UnsupportedError(f"{command.name} cannot be sent by DoPut: send it by GetFlightInfo")
-    return sql_message("DoPutUpdateResult", record_count=told(count))
+    return sql_message("DoPutUpdateResult", record_count=client_row_count(count))
 
 
 def _bind(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
@@ -140,7 +140,7 @@ def _take_in(
     """Return the result of `work` with an upload; it needs a place, and has the time limit of a statement."""
     _ = reader.schema  # wait for the client before taking a place
     stop = CancelToken()
-    place = core.place(context, session, stop.set)
+    place = core.admit(context, session, stop.set)
     patience = CallDeadline(context.is_cancelled, session.time_limit(call_of(context).settings).start())
     feed = UploadQueue(reader, core.limits, stop, patience, place)
     with core.database.queries.spans.attached(call_of(context).traceparent):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.common.declared_types import declared
+from flightllm.common.arrow_types import declared
 
 _DATETIME, _INTERVAL = 9, 10
 """The generic codes in `sql_data_type` that cover several types."""

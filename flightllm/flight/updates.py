@@ -17,8 +17,8 @@ def run_update(core: Core, context: Context, session: BackendSession, sql: str, 
 
     Raises:
         CancelledError: the client left before the end.
-        StatementTimeoutError: the update took too long. It is stopped, and changes nothing unless it was already
-            ending.
+        StatementTimeoutError: the update took too long. It is stopped, and changes nothing unless it was already at its
+            end.
     """
     cancelled, settings = CancelToken(), call_of(context).settings
     update = partial(session.update, sql, parameters, settings, cancelled=cancelled)
@@ -34,7 +34,7 @@ def run_returning(
     return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
 
 
-def told(affected: int) -> int:
+def client_row_count(affected: int) -> int:
     """Return the row count for the client: 0 for statements that count no rows, such as DDL and SET.
 
     Avatica reads -1 as "there is a result set", opens it, and so runs the JDBC statement a second time.

@@ -1,11 +1,14 @@
 """The common kinds of answers: a text, one of several options, a number, a JSON value."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
 
+from flightllm.common.text import excerpt
 from flightllm.errors import AICallError
 from flightllm.functions.base import Answer
 from flightllm.functions.call import Room
@@ -21,11 +24,22 @@ def text_answer(instruction: str, *, max_tokens: int = 128, room: Room | None = 
 def choice_answer(
     instruction: str, options: Mapping[str, Any] | Sequence[str], output: pa.DataType | None = None
 ) -> Answer:
-    """Answer with exactly one of the options; a mapping gives the value of type `output` of each option."""
-    values = options if isinstance(options, Mapping) else {option: option for option in options}
+    """Answer with exactly one of the options; a mapping gives the value of type `output` of each option.
+
+    Raises:
+        AICallError: there is no option, an option is not a text, or a value is not of type `output`.
+    """
+    values = _options(options)
+    type_ = pa.string() if output is None else output
     longest = max(len(option.encode()) for option in values)
-    parse = _one_of(values)
-    return Answer(instruction, output or pa.string(), parse, Choice(tuple(values)), max_tokens=longest + 2)
+    answer = Answer(instruction, type_, _one_of(values), Choice(tuple(values)), max_tokens=longest + 2)
+    try:
+        pa.array(values.values(), type=type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise AICallError(
+            f"a value of the options is not of type {type_} ({error}): pass output, such as output=pa.int64()"
+        ) from error
+    return answer
 
 
 def number_answer(instruction: str, low: float, high: float) -> Answer:
@@ -35,9 +49,10 @@ def number_answer(instruction: str, low: float, high: float) -> Answer:
     probabilities for choices. Other ranges become a pattern, and are checked when the answer is parsed.
 
     Raises:
-        AICallError: the range is empty or not finite.
+        AICallError: a limit is not a finite number, or the range is empty.
     """
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    low, high = _limit("low", low), _limit("high", high)
+    if low >= high:
         raise AICallError(f"low => {low:g} must be less than high => {high:g}")
     return Answer(instruction, pa.float64(), _number_between(low, high), _number_constraint(low, high), max_tokens=16)
 
@@ -61,6 +76,32 @@ def _parse_text(text: str) -> str:
     if not (stripped := text.strip()):
         raise ValueError("expected text, got nothing")
     return stripped
+
+
+def _options(options: object) -> Mapping[str, Any]:
+    """Return the value of each option; the options can have any type, because users' functions call this."""
+    if isinstance(options, str) or not isinstance(options, Iterable):
+        raise AICallError(f"the options must be a list of texts such as ['yes', 'no'], not {options!r}")
+    values = options if isinstance(options, Mapping) else {option: option for option in options}
+    if not values:
+        raise AICallError("there are no options: pass a list of texts such as ['yes', 'no']")
+    for option in values:
+        if not isinstance(option, str):
+            raise AICallError(f"each option must be a text, not {option!r}; write str({option!r})")
+    return values
+
+
+def _limit(name: str, value: object) -> float:
+    """Return a limit of a range, which can have any type, because users' functions call this."""
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        raise AICallError(f"{name} must be a number such as 0 or 2.5, not {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise AICallError(f"{name} must be a finite number, not {excerpt(str(value), 40)}")
+    return number
 
 
 def _one_of(values: Mapping[str, Any]) -> Callable[[str], Any]:

@@ -20,6 +20,7 @@ FUNCTION = AIFunction(
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -30,6 +31,9 @@ from flightllm.llm.engine import Constraint, Engine
 from flightllm.llm.prompt_formats import Question
 
 T = TypeVar("T")
+_TYPE_NAMES: Mapping[type, str] = MappingProxyType(
+    {str: "a text", bool: "a boolean", int: "a whole number", float: "a number", tuple: "a list of labels"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +177,13 @@ class Arguments:
 
     def _typed(self, name: str, type_: type[T]) -> T:
         value = self.values.get(name)
-        if not isinstance(value, type_):
+        if isinstance(value, type_):
+            return value
+        if name not in self.values:
+            raise AICallError(f"the function has no argument {name!r}; it has {', '.join(self.values) or 'none'}")
+        if value is None:
             raise AICallError(f"{name} needs a value")
-        return value
+        raise AICallError(f"{name} is {value!r}, and the function reads it as {_TYPE_NAMES[type_]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +216,20 @@ class Answer:
     """Distinguishes calls that send the same prompt but parse the answer into different values."""
     write: Callable[[Any], str] | None = None
     """Turn the answer of an example into the text that the model must write, where SQL's value differs from it."""
+
+    def __post_init__(self) -> None:
+        """Check the types that the author of a function can confuse.
+
+        Raises:
+            AICallError: the instruction is not a text, `output` is not an Arrow type, or `max_tokens` is not above 0.
+        """
+        if not isinstance(self.instruction, str):
+            raise AICallError(f"the instruction must be a text, not {self.instruction!r}")
+        if not isinstance(self.output, pa.DataType):
+            raise AICallError(f"the output must be an Arrow type such as pa.string(), not {self.output!r}")
+        limit: object = self.max_tokens
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise AICallError(f"max_tokens must be a whole number from 1 on, not {limit!r}")
 
     def in_parts(self, question: str, *, task: str = "", reply: str | None = None) -> Self:
         """Return the answer with its instruction also in parts, for models with a chat format.

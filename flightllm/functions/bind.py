@@ -21,12 +21,11 @@ from flightllm.functions.base import (
 )
 from flightllm.functions.call import MODEL, AICall, name_stub
 from flightllm.functions.confidence import with_confidence
-from flightllm.functions.guidance import guided, read_examples
+from flightllm.functions.guidance import guided, read_examples, reference, referred_fields, resolve_template
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
 from flightllm.functions.questions import schema_text
 from flightllm.functions.reserved import is_option, meant_option
-from flightllm.functions.template import reference, referred_fields, resolve_template
 from flightllm.llm.engine import Parameters
 
 _MODEL_OPTION = "model"
@@ -100,7 +99,7 @@ class NameResolver(Protocol):
         """
 
     def prompt(self, reference: str) -> str | None:
-        """Return the text of the prompt `name` or `name@version`, or None where the text is not a prompt's name.
+        """Return the text of the prompt `name` or `name@version`, or None if the text is not a prompt's name.
 
         Raises:
             AICallError: there is no prompt with this name.
@@ -166,7 +165,7 @@ class _Fields:
             self.items.append(_Field(self._unique(name), expression.sql, required=not argument.star))
         return self.items[first].name
 
-    def told(self, part: str | Expression) -> str:
+    def render_part(self, part: str | Expression) -> str:
         """Return one part of a concatenated prompt as the instruction shows it: a text itself, or a field's name.
 
         An expression becomes a field. A column that is already a field is not added again.
@@ -297,7 +296,6 @@ class _Binder:
                 target = None
             if argument.name is None:
                 here = self._order[position] if position < len(self._order) else None
-                # If the parameter is also passed by name, this can only be a field; a literal is no use as a field.
                 twice = here in named and (argument.constant is not None or not self._function.fields)
                 target = here if twice else next(free, None)
             if target is None:
@@ -320,7 +318,7 @@ class _Binder:
         return frozenset(referred - columns)
 
     def _is_field(self, argument: Argument, fields: frozenset[str]) -> bool:
-        """Tell whether an argument with an option's name is a field: an expression, or named in the prompt's braces."""
+        """Return whether an argument named like an option is a field: an expression, or in the prompt's braces."""
         name = (argument.name or "").lower()
         if not self._function.fields:
             return False
@@ -402,7 +400,7 @@ class _Binder:
         if argument.parts and argument.text is not None and self._further:
             return Constant(argument.text), argument.text
         if argument.parts:
-            told = "".join(fields.told(part) for part in argument.parts)
+            told = "".join(fields.render_part(part) for part in argument.parts)
             return told, told
         told = reference(fields.add(Argument(argument.expressions), name))
         return f"Do what {told} says.", told

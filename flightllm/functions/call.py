@@ -22,7 +22,7 @@ ELEMENT_END = "\x1e"
 
 
 MOST_ROOM = 8_192
-"""The most tokens of an answer where neither call nor function sets a limit; many endpoints refuse larger limits."""
+"""The most tokens of an answer where neither call nor function sets a limit; many endpoints reject larger limits."""
 
 
 @dataclass(frozen=True, slots=True)

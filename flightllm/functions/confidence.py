@@ -30,7 +30,7 @@ def answer_alone(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Return the answer and its probability as texts. The probability is empty where the text has only an answer."""
+    """Return the answer and its probability as texts. The probability is empty if the text has only an answer."""
     answer, separator, confidence = text.rpartition(_SEPARATOR)
     return (answer, confidence) if separator else (text, "")
 

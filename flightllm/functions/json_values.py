@@ -206,7 +206,7 @@ def keys(text: bytes) -> list[str] | None:
 
 
 def is_json(text: bytes) -> bool:
-    """Tell whether a text is JSON."""
+    """Return whether a text is JSON."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

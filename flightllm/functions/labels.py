@@ -59,7 +59,13 @@ def read_meanings(value: Literal, name: str) -> Entries:
 
 
 def described(meanings: Mapping[str, str]) -> str:
-    """Return a line for each value with its meaning."""
+    """Return a line for each value with its meaning.
+
+    Raises:
+        AICallError: `meanings` is not a mapping.
+    """
+    if not isinstance(meanings, Mapping):
+        raise AICallError(f"described needs a mapping such as {{'urgent': 'needs an answer today'}}, not {meanings!r}")
     return "\n".join(f"- {value}: {meaning}" for value, meaning in meanings.items())
 
 

@@ -1,18 +1,30 @@
-"""All functions of a server: the shipped functions and those in configured folders, one file each."""
+"""All functions of a server: the shipped functions and those in configured folders, one file each.
+
+Those that need no model are registered with DataFusion.
+"""
 
 import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from flightllm.common.package_data import packaged_folder
 from flightllm.errors import ConfigError
 from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.functions.call import SEARCH
+from flightllm.functions.search import VECTOR_BYTES, vector_bytes
+from flightllm.llm.engine import Engine
+
+if TYPE_CHECKING:
+    from datafusion import SessionContext
 
 
 class FunctionRegistry:
@@ -64,7 +76,7 @@ class FunctionRegistry:
         return None if through is None or not isinstance(function, ScalarFunction) else (function, through)
 
     def knows(self, name: str) -> bool:
-        """Tell whether an AI or scalar function has this name, in any case."""
+        """Return whether an AI or scalar function has this name, in any case."""
         return name.lower() in self._by_name
 
     def may_be_in(self, sql: str) -> bool:
@@ -91,8 +103,29 @@ class FunctionRegistry:
         return iter({function.name: function for function in self._by_name.values()}.values())
 
 
+def register_scalars(context: "SessionContext", functions: FunctionRegistry, engine: Callable[[], Engine]) -> None:
+    """Register the ordinary functions of a registry; each is bound to the engine at its first call."""
+    from datafusion import udf  # here, because clients import this module and need no DataFusion
+
+    for scalar in functions.scalars():
+        values = _bound_late(scalar, engine)
+        context.register_udf(udf(values, list(scalar.arguments), scalar.output, "immutable", scalar.name))
+    context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
+
+
+def _bound_late(scalar: ScalarFunction, engine: Callable[[], Engine]) -> Callable[..., pa.Array]:
+    @cache
+    def bound() -> Callable[..., pa.Array]:
+        return scalar.bind(engine())
+
+    def values(*arguments: pa.Array) -> pa.Array:
+        return bound()(*arguments)
+
+    return values
+
+
 def _gives_way(function: AIFunction | ScalarFunction) -> bool:
-    """Tell whether a function in a configured folder can replace this shipped function."""
+    """Return whether a function in a configured folder can replace this shipped function."""
     return isinstance(function, ScalarFunction) and function.name.startswith("json_")
 
 

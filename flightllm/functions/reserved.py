@@ -1,4 +1,4 @@
-"""Options of other engines; a literal with such a name is refused as a field, because it would join the prompt."""
+"""Options of other engines; a literal with such a name is refused as a field, because the model would read it."""
 
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -84,7 +84,7 @@ _COMPARED = 200
 
 
 def meant_option(name: str, known: Collection[str]) -> str | None:
-    """Return the known option that an unknown name most likely means; None where no option is similar."""
+    """Return the known option that an unknown name most likely means; None if no option is similar."""
     folded = _folded(name)
     for option in known:
         if _folded(option) == folded:
@@ -96,7 +96,7 @@ def meant_option(name: str, known: Collection[str]) -> str | None:
 
 
 def is_option(name: str, known: Collection[str]) -> bool:
-    """Tell whether a literal with this name is probably an option: a misspelt one of ours, or one of another engine."""
+    """Return whether a literal's name is probably an option: a misspelt option, or an option of another engine."""
     folded = _folded(name)
     if any(_folded(reserved) == folded for reserved in RESERVED_NAMES):
         return True

@@ -82,7 +82,15 @@ def read_schema(schema: str | Sequence[str]) -> Shape:
     return Shape(text, type_, parse, max_tokens, room)
 
 
-def _named(names: Sequence[str]) -> dict[str, Any]:
+def _named(names: object) -> dict[str, Any]:
+    """Return the schema of an object with the named fields; `names` can have any type, for users' functions."""
+    if isinstance(names, Mapping):
+        raise AICallError("the schema must be a text or a list of field names, not a mapping: write json.dumps(schema)")
+    if not isinstance(names, Sequence) or isinstance(names, bytes):
+        raise AICallError(f"the schema must be a text or a list of field names such as ['city'], not {names!r}")
+    for name in names:
+        if not isinstance(name, str):
+            raise AICallError(f"each field name of the schema must be a text, not {name!r}")
     return {"type": "object", "properties": dict.fromkeys(names, NAMED_FIELD), "required": list(names)}
 
 
@@ -110,7 +118,7 @@ class _SchemaReader:
         """Sizes of the parts that references refer to; None while a part is being counted."""
 
     def check_size(self) -> None:
-        """Raise `AICallError` where the schema is endless or too large with every `$ref` replaced."""
+        """Raise `AICallError` if the schema is endless or too large with every `$ref` replaced."""
         size = self._size({key: part for key, part in self._document.items() if key != "$id"})
         if size > _MOST_PARTS:
             raise AICallError(f"the schema has {size:,} parts with every $ref replaced; the limit is {_MOST_PARTS:,}")
@@ -281,7 +289,7 @@ def _unfenced(text: str) -> str:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _convert(value: Any, type_: pa.DataType) -> Any:

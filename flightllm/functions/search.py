@@ -32,10 +32,10 @@ class Searched(Protocol):
 
     @property
     def of_vectors(self) -> bool:
-        """Tell whether its queries are vectors, not texts."""
+        """Return whether its queries are vectors, not texts."""
 
     def check(self, condition: str, mode: str) -> None:
-        """Check that the index supports the condition and the mode; raise `SqlError` where it does not."""
+        """Check that the index supports the condition and the mode; raise `SqlError` if it does not."""
 
 
 def search_answer(index: Searched, count: int, mode: str, condition: str, returning: str = "") -> Answer:

@@ -24,7 +24,7 @@ class Background:
             threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, work: Work) -> bool:
-        """Queue a function; return whether it will run, which is False after `close`."""
+        """Queue a function; return whether it will run. After `close`, no function runs."""
         with self._changed:
             if self._closed:
                 return False

@@ -26,12 +26,12 @@ Saved = Literal["hinted", "all", "none"]
 
 @dataclass(frozen=True, slots=True)
 class KvOptions:
-    """Where KV chunks are kept, in which codecs, and the engine's time limits for loading and saving them.
+    """The store of KV chunks, their codecs, and the engine's time limits for loading and saving them.
 
     - `store`, `token`, `tls_ca`: the address of the store, a reference to its secret, and a file of certificates to
       trust in place of the system's.
     - `codec`, `codecs`: each chunk is kept in all of these codecs. Loads choose among them by the speed of the link.
-    - `slo_seconds`: loads take the best codec that arrives within this time. With 0 they take `codec`. Where it is
+    - `slo_seconds`: loads take the best codec that arrives within this time. With 0 they take `codec`. If that is
       faster, the engine computes the tokens instead.
     - `prefill_tokens_per_second`: the speed of computing a prompt on an idle engine, for vLLM's connector. With 0 the
       connector assumes that loading is faster.

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import torch
 
 _SAVED_SECONDS = 60.0
-"""How long a loaded or saved chunk is not saved again; later the store can have lost it."""
+"""The time for which a loaded or saved chunk is not saved again. After that, the store can have lost the chunk."""
 _SLOWER, _QUICKER = 0.5, 0.1
-"""Weights of the latest measurement in the time per token, if it was slower or quicker than expected.
+"""The weights of the latest measurement of the time per token, if it was slower or quicker than expected.
 
-Machines have other work too, and a load that is chosen wrongly too late is worse.
+The estimate rises faster than it falls: machines have other work too, and loading too late is the worse mistake.
 """
 _LEAST_TOKENS = 64
 """The fewest tokens that give a useful measurement of the time per token."""
@@ -75,7 +75,7 @@ class PrefixSaver:
         """The seconds for computing almost no tokens, such as the last tokens of a prompt."""
 
     def start(self, tokens: Sequence[int], recurring: int, salt: str) -> PromptStart:
-        """Return the start of a prompt whose first `recurring` tokens other prompts share; `salt` separates tenants."""
+        """Return the start of a prompt. Other prompts share its first `recurring` tokens; `salt` separates tenants."""
         chunks = self._cutting.chunks(tokens, salt)
         wanted = {"none": 0, "all": len(tokens)}.get(self._options.save, recurring)
         return PromptStart(tokens, chunks, self._cutting.worth(chunks, wanted))
@@ -116,7 +116,7 @@ class PrefixSaver:
                 return
             if chunk.key in self._saved:
                 continue
-            copy = cache(chunk) if self._saver.takes else None
+            copy = cache(chunk) if self._saver.is_accepting else None
             if copy is None or not self._saver.save(chunk, lambda copy=copy: copy):  # type: ignore[misc]
                 return  # chunks after it would never be loaded
             self._saved.add(chunk.key)

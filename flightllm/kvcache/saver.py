@@ -49,13 +49,13 @@ class Saver:
         self.counts = SaveCounts()
 
     @property
-    def takes(self) -> bool:
-        """Return whether a chunk would be accepted now; else copying it is useless."""
+    def is_accepting(self) -> bool:
+        """Return whether a chunk would be accepted now; otherwise copying it is useless."""
         return self._waiting < self._most and time.monotonic() >= self._paused_until
 
     def save(self, chunk: Chunk, copied: Copied) -> bool:
         """Queue a chunk to be saved; return whether it found room."""
-        if not self.takes:
+        if not self.is_accepting:
             self.counts.dropped += 1
             return False
         self._wait(chunk.tokens)

@@ -88,7 +88,7 @@ class Prices:
 
     @classmethod
     def of(cls, config: EngineConfig) -> "Prices | None":
-        """Return the configured prices, or None where no price is configured.
+        """Return the configured prices, or None if no price is configured.
 
         A price that is missing is 0, except that of cached input: it is the price of other input.
         """
@@ -142,11 +142,11 @@ class Costs:
         return lambda work: float(_parts(work) @ rates)
 
     def price(self, work: Work) -> float | None:
-        """Return the price of some work, or None where no prices are configured."""
+        """Return the price of some work, or None if no prices are configured."""
         return None if self.prices is None else self.prices.price(work)
 
     def counted(self, counts: Mapping[str, int]) -> float | None:
-        """Return the price of counted calls, or None where no prices are configured."""
+        """Return the price of counted calls, or None if no prices are configured."""
         tokens = counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]
         return self.price(Work(counts["calls"], *tokens))
 
@@ -178,7 +178,7 @@ class ModelCosts:
         return sum(self._costs[model].seconds(work) for model, work in works.items() if work != Work())
 
     def price(self, works: Works) -> float | None:
-        """Return the price of some work, or None where a model that has work has no prices."""
+        """Return the price of some work, or None if a model that has work has no prices."""
         prices = [self._costs[model].price(work) for model, work in works.items() if work != Work()]
         if not prices:
             return 0.0 if any(costs.prices for costs in self._costs.values()) else None

@@ -1,9 +1,16 @@
-"""The protocol of inference engines: requests in, completions out, in any order, within a bounded window."""
+"""The protocol of inference engines: requests in, completions out, in any order, within a bounded window.
+
+Requests come from a lazy iterator that can pause; an engine takes the available ones by `pull`.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from hashlib import blake2b
+from itertools import islice
 from typing import Protocol
+
+from flightllm.errors import CancelledError
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +145,7 @@ class Completion:
 
     @property
     def partial(self) -> bool:
-        """Tell whether the text was cut off at `max_tokens`. Such a text is never stored."""
+        """Return whether the text was cut off at `max_tokens`. Such a text is never stored."""
         return self.finish_reason == "length"
 
 
@@ -159,7 +166,7 @@ class KvEventsAddress:
     endpoint: str
     """The address to subscribe to, as `tcp://host:5557` or `ipc:///a/path`."""
     replay: str = ""
-    """The address that sends missed events again; empty where the engine offers no replay."""
+    """The address that sends missed events again; empty if the engine offers no replay."""
     topic: str = ""
 
 
@@ -186,7 +193,7 @@ class Engine(Protocol):
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the prefix cache that prompts share, or None where the engine computes each prompt by itself."""
+        """Return the prefix cache that prompts share, or None if the engine computes each prompt by itself."""
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield one completion per request, in any order.
@@ -207,3 +214,27 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release the model. Idempotent."""
+
+
+class More(Enum):
+    """The state of an iterator after a pull: more requests are ready, it pauses, or it has ended."""
+
+    READY = "ready"
+    PAUSED = "paused"
+    ENDED = "ended"
+
+
+def pull(requests: Iterator[Request | None], most: int, cancelled: Callable[[], bool]) -> tuple[list[Request], More]:
+    """Return up to `most` requests, and the iterator's state; fewer requests if the iterator pauses or ends.
+
+    Raises:
+        CancelledError: `cancelled()` returned True.
+    """
+    pulled: list[Request] = []
+    for request in islice(requests, most):
+        if cancelled():
+            raise CancelledError("the query was cancelled")
+        if request is None:
+            return pulled, More.PAUSED
+        pulled.append(request)
+    return pulled, More.READY if len(pulled) == most else More.ENDED

@@ -26,7 +26,7 @@ _HEAD_BYTES = 64 << 20
 
 
 def is_gguf(model: str) -> bool:
-    """Tell whether a model's name is that of a GGUF file. The file can be missing."""
+    """Return whether a model's name is that of a GGUF file. The file can be missing."""
     return model.lower().endswith(SUFFIX)
 
 
@@ -53,7 +53,7 @@ def converted_folder(file: Path, section: str = "engine") -> Path:
 
 
 def has_chat_template(file: Path) -> bool:
-    """Tell whether a GGUF file has a chat template, by the header, which precedes the weights.
+    """Return whether a GGUF file has a chat template, by the header, which precedes the weights.
 
     A file is read once, and again after a change.
     """

@@ -88,7 +88,7 @@ _TOKENS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An answer and the thought that precedes it; `closed` is False where the text ends inside the thought."""
+    """An answer and the thought that precedes it; `closed` is False if the text ends inside the thought."""
 
     answer: str
     reasoning: str
@@ -118,13 +118,13 @@ def split_reasoning(text: str, *, opened: bool = False, careful: bool = False) -
 
 
 def opens_reasoning(prompt: str) -> bool:
-    """Tell whether a prompt ends with a mark that opens a thought; the model's text then begins inside the thought."""
+    """Return whether a prompt ends with a mark that opens a thought, so that the model's text begins inside it."""
     ended = prompt.rstrip()[-_TAIL:]
     return any(_ends_with(block.opening, ended) for block in _BLOCKS) or ended.endswith("analysis<|message|>")
 
 
 def marks_reasoning(token: str) -> bool:
-    """Tell whether a special token is part of a thought's marks, which `split_reasoning` needs in the text."""
+    """Return whether a special token is part of a thought's marks, which `split_reasoning` needs in the text."""
     return _TOKENS.fullmatch(token) is not None
 
 
@@ -166,7 +166,7 @@ def _split_lone(text: str, *, careful: bool) -> Split:
 
 
 def _stands_alone(text: str, mark: re.Match[str]) -> bool:
-    """Tell whether a mark has a line of its own."""
+    """Return whether a mark has a line of its own."""
     before, after = text[: mark.start()], text[mark.end() :]
     return (not before.strip() or before.rstrip(" ").endswith("\n")) and after.lstrip(" ")[:1] in {"\n", "", "\r"}
 
@@ -182,7 +182,7 @@ def _answer(text: str) -> str:
 
 
 def _split_harmony(text: str, *, opened: bool) -> Split | None:
-    """Split a text of gpt-oss by its channels; None where the text has no channels."""
+    """Split a text of gpt-oss by its channels; None if the text has no channels."""
     if _HARMONY.match(text) is None and not (opened and _FINAL_CHANNEL in text):
         bare = _BARE_HARMONY.fullmatch(text)
         if bare is not None:

@@ -113,7 +113,7 @@ class ThinkingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How to ask for each mode of a model, and the form of its thoughts: None where the model does not think."""
+    """How to ask for each mode of a model, and the form of its thoughts: None if the model does not think."""
 
     form: ThoughtFormat | None
     asked: Mapping[str, ThinkingRequest]
@@ -141,7 +141,7 @@ def read_thinking(template: str, render: Callable[..., str]) -> Thinking:
 def thought_room(mode: str, max_tokens: int, room: int) -> int:
     """Return how many tokens a thought can have where the context has `room` tokens for thought and answer.
 
-    The result is 0 where there is no room for a thought.
+    The result is 0 if there is no room for a thought.
     """
     budget = most_thought(mode, max_tokens)
     left = room - min(max_tokens, room // 2)
@@ -172,7 +172,7 @@ def open_thought() -> str:
 
 
 def _names(template: str, name: str) -> bool:
-    """Tell whether a template reads a variable of this name; a message's field of this name does not count."""
+    """Return whether a template reads a variable of this name; a message's field of this name does not count."""
     return re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template) is not None
 
 

@@ -95,12 +95,12 @@ class PromptEncoder:
 
     @cached_property
     def closing_token(self) -> int | None:
-        """The token that ends a thought; None where the closing mark has several tokens."""
+        """The token that ends a thought; None if the closing mark has several tokens."""
         ids = [] if self.form is None else self.continuation(self.form.closing)
         return ids[0] if len(ids) == 1 else None
 
     def ends_thought(self, ids: Sequence[int]) -> bool:
-        """Tell whether the closing mark is among the last tokens of a thought."""
+        """Return whether the closing mark is among the last tokens of a thought."""
         if self.form is None or self.closing_token is not None:
             return self.closing_token in ids[-1:]
         return self.form.closing in self.decode_marks(ids[-_LONGEST_MARK:])
@@ -135,7 +135,7 @@ class PromptEncoder:
 
     @cached_property
     def _takes_system(self) -> bool:
-        """Tell whether the chat template renders a system message: some raise an error, some drop the message."""
+        """Return whether the chat template renders a system message: some raise an error, some drop the message."""
         try:
             return _WORD in self._filled([{"role": "system", "content": _WORD}, {"role": "user", "content": _PROBE}])
         except Exception:  # noqa: BLE001 - a template can raise any exception

@@ -191,7 +191,7 @@ class QueryRecord:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether the query was asked to stop."""
+        """Return whether the query was asked to stop."""
         return self.cancelled.is_set()
 
     @property
@@ -261,7 +261,7 @@ def calls_of(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _progress(counts: Mapping[str, int]) -> float | None:
-    """Return the answered part of the prompts known to be needed; None where no prompt is known yet."""
+    """Return the answered part of the prompts known to be needed; None if no prompt is known yet."""
     expected = counts["prompts_expected"]
     return min(1.0, (counts["answered"] + counts["cache_hits"]) / expected) if expected else None
 

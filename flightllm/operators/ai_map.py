@@ -1,156 +1,25 @@
 """Run one AI operator: order its rows, answer their distinct argument tuples, and append one column per call."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 
 import pyarrow as pa
-from datafusion import SessionContext
-from substrait.plan_pb2 import Plan
 
-from flightllm.config.session_settings import Settings
-from flightllm.datafusion.run import Batches, Loop
+from flightllm.datafusion.run import Batches
 from flightllm.errors import InternalError
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.llm.cost import Work
-from flightllm.observe.query_record import CallRecord, QueryRecord, sums
-from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange
-from flightllm.operators.batches import growing_sizes
+from flightllm.observe.query_record import CallRecord, sums
+from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, fields_first, growing_sizes, reach
+from flightllm.operators.batches import Conditions
 from flightllm.operators.cache import CacheKeys
-from flightllm.operators.call_context import CallContext, CallSite
+from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import CallExecutor
-from flightllm.operators.conditions import Conditions
-from flightllm.operators.elsewhere import Elsewhere
-from flightllm.operators.layout import fields_first, reach
-from flightllm.operators.limit_tracker import LimitTracker
-from flightllm.operators.model_binding import ModelBinding
-from flightllm.operators.ranking import Ranking, all_at_once
-from flightllm.operators.searches import Searcher, run_searches
-from flightllm.operators.spool import Spooled, SpoolLimits, spool
-from flightllm.plan.stages import BoundStep, Operator, register, stage_frame
-
-_MOST_FIRST_ROWS = 8_192
-"""The assumed number of rows of a stage whose first rows are not known: the rows of one batch of DataFusion."""
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """What a query needs to run besides its plan. Each query has one."""
-
-    context: SessionContext
-    ordered: SessionContext
-    """The same tables, in a context that keeps the order of rows even if the plan does not sort."""
-    bindings: Mapping[str, ModelBinding]
-    """What answers calls, by `AICall.binding`. `searcher` answers searches."""
-    searcher: Callable[[], Searcher]
-    settings: Settings
-    loop: Loop
-    record: QueryRecord
-    folder: Path
-    """The spill folder of this query, which is removed when the query ends."""
-    room: SpoolLimits
-    """Memory for rows between two stages."""
-    elsewhere: Elsewhere | None = None
-    """Runs the stages that can take more memory than their share."""
-    filled: set[str] = field(default_factory=set)
-    """The stage inputs that already have their rows, by table."""
-    held: dict[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]] = field(default_factory=dict)
-    """The rows of stage inputs, by table."""
-    drained: dict[str, int] = field(default_factory=dict)
-    """The number of rows of each stage input that was spooled, by table."""
-    bounded: dict[int, bool] = field(default_factory=dict)
-    """Whether a stage, by the identity of its plan, runs in this process."""
-    counters: dict[str, list[CallRecord]] = field(default_factory=dict)
-    """The call sites of operators that began, by name. Kept here, because an operator can run once per wave of rows."""
-
-    _first: dict[int, int] = field(default_factory=dict)
-    """The number of rows in the first batch of each begun stage, by the stage's identity."""
-    _begun: dict[int, tuple[object, Batches]] = field(default_factory=dict)
-    """The begun stages by identity, each with all of its rows, the first ones included."""
-
-    def begin(self, stage: object, rows: Callable[[], Batches]) -> bool:
-        """Run a stage up to its first row, and tell whether it has no row. `begun` returns all of its rows."""
-        if id(stage) not in self._begun:
-            batches = rows()
-            first = next((batch for batch in batches if batch.num_rows), None)
-            self._begun[id(stage)] = (stage, _from(first, batches))
-            self._first[id(stage)] = 0 if first is None else first.num_rows
-        return not self._first[id(stage)]
-
-    def first_rows(self, stage: object) -> int:
-        """Return the number of rows in the first batch of a stage; if it was not begun, the most of a batch."""
-        return self._first.get(id(stage), _MOST_FIRST_ROWS)
-
-    def begun(self, stage: object) -> Batches | None:
-        """Return the rows of a begun stage, which the caller then owns; None if the stage was not begun."""
-        found = self._begun.pop(id(stage), None)
-        return None if found is None else found[1]
-
-    def close(self) -> None:
-        """Stop the begun stages whose rows nobody took."""
-        for _, batches in self._begun.values():
-            batches.close()
-        self._begun.clear()
-
-    @property
-    def cancelled(self) -> Callable[[], bool]:
-        """Tell whether the query was cancelled."""
-        return self.record.cancelled.is_set
-
-    def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Spooled:
-        """Write all `batches` into a stage input."""
-        kept = spool(
-            self.context,
-            table,
-            schema,
-            batches,
-            room=self.room,
-            folder=self.folder,
-            cancelled=self.cancelled,
-        )
-        self.held[table] = (schema, kept.batches or [] if kept.path is None else kept.path)
-        self.drained[table] = kept.rows
-        return kept
-
-    def hold(
-        self,
-        table: str,
-        schema: pa.Schema,
-        batches: Sequence[pa.RecordBatch],
-        context: SessionContext | None = None,
-    ) -> None:
-        """Put batches into a stage input; by default into the context that keeps the order of rows."""
-        register(context or self.ordered, table, schema, batches)
-        self.held[table] = (schema, batches)
-
-    def stage(self, context: SessionContext, plan: Plan) -> Batches:
-        """Run the plan of a stage in one of the query's contexts."""
-        frame = stage_frame(context, plan)
-        if self.elsewhere is None:
-            return self.loop.stream(frame, self.cancelled)
-        if id(plan) not in self.bounded:
-            self.bounded[id(plan)] = self.elsewhere.bounded(context, frame)
-        if self.bounded[id(plan)]:
-            return self.loop.stream(frame, self.cancelled)
-        return self.elsewhere.stream(context, self.cancelled, plan, self.held)
-
-    def rows(self, spooled: Spooled, table: str) -> Iterable[pa.RecordBatch]:
-        """Return the rows that were written into a stage input, in their order."""
-        return self.sql(f"SELECT * FROM {table}") if spooled.batches is None else spooled.batches
-
-    def sql(self, text: str) -> Batches:
-        """Run SQL over stage inputs."""
-        return self.loop.stream(self.context.sql(text), self.cancelled)
-
-
-def _from(first: pa.RecordBatch | None, rest: Batches) -> Batches:
-    with closing(rest):
-        if first is not None:
-            yield first
-            yield from rest
+from flightllm.operators.runtime import Runtime, Spooled, with_row_ids
+from flightllm.operators.searches import run_searches
+from flightllm.plan.stages import Operator
 
 
 def run_operator(operator: Operator, rows: Batches, runtime: Runtime, tracker: LimitTracker) -> Batches:
@@ -190,7 +59,7 @@ def _asks_below(operator: Operator) -> bool:
 
 
 def _waves(rows: Iterator[pa.RecordBatch], tracker: LimitTracker) -> Iterator[pa.RecordBatch]:
-    """Cut rows into waves, each of as many rows as the tracker needs then."""
+    """Cut rows into waves. Each wave has as many rows as the tracker needs at that time."""
     held: list[pa.RecordBatch] = []
     while True:
         wanted = tracker.trials_needed()
@@ -275,15 +144,6 @@ def _passes(operator: Operator) -> list[tuple[int, ...]]:
     return [tuple(g) for _, g in groupby(sorted(range(len(operator.calls)), key=alike), key=alike)]
 
 
-def with_row_ids(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
-    """Append the number of each row, counted from 0, as the last column of `schema`."""
-    start = 0
-    for batch in rows:
-        position = pa.array(range(start, start + batch.num_rows), pa.int64())
-        start += batch.num_rows
-        yield pa.RecordBatch.from_arrays([*batch.columns[: len(schema) - 1], position], schema=schema)
-
-
 class _Pass:
     """Answer some calls of an operator in one pass over its sorted rows."""
 
@@ -308,10 +168,10 @@ class _Pass:
         arranged = arrange(spooled, table, self._checked(schema), self._arguments(), self._how(tracker), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if runtime.settings.dedup else 1.0
         ahead = self._fields_first(arranged)
-        sites = [self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls))]
-        steps, ranking = self._steps(arranged)
+        sites = tuple(self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls)))
+        ranking = self._ranking(arranged)
         self._note(spooled.rows, arranged, fields_first=ahead)
-        expected = not tracker.limited and len(steps) == len(steps[0].rounds) == 1
+        expected = not tracker.limited and len(ranking.steps) == len(ranking.steps[0].rounds) == 1
         if expected:
             for site in sites:
                 site.counters.add(prompts_expected=arranged.distinct)
@@ -321,15 +181,15 @@ class _Pass:
         context = CallContext(
             self._binding,
             self._binding.in_flight.open(),
+            sites,
+            ranking,
             conditions,
             tracker,
             runtime.settings.dedup,
             expected,
         )
         calls = range(len(self._calls))
-        with closing(
-            CallExecutor(context, sites, steps, ranking).answer(arranged.prompt_batches, runtime.cancelled)
-        ) as done:
+        with closing(CallExecutor(context).answer(arranged.prompt_batches, runtime.cancelled)) as done:
             for prompt_batch in done:
                 yield prompt_batch.finish(calls, schema)
 
@@ -365,7 +225,7 @@ class _Pass:
         )
 
     def _fields_first(self, arranged: Arranged) -> bool:
-        """Tell whether the prompts begin with the fields. Calls of different fields share nothing that way."""
+        """Return whether the prompts begin with the fields. Calls of different fields share nothing that way."""
         layout = self._runtime.settings.layout
         alike = len({(c.arguments, c.ai.fields) for c in self._calls}) == 1
         if layout != "auto" or not alike or arranged.ordering is None:
@@ -380,7 +240,8 @@ class _Pass:
         home = next((n for n, step in enumerate(steps) if any(call in r for r in step.rounds)), 0)
         return sum(step.condition is not None for step in steps[:home])
 
-    def _steps(self, arranged: Arranged) -> tuple[tuple[BoundStep, ...], Ranking]:
+    def _ranking(self, arranged: Arranged) -> Ranking:
+        """Return the operator's steps, ranked by the tokens that one row is expected to take in each."""
         if not self._operator.steps:
             return all_at_once(len(self._calls))
         total = arranged.ordering.total_tokens if arranged.ordering else 0.0
@@ -391,7 +252,7 @@ class _Pass:
             calls = [c for r in step.rounds for c in r]
             tokens = sum(self._cues[c] + field * len(set(self._calls[c].arguments)) for c in calls)
             expected.append(Work(len(calls), round(tokens), 0, len(calls)))
-        return self._operator.steps, Ranking(self._operator.steps, expected, self._binding.costs.weigher())
+        return Ranking(self._operator.steps, expected, self._binding.costs.weigher())
 
     def _site(self, place: int, arranged: Arranged, *, fields_first: bool) -> CallSite:
         call = self._calls[place]

@@ -1,28 +1,35 @@
-"""Sort an operator's rows into the order of their prompts, and find their distinct argument tuples."""
+"""Arrange rows for an engine: choose the layout and order of their prompts, and cut the rows into batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flightllm.datafusion.run import Batches
-from flightllm.llm.engine import Engine
-from flightllm.operators.batches import PromptBatch, prompt_batches, split
-from flightllm.operators.elements import elements, places
-from flightllm.operators.spool import Spooled
+from flightllm.functions.call import ELEMENT_END
+from flightllm.llm.engine import Engine, PrefixCache
+from flightllm.operators.batches import PromptBatch
+from flightllm.operators.runtime import Spooled
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
-from flightllm.prompt_order.encode import encode
 from flightllm.prompt_order.fixed import fixed_order
-from flightllm.prompt_order.ordering import order
+from flightllm.prompt_order.ordering import encode, order
 
+_FIRST_TUPLES, _MOST_TUPLES = 16, 512
+"""Distinct tuples in a batch; its rows are sent on as soon as all of its answers are there."""
 _TAKEN_ROWS = 8_192
+"""About how many sorted rows are gathered at once, before they are cut into batches."""
 _SAMPLED_TEXTS = 20
 """The number of values whose tokens are counted, to learn how many characters a token has."""
-
+_MOST_ELEMENTS = 64
+"""The most positions for a list's elements. The last position takes the rest of the list in its order."""
+_KEPT_SHARE = 0.5
+"""The assumed share of rows that a filter keeps."""
 
 Sql: TypeAlias = Callable[[str], Batches]
 """Runs SQL over stage inputs."""
@@ -49,7 +56,7 @@ class Arranged:
     distinct: int
     """The number of distinct argument tuples; an estimate if the rows did not fit into memory."""
     places: tuple[tuple[int, ...], ...]
-    """For each argument the positions of its value in a tuple: one, or for a list one per element."""
+    """For each argument, the positions of its value in a tuple: one position, or one for each element of a list."""
     order: tuple[int, ...]
     """The positions in prompt order, if one order holds for all batches."""
     ordering: Ordering | None
@@ -96,8 +103,8 @@ def arrange(
         method = "none"
     ahead = 1 if cache is None or cache.at_once else how.window
     ordering = order(encoded, method, shape, ahead)
-    prompt_batches = _prompt_batches(rows, tuples, ordering, arguments, how, lists)
-    return Arranged(prompt_batches, len(ordering.rows), placed, tuple(range(len(columns))), ordering)
+    batches = _in_memory(rows, tuples, ordering, arguments, how, lists)
+    return Arranged(batches, len(ordering.rows), placed, tuple(range(len(columns))), ordering)
 
 
 def _parts(column: pa.ChunkedArray, count: int | None) -> list[pa.ChunkedArray]:
@@ -107,7 +114,7 @@ def _parts(column: pa.ChunkedArray, count: int | None) -> list[pa.ChunkedArray]:
     return [pa.chunked_array([part]) for part in elements(column.combine_chunks(), count)]
 
 
-def _prompt_batches(
+def _in_memory(
     rows: pa.Table,
     tuples: NDArray[np.int64],
     ordering: Ordering,
@@ -149,3 +156,126 @@ def _characters_per_token(columns: Sequence[pa.ChunkedArray], engine: Engine) ->
             characters += len(text)
             tokens += engine.count_tokens(text)
     return characters / tokens
+
+
+def growing_sizes() -> Callable[[], int]:
+    """Return a function that returns the size of the next batch: small at first, so that first rows come soon."""
+    size = _FIRST_TUPLES // 2
+
+    def following() -> int:
+        nonlocal size
+        size = min(2 * size, _MOST_TUPLES)
+        return size
+
+    return following
+
+
+def prompt_batches(
+    batches: Iterator[pa.RecordBatch], arguments: Sequence[int], size: Callable[[], int]
+) -> Iterator[PromptBatch]:
+    """Split rows sorted by the argument columns into batches of at most `size()` tuples.
+
+    Equal tuples in neighbouring batches are not merged.
+    """
+    for batch in filter(len, batches):
+        yield from split(batch, changes([batch.column(a) for a in arguments], batch.num_rows), arguments, size)
+
+
+def split(
+    rows: pa.RecordBatch,
+    starts: NDArray[np.int64],
+    arguments: Sequence[int],
+    size: Callable[[], int],
+    orders: Sequence[tuple[int, ...]] = (),
+    lists: Mapping[int, int] = MappingProxyType({}),
+) -> Iterator[PromptBatch]:
+    """Split sorted rows into batches. `starts` has the first row of each tuple, `orders` its prompt order.
+
+    `lists` maps each argument that is a list to the number of positions that its elements take in a tuple.
+
+    Example: the rows blue, red, red have the starts [0, 1].
+    """
+    first = 0
+    while first < len(starts):
+        last = min(first + max(1, size()), len(starts))
+        own = starts[first:last]
+        end = starts[last] if last < len(starts) else rows.num_rows
+        lengths = np.diff(np.append(own, end))
+        tuple_of_row = np.repeat(np.arange(len(own)), lengths)
+        values = {a: rows.column(a).take(pa.array(own)) for a in arguments}
+        parts = [elements(values[a], lists[a]) if a in lists else [values[a]] for a in arguments]
+        columns = [column.to_pylist() for part in parts for column in part]
+        tuples = list(zip(*columns, strict=True))
+        yield PromptBatch(rows.slice(own[0], end - own[0]), tuple_of_row, tuples, orders[first:last])
+        first = last
+
+
+def changes(columns: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
+    """Return the rows at which a tuple differs from the row before; NULL equals NULL.
+
+    Example: blue, red, red, NULL, NULL changes at [0, 1, 3].
+    """
+    differs = np.zeros(rows, dtype=bool)
+    differs[0] = True
+    for column in columns:
+        before, after = column.slice(0, rows - 1), column.slice(1)
+        unequal = pc.fill_null(pc.not_equal(before, after), fill_value=False)
+        null_changes = pc.xor(pc.is_null(before), pc.is_null(after))
+        differs[1:] |= pc.or_(unequal, null_changes).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(differs)
+
+
+def places(lists: pa.Array) -> int:
+    """Return how many positions the longest list takes; 1 if there are no lists."""
+    counts = pc.max(pc.count_substring(lists, ELEMENT_END)).as_py()
+    return min(_MOST_ELEMENTS, 1 + (counts or 0))
+
+
+def elements(lists: pa.Array, count: int) -> list[pa.Array]:
+    """Return `count` columns with the lists' elements: NULL after a list's end, and in a row without a list.
+
+    With a count of 2 (elements are separated by `ELEMENT_END`, shown as `;`):
+
+    | list | column 0 | column 1 |
+    |---|---|---|
+    | `a` | a | NULL |
+    | `a;b;c` | a | `b;c` |
+    | NULL | NULL | NULL |
+    """
+    parts = pc.split_pattern(lists, ELEMENT_END, max_splits=count - 1)
+    starts, ends = np.asarray(parts.offsets)[:-1], np.asarray(parts.offsets)[1:]
+    columns = []
+    for number in range(count):
+        place = starts + number
+        columns.append(parts.values.take(pa.array(place, mask=place >= ends)))
+    return columns
+
+
+def reach(filters_before: Sequence[int]) -> list[float]:
+    """Return the assumed share of rows that each call sees, from the number of filters before it."""
+    return [_KEPT_SHARE**filters for filters in filters_before]
+
+
+def fields_first(
+    ordering: Ordering,
+    instructions: Sequence[float],
+    reached: Sequence[float],
+    cache: PrefixCache | None,
+    window: int,
+) -> bool:
+    """Return whether calls of the same fields compute fewer tokens with the fields first.
+
+    With the instruction first, each call computes the fields that the cache does not have. With the fields first, only
+    the first call computes them. But then each call computes its instruction, and on average half an unshared block.
+    `instructions` are the tokens of each call's instruction, and `reached` the share of rows that each call sees.
+    """
+    calls, tuples = len(instructions), len(ordering.rows)
+    if calls < 2 or not tuples or cache is None:
+        return False
+    total = ordering.total_tokens / calls
+    computed = (ordering.total_tokens - ordering.hit_tokens) / calls
+    if cache.blocks is not None and cache.blocks * cache.block_tokens < 2 * window * total / tuples:
+        return False  # the cache would evict the fields before the next call reads them
+    own = sum(share * tokens for share, tokens in zip(reached, instructions, strict=True))
+    uneven = (sum(reached) - max(reached)) * cache.block_tokens / 2
+    return computed + tuples * (own + uneven) < computed * sum(reached)

@@ -16,21 +16,19 @@ from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import CacheKeys
-from flightllm.operators.call_context import CallContext, CallSite
+from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
-from flightllm.operators.model_binding import ModelBinding
-from flightllm.operators.ranking import all_at_once
+from flightllm.operators.prompt_sender import Trace
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Counters, Reading, Said, answer_column, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
-from flightllm.operators.trace import Trace
 
 _Function: TypeAlias = Callable[..., pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFunctions:
-    """What all batch functions of one query use."""
+    """The parts that all batch functions of one query share."""
 
     bindings: Mapping[str, ModelBinding]
     distinct: bool
@@ -38,7 +36,7 @@ class BatchFunctions:
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
-    """Returns what answers searches."""
+    """Returns the object that answers searches."""
     errors: list[Exception]
     """The exceptions of the functions. DataFusion itself keeps only their text."""
 
@@ -88,8 +86,8 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
         run = np.fromiter(numbers, np.int64, len(columns[0]))
         rows = pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))])
         prompt_batch = PromptBatch(rows, run, [first for _, first in runs.values()])
-        executor = CallExecutor(CallContext(binding, binding.in_flight.open()), [site], *all_at_once(1))
-        [done] = executor.answer(iter([prompt_batch]), shared.cancelled)
+        context = CallContext(binding, binding.in_flight.open(), (site,), all_at_once(1))
+        [done] = CallExecutor(context).answer(iter([prompt_batch]), shared.cancelled)
         return answer_column(done.answers[0], call.type).take(pa.array(run))
 
     return answer
@@ -124,7 +122,7 @@ class _Rows:
         self._repairs = binding.repair and call.parameters.constraint is not None
         self._flying: dict[int, Request] = {}
         self._first: dict[int, Reading] = {}
-        """For each row whose prompt is sent again, what was wrong with the first answer."""
+        """For each row whose prompt is sent again, the fault of the first answer."""
         self._again: deque[Request] = deque()
         self.values: list[Any] = [None] * count
 
@@ -156,7 +154,7 @@ class _Rows:
             yield from self._sent(self._again.popleft()) if self._again else [None]
 
     def _sent(self, request: Request) -> Iterator[Request | None]:
-        """Yield a request once the budget allows it, and None until then. If the budget never does, fill the row."""
+        """Yield a request once the budget allows it, and None until then. If it never does, fill the row."""
         row = request.id
         if self._budget is not None:
             while (taken := self._budget.take(request)) is None and self._budget.refusal is None:

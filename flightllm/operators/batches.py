@@ -1,20 +1,19 @@
-"""Cut rows into batches, each with its distinct argument tuples, and put the answers back on the rows."""
+"""Rows with their distinct argument tuples and the answers of these, and the conditions that drop rows."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from substrait.plan_pb2 import Plan
 
-from flightllm.operators.elements import elements
+from flightllm.datafusion.run import Batches
+from flightllm.errors import InternalError
 from flightllm.operators.rows import answer_column
-
-_FIRST_TUPLES, _MOST_TUPLES = 16, 512
-"""Distinct tuples in a batch; its rows are sent on as soon as all of its answers are there."""
+from flightllm.plan.stages import Condition
 
 _Rows = NDArray[np.int64]
 
@@ -59,7 +58,7 @@ class PromptBatch:
         return int((rows if self.alive is None else rows & self.alive).sum())
 
     def needed(self, guard: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """Return for each tuple whether any of its rows is alive and has a true guard (None: all rows have)."""
+        """Return for each tuple whether any of its rows is alive and has a true guard (None: all guards are true)."""
         rows = guard if self.alive is None else self.alive if guard is None else self.alive & guard
         if rows is None or not len(self.tuple_of_row):
             return np.ones(len(self.tuples), dtype=bool)
@@ -90,71 +89,45 @@ class PromptBatch:
         return batch if self.alive is None else batch.filter(pa.array(self.alive))
 
 
-def growing_sizes() -> Callable[[], int]:
-    """Return a function that returns the size of the next batch: small at first, so that first rows come soon."""
-    size = _FIRST_TUPLES // 2
+class Conditions:
+    """Evaluates conditions over an operator's output, in a context that keeps the order of rows."""
 
-    def following() -> int:
-        nonlocal size
-        size = min(2 * size, _MOST_TUPLES)
-        return size
+    def __init__(
+        self,
+        schema: pa.Schema,
+        width: int,
+        hold: Callable[[str, pa.Schema, Sequence[pa.RecordBatch]], None],
+        run: Callable[[Plan], Batches],
+    ) -> None:
+        """Create it. `hold` puts rows into a table; `run` runs a plan over the table and keeps the order of rows."""
+        self._schema = schema
+        self._width = width
+        self._hold = hold
+        self._run = run
 
-    return following
+    def true(self, condition: Condition, batch: PromptBatch) -> NDArray[np.bool_]:
+        """Return for each row of `batch` whether it is alive and satisfies the condition."""
+        alive = np.ones(len(batch.tuple_of_row), dtype=bool) if batch.alive is None else batch.alive
+        columns = [self._column(c, batch).filter(pa.array(alive)) for c in condition.reads]
+        values = columns[0] if condition.plan is None else self._evaluate(condition, columns, int(alive.sum()))
+        result = np.zeros(len(batch.tuple_of_row), dtype=bool)
+        result[alive] = pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False)
+        return result
 
+    def _column(self, column: int, batch: PromptBatch) -> pa.Array:
+        if column < self._width:
+            return batch.rows.column(column)
+        return batch.answer(column - self._width, self._schema.field(column).type)
 
-def prompt_batches(
-    batches: Iterator[pa.RecordBatch], arguments: Sequence[int], size: Callable[[], int]
-) -> Iterator[PromptBatch]:
-    """Split rows sorted by the argument columns into batches of at most `size()` tuples.
-
-    Equal tuples in neighbouring batches are not merged.
-    """
-    for batch in filter(len, batches):
-        yield from split(batch, changes([batch.column(a) for a in arguments], batch.num_rows), arguments, size)
-
-
-def split(
-    rows: pa.RecordBatch,
-    starts: _Rows,
-    arguments: Sequence[int],
-    size: Callable[[], int],
-    orders: Sequence[tuple[int, ...]] = (),
-    lists: Mapping[int, int] = MappingProxyType({}),
-) -> Iterator[PromptBatch]:
-    """Split sorted rows into batches. `starts` has the first row of each tuple, `orders` its prompt order.
-
-    `lists` says of each argument that is a list how many positions of a tuple its elements take.
-
-    Example: the rows blue, red, red have the starts [0, 1].
-    """
-    first = 0
-    while first < len(starts):
-        last = min(first + max(1, size()), len(starts))
-        own = starts[first:last]
-        end = starts[last] if last < len(starts) else rows.num_rows
-        lengths = np.diff(np.append(own, end))
-        tuple_of_row = np.repeat(np.arange(len(own)), lengths)
-        values = {a: rows.column(a).take(pa.array(own)) for a in arguments}
-        parts = [elements(values[a], lists[a]) if a in lists else [values[a]] for a in arguments]
-        columns = [column.to_pylist() for part in parts for column in part]
-        tuples = list(zip(*columns, strict=True))
-        yield PromptBatch(rows.slice(own[0], end - own[0]), tuple_of_row, tuples, orders[first:last])
-        first = last
-
-
-def changes(columns: Sequence[pa.Array], rows: int) -> _Rows:
-    """Return the rows at which a tuple differs from the row before; NULL equals NULL.
-
-    Example: blue, red, red, NULL, NULL changes at [0, 1, 3].
-    """
-    differs = np.zeros(rows, dtype=bool)
-    differs[0] = True
-    for column in columns:
-        before, after = column.slice(0, rows - 1), column.slice(1)
-        unequal = pc.fill_null(pc.not_equal(before, after), fill_value=False)
-        null_changes = pc.xor(pc.is_null(before), pc.is_null(after))
-        differs[1:] |= pc.or_(unequal, null_changes).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(differs)
+    def _evaluate(self, condition: Condition, columns: list[pa.Array], rows: int) -> pa.Array:
+        if not rows:
+            return pa.array([], pa.bool_())
+        given = columns or [pa.nulls(rows, pa.bool_())]
+        self._hold(condition.table, condition.schema, [pa.RecordBatch.from_arrays(given, schema=condition.schema)])
+        if condition.plan is None:
+            raise InternalError("a condition without a plan is a column")
+        found = [part.column(0) for part in self._run(condition.plan)]
+        return pa.concat_arrays([part.cast(pa.bool_()) for part in found])
 
 
 def _true(column: pa.Array) -> NDArray[np.bool_]:

@@ -85,7 +85,7 @@ class Account:
         return self._refusal
 
     def take(self, reservation: Reservation, *, waits: bool) -> bool:
-        """Hold what a request can take, if that is within the limits; see `RequestBudget.take`."""
+        """Reserve the most that a request can take, if that is within the limits; see `RequestBudget.take`."""
         with self._lock:
             if self._refusal is not None:
                 return False
@@ -105,11 +105,11 @@ class Account:
             if not self._open or not waits or out_of_calls:
                 self._refusal = why
         if self._refusal is not None and self._fail:
-            raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received are kept")
+            raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received stay cached")
         return False
 
     def settle(self, reservation: Reservation, tokens: int, cost: float, calls: int = 1) -> None:
-        """Replace what was held for a request with what it took; both figures are 0 where it was stopped.
+        """Replace a request's reservation by the request's real figures; both are 0 if it was stopped.
 
         `calls` is 0 for a request that was never sent.
         """
@@ -130,7 +130,7 @@ class Account:
 
     @property
     def counts_tokens(self) -> bool:
-        """Tell whether requests must hold tokens or cost before they are sent."""
+        """Return whether requests must hold tokens or cost before they are sent."""
         limits = [self.limits.tokens, self.limits.cost]
         if self._ledger is not None:
             limits += [self._ledger.allowance.tokens, self._ledger.allowance.cost]
@@ -140,9 +140,9 @@ class Account:
 class RequestBudget:
     """An account as the requests to one model see it. Thread-safe.
 
-    `prompt_tokens` returns an upper bound of a prompt's tokens, `option_tokens` that of one option of a `Choice`.
-    `reasoning` is the model's thinking mode where a call does not set one. `thought` returns the most tokens of
-    thinking, for the mode and the answer's limit.
+    `prompt_tokens` returns an upper bound of a prompt's tokens. `option_tokens` returns an upper bound of the tokens of
+    one option of a `Choice`. `reasoning` is the model's thinking mode where a call does not set one. `thought` returns
+    the most tokens of thinking, for the mode and the answer's limit.
     """
 
     def __init__(
@@ -163,11 +163,12 @@ class RequestBudget:
         self._longest_option: dict[Choice, int] = {}
 
     def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
-        """Reserve what a request can take, before it is sent; return None where it must not be sent now.
+        """Reserve what a request can take, before it is sent; return None if it must not be sent now.
 
         After None there are two cases. If `refusal` has a reason, the request must never be sent. Otherwise requests in
         flight hold the rest of the budget: try again when one of them has settled. A caller without requests in flight
-        sets `waits` to False and is refused, because requests of other callers can settle only after its own.
+        sets `waits` to False. It is refused and does not wait, because requests of other callers can settle only after
+        its own.
 
         Raises:
             BudgetExceededError: a limit is reached, and the session wants the query to fail then.

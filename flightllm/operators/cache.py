@@ -1,4 +1,4 @@
-"""Keep answers by prompt key in SQLite, so that queries and restarts pay for each answer once."""
+"""Cache answers by prompt key in SQLite, so that queries and restarts pay for each answer once."""
 
 import hashlib
 import math
@@ -30,12 +30,12 @@ _MIDDLE = "SELECT (SELECT min(id) FROM answers) + (SELECT max(id) FROM answers)"
 _LOOKUP = 500
 _WAIT_SECONDS, _FAST_SECONDS = 0.002, 0.01
 _FAST, _MOST_WAITING = 64, 256
-"""An answer is on disk after 2 ms at most. Above 32,000 answers a second it takes 10 ms, or 256 answers."""
+"""An answer is on disk after at most 2 ms. Above 32,000 answers a second, it waits for 10 ms or for 256 answers."""
 _MOVE_SECONDS, _MOST_PAGES = 1.0, 16_384
 """Seconds between two checkpoints of the write-ahead log, and pages of log at which a commit does a checkpoint."""
 _BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
 """Seconds to wait for another writer or for free disk space, and then before the next try. The second number is the
-most answers that wait meanwhile; the cache drops further answers."""
+most answers that can wait until then; the cache drops further answers."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 """SQLite's error codes for a file that is not a database, or not this one: SQLITE_ERROR is a missing table."""
 _ROWS = frozenset({sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_CONSTRAINT})
@@ -163,7 +163,7 @@ class AnswerCache:
                 self._some.set()
 
     def _due(self) -> bool:
-        """Tell whether to commit the waiting answers now. The caller holds the lock."""
+        """Return whether to commit the waiting answers now. The caller holds the lock."""
         count = len(self._waiting)
         if self._path is None or count >= _MOST_WAITING:
             return count >= _MOST_WAITING
@@ -303,7 +303,7 @@ class AnswerCache:
             _log.warning(event, error_type=type(error).__name__, told="once")
 
     def _write(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
-        """Run statements in one transaction; return the number of changed rows, or 0 where it failed."""
+        """Run statements in one transaction; return the number of changed rows, or 0 if it failed."""
         if self._database is None:
             return 0
         try:
@@ -403,7 +403,7 @@ class AnswerCache:
 
 
 def _is_of_a_row(error: Exception) -> bool:
-    """Tell whether SQLite refuses a value; otherwise the file fails.
+    """Return whether SQLite refuses a value; otherwise the file fails.
 
     A value that cannot be bound has no error code of SQLite.
     """

@@ -1,17 +1,170 @@
-"""What a CallExecutor receives: the call sites of its pass, and the services that answer their prompts."""
+"""The input of a CallExecutor: its calls, the order of their steps, and the services that answer their prompts."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from flightllm.common.priority import Precedence
 from flightllm.functions.call import AICall
+from flightllm.llm.cost import Costs, Work
+from flightllm.llm.engine import Engine
 from flightllm.llm.prompt_formats import PLAIN, PromptFormat
+from flightllm.operators.batches import Conditions
+from flightllm.operators.budget import RequestBudget
 from flightllm.operators.cache import CacheKeys
-from flightllm.operators.conditions import Conditions
-from flightllm.operators.in_flight import Leases
-from flightllm.operators.limit_tracker import LimitTracker
-from flightllm.operators.model_binding import ModelBinding
+from flightllm.operators.in_flight import InFlightRequests, Leases
+from flightllm.operators.read_through import Answers
 from flightllm.operators.rows import Counters, Named
-from flightllm.plan.stages import Condition
+from flightllm.plan.stages import BoundStep, Condition
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBinding:
+    """The engine and the answer cache of one run of a query. A dry run binds substitutes that cost nothing."""
+
+    engine: Engine
+    cache: Answers
+    in_flight: InFlightRequests
+    window: int
+    """Prompts that each replica of the engine keeps in flight."""
+    budget: RequestBudget | None = None
+    reader: str = ""
+    """The only user who can reuse these answers, because of a right to a part of a table; empty: all users can."""
+    tenant: str = ""
+    """Prompts of one tenant can share prefixes in the engine's cache."""
+    costs: Costs = field(default_factory=Costs)
+    """The engine's speed."""
+    precedence: Precedence = field(default_factory=Precedence)
+    """The priority of the query's next prompt."""
+    replicas: int = 1
+    """The number of engines behind `engine`."""
+    repair: bool = True
+    """A prompt is sent a second time if its answer has the wrong form."""
+    prompt_format: PromptFormat = PLAIN
+    """The format of prompts for the model."""
+
+    @property
+    def revision(self) -> str:
+        """Return the beginning of an answer's cache key: the model, the prompt format and the reader."""
+        revision = self.engine.revision
+        if not self.prompt_format.plain:
+            revision = f"{revision} asked {self.prompt_format.name}"
+        return f"{revision} for {self.reader}" if self.reader else revision
+
+
+class LimitTracker:
+    """Count the rows that the LIMIT needs and those that it got. One thread uses it.
+
+    A trial is one distinct tuple, or one row if rows are taken in their order. The tracker learns how many rows a trial
+    brings to the LIMIT. So the waves of trials grow if few rows pass. Without a limit, every trial can run at once.
+
+    Example, `LIMIT 10`:
+
+    | after | passing rows per trial | trials needed |
+    |---|---|---|
+    | nothing | 1 / 2, a guess | 20 |
+    | 20 trials, no row passed | 1 / 22 | 220 |
+    | the same, and then 9 rows | 10 / 22 | 3 |
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._rows = 0
+        self._trials = 0
+        self.rows_per_trial = 1.0
+        """The average number of rows of a trial."""
+
+    @property
+    def limited(self) -> bool:
+        """Return whether there is a limit."""
+        return self._limit is not None
+
+    @property
+    def rows_left(self) -> int:
+        """Return how many rows the LIMIT still needs.
+
+        Raises:
+            ValueError: there is no limit.
+        """
+        if self._limit is None:
+            raise ValueError("there is no limit")
+        return max(0, self._limit - self._rows)
+
+    def add_rows(self, rows: int) -> None:
+        """Count rows that reached the LIMIT."""
+        self._rows += rows
+
+    def add_trials(self, trials: int) -> None:
+        """Count trials that the operator has finished, whether their rows passed or not."""
+        self._trials += trials
+
+    def trials_needed(self, running: int = 0) -> int:
+        """Return how many more trials to begin while `running` ones are not finished; at least 1 if none runs.
+
+        Raises:
+            ValueError: there is no limit.
+        """
+        if self._limit is None:
+            raise ValueError("there is no limit")
+        left = self._limit - self._rows
+        # One success in two trials is counted before the first trial, so the estimate is never 0.
+        passing = (self._rows + max(1.0, min(self.rows_per_trial, left))) / (self._trials + 2)
+        return max(math.ceil(left / passing) - running, 0 if running else 1)
+
+
+@dataclass(slots=True)
+class _Figures:
+    """The cost and selectivity of one step; it starts with the expected cost, and as if half of the rows passed."""
+
+    expected: float
+    rows: int = 0
+    kept: int = 0
+    cost: float = 0.0
+
+    @property
+    def rank(self) -> float:
+        """Return the cost of dropping one row."""
+        cost = (self.cost + self.expected) / (self.rows + 1)
+        return cost * (self.rows + 2) / (self.rows - self.kept + 1)
+
+
+class Ranking:
+    """Rank the steps by cost / (1 - selectivity), cheapest first; steps that drop no row come last.
+
+    `expected` is the work of one row in each step, before any row is seen. `cost` turns work into a number. The rank is
+    that of Hellerstein and Stonebraker, "Predicate Migration", SIGMOD 1993.
+    """
+
+    def __init__(self, steps: Sequence[BoundStep], expected: Sequence[Work], cost: Callable[[Work], float]) -> None:
+        self.steps = steps
+        """The steps, by the number that the methods take."""
+        self._cost = cost
+        self._figures = [_Figures(cost(work)) for work in expected]
+        self.learns = sum(step.condition is not None for step in steps) > 1
+        """True with several filters, whose order can be learned."""
+
+    def next(self, done: Collection[int]) -> list[int]:
+        """Return the steps that can follow the steps in `done`, best first; an empty list after the last step."""
+        free = [i for i, s in enumerate(self.steps) if i not in done and s.after.issubset(done)]
+        return sorted(free, key=self._key)
+
+    def _key(self, step: int) -> tuple[bool, float, int]:
+        return (self.steps[step].condition is None, self._figures[step].rank, step)
+
+    def filtered(self, step: int, rows: int, kept: int) -> None:
+        """Record that a step kept `kept` of `rows` rows."""
+        self._figures[step].rows += rows
+        self._figures[step].kept += kept
+
+    def paid(self, step: int, work: Work) -> None:
+        """Record the work that a prompt of a step took."""
+        if self.learns:
+            self._figures[step].cost += self._cost(work)
+
+
+def all_at_once(calls: int) -> Ranking:
+    """Return the ranking of a single step that asks all calls for all rows."""
+    return Ranking([BoundStep((tuple(range(calls)),), None, frozenset())], [Work()], lambda _: 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +177,14 @@ class CallSite:
 
     ai: AICall
     arguments: tuple[tuple[int, ...], ...]
-    """For each field of `ai`, the positions of its value in a tuple: one, or for a list one per element."""
+    """For each field of `ai`, the positions of its value in a tuple: one position, or one for each element of a
+    list."""
     order: tuple[int, ...]
     """The positions of a tuple in prompt order, for batches that have no orders of their own."""
     when: int | None
     """The boolean column that says which rows need the call."""
     guard: Condition | None
-    """The condition that says so instead."""
+    """The condition that says so in place of a column."""
     keys: CacheKeys
     counters: Counters
     fields_first: bool = False
@@ -39,7 +193,7 @@ class CallSite:
 
     @property
     def repeats(self) -> bool:
-        """Tell whether distinct tuples can have equal keys, because of lists, normalized values or unused columns."""
+        """Return whether distinct tuples can have equal keys, because of lists, normalized values or unused columns."""
         used = {position for positions in self.arguments for position in positions}
         return len(used) < len(self.order) or bool(self.ai.normalize or self.ai.lists)
 
@@ -68,10 +222,13 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The services that one pass uses to answer its calls."""
+    """The calls and steps of one pass, and the services that answer the calls."""
 
     binding: ModelBinding
     leases: Leases
+    sites: tuple[CallSite, ...]
+    ranking: Ranking
+    """The steps of the pass, and which of them goes first."""
     conditions: Conditions | None = None
     """Needed if a step has a condition or a call has a guard."""
     tracker: LimitTracker = field(default_factory=LimitTracker)

@@ -1,21 +1,27 @@
 """Answer the prompt batches of one pass: known answers from the cache, all others from the engine."""
 
+from __future__ import annotations
+
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from typing import cast
+from typing import Final, cast
 
 from flightllm.errors import CancelledError, InternalError
 from flightllm.llm.engine import Completion, Request
-from flightllm.operators.batch_window import BatchWindow
 from flightllm.operators.batches import PromptBatch
-from flightllm.operators.call_context import CallContext, CallSite
-from flightllm.operators.pending_prompt import OpenBatch, PendingPrompt, write_answer
-from flightllm.operators.prompt_lister import PromptLister
-from flightllm.operators.prompt_registry import Lookup, PromptRegistry
+from flightllm.operators.call_context import CallContext, LimitTracker, Ranking
 from flightllm.operators.prompt_sender import Answered, PromptSender
-from flightllm.operators.ranking import Ranking
-from flightllm.operators.step_order import StepOrder
-from flightllm.plan.stages import BoundStep
+from flightllm.operators.prompts import Lookup, OpenBatch, PendingPrompt, PromptLister, PromptRegistry, write_answer
+
+_MOST_FINISHED: Final = 8
+"""Finished batches that can wait for the consumer. Without this limit, cached answers would fill the memory."""
+_MOST_TUPLES: Final = 4_096
+_MOST_WINDOWS: Final = 4
+"""The most open distinct tuples: `_MOST_TUPLES`, or `_MOST_WINDOWS` times the engine's window if that is more."""
+_MOST_BYTES: Final = 64 << 20
+_FEWEST_WINDOWS: Final = 2
+"""Above `_MOST_BYTES`, a batch opens only if fewer than `_FEWEST_WINDOWS` windows of tuples are open."""
 
 
 class CallExecutor:
@@ -29,17 +35,14 @@ class CallExecutor:
     The sender sends that of `rose`. Its answer goes into the batch, which has no further step and is yielded.
     """
 
-    def __init__(
-        self, context: CallContext, sites: Sequence[CallSite], steps: Sequence[BoundStep], ranking: Ranking
-    ) -> None:
+    def __init__(self, context: CallContext) -> None:
         self._context = context
         self._binding = context.binding
-        self._sites = tuple(sites)
-        self._ranking = ranking
-        self._lister = PromptLister(context, self._sites)
-        self._steps = StepOrder(steps, ranking, context, self._lister)
-        self._registry = PromptRegistry(context, self._sites)
-        self._sender = PromptSender(self._binding, self._sites, len(steps), ranking)
+        self._sites = context.sites
+        self._lister = PromptLister(context)
+        self._steps = StepOrder(context, self._lister)
+        self._registry = PromptRegistry(context)
+        self._sender = PromptSender(context)
 
     def answer(
         self, batches: Iterator[PromptBatch], cancelled: Callable[[], bool]
@@ -53,7 +56,7 @@ class CallExecutor:
         """
         leases, engine = self._context.leases, self._binding.engine
         prompts_in_flight = self._binding.window * self._binding.replicas
-        window = BatchWindow(batches, prompts_in_flight, self._context.tracker, self._ranking)
+        window = BatchWindow(batches, prompts_in_flight, self._context.tracker, self._context.ranking)
         alive = leases.heartbeat(cancelled)
         try:
             while not window.is_done:
@@ -88,7 +91,7 @@ class CallExecutor:
     def _requests(self, window: BatchWindow) -> Iterator[Request | None]:
         """Yield the requests for the engine; None while the next one waits for an answer.
 
-        The iterator ends when finished batches can be yielded and no answer is awaited. `answer` then starts it anew.
+        The iterator ends when finished batches can be yielded and no answer is awaited. `answer` then starts it again.
         """
         while True:
             if self._registry.waits_for_others:
@@ -106,7 +109,7 @@ class CallExecutor:
                 return
 
     def _next_request(self, window: BatchWindow) -> Request | None:
-        """Return the next request; None if there is none now."""
+        """Return the next request; None if no prompt is ready now."""
         while (found := self._sender.next()) is not None:
             if isinstance(found, Request):
                 return found
@@ -139,7 +142,7 @@ class CallExecutor:
             self._sender.send_first(to_send)
 
     def _must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
-        """Write the answer of a prompt if it is known; otherwise tell whether this pass sends the prompt."""
+        """Write the answer of a prompt if it is known; otherwise return whether this pass sends the prompt."""
         reading = self._registry.answer(prompt, lookup)
         if reading is None:
             return self._registry.must_send(prompt, lookup)
@@ -147,7 +150,7 @@ class CallExecutor:
         return False
 
     def _take_answer(self, answered: Answered, window: BatchWindow) -> None:
-        """Keep and write an answer, and go on with the batches that waited for it."""
+        """Record and write an answer, and go on with the batches that waited for it."""
         self._registry.record(answered.prompt, answered.said, answered.reading)
         write_answer(answered.prompt, answered.reading, self._sites, answered.said)
         self._advance_all(answered.prompt, window)
@@ -166,3 +169,121 @@ class CallExecutor:
             open_batch = slot.open_batch
             if not open_batch.pending and not open_batch.finished:
                 self._advance(open_batch, window)
+
+
+class BatchWindow:
+    """Open the next batch while the limits allow it, and keep finished batches for the consumer. One thread uses it.
+
+    `window` is the number of prompts that the engine keeps in flight on all replicas. Example with a window of 8: a
+    batch of 512 tuples opens as long as fewer than 4,096 tuples are open.
+    """
+
+    def __init__(self, batches: Iterator[PromptBatch], window: int, tracker: LimitTracker, ranking: Ranking) -> None:
+        self._batches = batches
+        self._window = window
+        self._tracker = tracker
+        self._ranking = ranking
+        self._open = self._open_tuples = self._open_bytes = 0
+        self._finished: deque[PromptBatch] = deque()
+        self._any_finished = False
+        self._exhausted = False
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether every batch was opened, finished and taken."""
+        return self._exhausted and not self._open and not self._finished
+
+    @property
+    def has_finished(self) -> bool:
+        """Return whether a finished batch waits for the consumer."""
+        return bool(self._finished)
+
+    def can_open(self) -> bool:
+        """Return whether to open another batch now."""
+        if self._exhausted or len(self._finished) >= _MOST_FINISHED:
+            return False
+        # Under a LIMIT, the consumer must see what is finished before the tracker can say how many more it needs.
+        if self._tracker.limited and (self._finished or not self._tracker.trials_needed(self._open_tuples)):
+            return False
+        if self._ranking.learns and self._open and not self._any_finished:
+            return False  # the first batch shows which filter to try first
+        if self._open_bytes >= _MOST_BYTES and self._open_tuples >= _FEWEST_WINDOWS * self._window:
+            return False
+        return self._open_tuples < max(_MOST_TUPLES, _MOST_WINDOWS * self._window)
+
+    def open_next(self) -> OpenBatch | None:
+        """Open the next batch; None after the last one."""
+        batch = next(self._batches, None)
+        if batch is None:
+            self._exhausted = True
+            return None
+        self._open += 1
+        self._open_tuples += len(batch.tuples)
+        self._open_bytes += batch.rows.nbytes
+        return OpenBatch(batch)
+
+    def finish(self, open_batch: OpenBatch) -> None:
+        """Close a batch that went through all steps, and keep it for the consumer."""
+        batch = open_batch.batch
+        open_batch.finished = self._any_finished = True
+        self._open -= 1
+        self._open_tuples -= len(batch.tuples)
+        self._open_bytes -= batch.rows.nbytes
+        self._finished.append(batch)
+
+    def take_finished(self) -> PromptBatch:
+        """Return the batch that finished first, and forget it."""
+        return self._finished.popleft()
+
+
+class StepOrder:
+    """Begin and end the steps of a batch. One thread uses it.
+
+    Example: `WHERE ai_filter('a', t) AND ai_filter('b', t)` has two steps, each of one call and a condition. A batch
+    begins the step that ranks first, drops the rows for which its condition is false, and then begins the other.
+    """
+
+    def __init__(self, context: CallContext, lister: PromptLister) -> None:
+        self._ranking = context.ranking
+        self._steps = context.ranking.steps
+        self._conditions = context.conditions
+        self._cache = context.binding.cache
+        self._dedup = context.dedup
+        self._lister = lister
+
+    def begin_next(self, open_batch: OpenBatch) -> bool:
+        """End the batch's step and begin the next one; return whether there is a next step."""
+        if open_batch.step is not None:
+            self._drop_rows(open_batch, open_batch.step)
+        step = open_batch.step = self._next(open_batch)
+        if step is None:
+            return False
+        open_batch.begun.add(step)
+        open_batch.rounds = list(self._steps[step].rounds)
+        return True
+
+    def is_first_round(self, open_batch: OpenBatch, calls: Sequence[int]) -> bool:
+        """Return whether `calls` are all calls of the batch's first step."""
+        of_step = sum(map(len, self._steps[open_batch.step or 0].rounds))
+        return len(open_batch.begun) <= 1 and len(calls) >= of_step
+
+    def _next(self, open_batch: OpenBatch) -> int | None:
+        """Return the best step that can begin. A filter whose answers are all known costs nothing, so it goes first."""
+        steps = self._ranking.next(open_batch.begun)
+        filters = [step for step in steps if self._steps[step].condition is not None]
+        if len(filters) > 1 and self._dedup:
+            for step in filters:
+                calls = [call for round_ in self._steps[step].rounds for call in round_]
+                keys = [key for call in calls for key in self._lister.keys(open_batch.batch, call)]
+                if len(self._cache.peek(keys)) == len(set(keys)):
+                    return step
+        return steps[0] if steps else None
+
+    def _drop_rows(self, open_batch: OpenBatch, step: int) -> None:
+        """Drop the rows for which the condition of a step is not true."""
+        condition, batch = self._steps[step].condition, open_batch.batch
+        if condition is None or self._conditions is None:
+            return
+        before = batch.kept
+        batch.keep(self._conditions.true(condition, batch))
+        self._ranking.filtered(step, before, batch.kept)

@@ -7,12 +7,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.datafusion.run import Batches
-from flightllm.operators.ai_map import Runtime, with_row_ids
+from flightllm.operators.runtime import Runtime, with_row_ids
 from flightllm.plan.stages import GroupLimited, register
 
 _Numbers = NDArray[np.int64]
 _CAUTION = 0.5
-"""The part of a group's likely need that one wave takes. A prompt too many is wasted."""
+"""One wave takes this part of a group's likely need, because every superfluous prompt is wasted."""
 _HASTE = 0.75
 """The same part if a limit holds for all groups together."""
 

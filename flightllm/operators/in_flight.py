@@ -20,7 +20,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all executors of a server share."""
+    """The state that all executors of a server share."""
 
     stale_seconds: float
     clock: Callable[[], float]
@@ -63,7 +63,7 @@ class Leases:
         self._lock, self._requests = shared.lock, shared.requests
         self._alive_at = self._clock()
         self.busy = False
-        """The executor is inside its engine. That can take long, so the executor keeps its leases without a sign."""
+        """Whether the executor is inside its engine. That can take long, so its leases do not expire then."""
         self._owned: set[bytes] = set()
         self._awaited: set[bytes] = set()
         self._newly_awaited: set[bytes] = set()
@@ -106,13 +106,13 @@ class Leases:
         return leased
 
     def complete(self, key: bytes, text: str | None) -> None:
-        """End a lease, and give the answer to those who wait; None: the answer is unusable, so they look again."""
+        """End a lease, and give the answer to the executors that wait. With None they look again: it is unusable."""
         self._alive_at = self._clock()
         with self._lock:
             self._end(key, text)
 
     def release(self, keys: Iterable[bytes]) -> None:
-        """End the leases of keys that need no prompt, since the cache has them; those who wait look there.
+        """End the leases of keys that the cache has; executors that wait for them then read the cache.
 
         The keys that the last `acquire` began to await are awaited no longer. `take_answers` still returns those that
         an earlier `acquire` began to await.
@@ -141,7 +141,7 @@ class Leases:
         return answers
 
     def heartbeat(self, cancelled: Callable[[], bool]) -> Callable[[], bool]:
-        """Return `cancelled`, made a sign of life as well: engines poll it while they work."""
+        """Return a function that returns `cancelled()` and is a sign of life: engines poll it while they work."""
 
         def polled() -> bool:
             self._alive_at = self._clock()
@@ -150,7 +150,7 @@ class Leases:
         return polled
 
     def close(self) -> None:
-        """End every lease; those who wait must acquire the keys again. Idempotent."""
+        """End every lease; executors that wait must acquire the keys again. Idempotent."""
         with self._lock:
             for key in list(self._owned):
                 self._end(key, None)
@@ -170,7 +170,7 @@ class Leases:
         return not owner.busy and self._clock() - owner._alive_at > self._stale_seconds  # noqa: SLF001 - another of the same class
 
     def _end(self, key: bytes, text: str | None) -> None:
-        """End an own lease. One that another executor took over goes on there. The caller holds the lock."""
+        """End a lease, unless another executor has taken it over. The caller holds the lock."""
         if key not in self._owned:
             return
         self._owned.discard(key)

@@ -1,19 +1,25 @@
-"""Send the prompts of one pass within the budget, take the answers in, and ask again where one is unusable."""
+"""Send the prompts of one pass within the budget, receive the answers, and ask again if an answer is unusable."""
 
+import logging
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
+from secrets import token_hex
+from typing import Any
+
+import structlog
 
 from flightllm.llm.cost import Work
-from flightllm.llm.engine import Completion, Request
-from flightllm.operators.call_context import CallSite
-from flightllm.operators.model_binding import ModelBinding
-from flightllm.operators.pending_prompt import PendingPrompt
-from flightllm.operators.ranking import Ranking
+from flightllm.llm.engine import Completion, Request, Reuse, call_site
+from flightllm.operators.call_context import CallContext
+from flightllm.operators.prompts import PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.requests import RequestMaker
 from flightllm.operators.rows import Reading, Said, read_answer
-from flightllm.operators.trace import Trace
+
+_FIRST_STEP = 4
+"""The characters of the first step in the search for the end of a shared start."""
 
 
 @dataclass(slots=True)
@@ -31,12 +37,11 @@ class PromptSender:
     A prompt goes from ready to sent to answered. It goes back to ready once, if the answer has the wrong form.
     """
 
-    def __init__(self, binding: ModelBinding, sites: Sequence[CallSite], steps: int, ranking: Ranking) -> None:
-        self._binding = binding
-        self._sites = sites
-        self._steps = steps
-        self._ranking = ranking
-        self._requests = RequestMaker(binding, sites)
+    def __init__(self, context: CallContext) -> None:
+        self._binding = context.binding
+        self._sites = context.sites
+        self._ranking = context.ranking
+        self._requests = RequestMaker(context)
         self._ready: deque[PendingPrompt] = deque()
         self._sent: dict[int, PendingPrompt] = {}
         """The prompts that the engine has, by request id."""
@@ -44,7 +49,7 @@ class PromptSender:
 
     @property
     def has_ready(self) -> bool:
-        """Tell whether a prompt is ready to be sent."""
+        """Return whether a prompt is ready to be sent."""
         return bool(self._ready)
 
     @property
@@ -63,7 +68,7 @@ class PromptSender:
     def next(self) -> Request | Answered | None:
         """Return the next request, or a prompt that the budget refuses, with the failure.
 
-        None: no prompt is ready, or the budget lets none go before an answer comes.
+        Return None if no prompt is ready, or if the budget allows no prompt before an answer comes.
 
         Raises:
             BudgetExceededError: the budget is spent, and the session wants the query to fail then.
@@ -71,7 +76,7 @@ class PromptSender:
         if not self._ready:
             return None
         prompt, budget = self._ready[0], self._binding.budget
-        request = self._request(prompt)
+        request = self._requests.make(prompt, self._ready[1] if len(self._ready) > 1 else None)
         if budget is not None:
             prompt.reservation = budget.take(request, waits=bool(self._sent))
             if prompt.reservation is None:
@@ -90,7 +95,7 @@ class PromptSender:
         return request
 
     def receive(self, completion: Completion) -> Answered | None:
-        """Take in an answer; None if it is unusable and the prompt is ready to be sent again."""
+        """Receive an answer; return None if it is unusable and the prompt is ready to be sent again."""
         if self._trace:
             self._trace.received(completion)
         prompt = self._sent.pop(completion.id)
@@ -104,7 +109,7 @@ class PromptSender:
         return None if self._repairs(prompt, said, reading) else Answered(prompt, said, reading)
 
     def abandon(self) -> None:
-        """Give back what was reserved for prompts that will have no answer. A prompt that never left is no call."""
+        """Release the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
         for prompt in self._sent.values():
             left = prompt.dispatch is None or not prompt.dispatch.waits
             if not left:
@@ -112,20 +117,14 @@ class PromptSender:
             if self._binding.budget is not None and prompt.reservation is not None:
                 self._binding.budget.release(prompt.reservation, sent=left)
 
-    def _request(self, prompt: PendingPrompt) -> Request:
-        after = self._ready[1] if len(self._ready) > 1 else None
-        following = None if after is None else (after.call, after.fields)
-        again = prompt.has_followers(self._steps)
-        return self._requests.make((prompt.call, prompt.fields), following, again=again, repair=prompt.repair)
-
     def _refused(self, prompt: PendingPrompt, refusal: Said) -> Answered:
-        """Return a prompt that is not sent. One that was to be sent again keeps its first answer."""
+        """Return a prompt that is not sent. If this was a second attempt, the prompt keeps its first answer."""
         if prompt.first_answer is not None:
             return Answered(prompt, *prompt.first_answer)
         return Answered(prompt, refusal, read_answer(self._sites[prompt.call].ai, refusal))
 
     def _account(self, prompt: PendingPrompt, completion: Completion) -> None:
-        """Count what an answer took."""
+        """Count the tokens and the time of an answer."""
         prompt_tokens, cached = completion.prompt_tokens, completion.cached_tokens
         self._sites[prompt.call].counters.add(
             answered=1,
@@ -138,7 +137,7 @@ class PromptSender:
             self._binding.budget.settle(prompt.reservation, completion)
 
     def _repairs(self, prompt: PendingPrompt, said: Said, reading: Reading) -> bool:
-        """Tell whether an answer has the wrong form and the prompt is to be sent again; make it ready then."""
+        """Return whether an answer has the wrong form, so that the prompt must be sent again; make it ready then."""
         site = self._sites[prompt.call]
         constraint = site.ai.parameters.constraint
         if constraint is None or reading.fault is None or not self._binding.repair:
@@ -147,3 +146,121 @@ class PromptSender:
         prompt.repair = repair_prompt(site.prompt(prompt.fields), said, reading.fault, constraint)
         self._ready.appendleft(prompt)
         return True
+
+
+class RequestMaker:
+    """The requests of one pass, numbered in the order in which they are sent. One thread uses it."""
+
+    def __init__(self, context: CallContext) -> None:
+        self._binding = context.binding
+        self._sites = context.sites
+        self._steps = len(context.ranking.steps)
+        self._names = [call_site(site.ai.function, site.ai.instruction) for site in self._sites]
+        self._query = token_hex(8)
+        self._numbers = count()
+        self._neighbours = PrefixOverlap()
+        self._rendered: tuple[PendingPrompt, str] | None = None
+        """The prompt that was rendered last, and its text. Most often it is also the prompt of the next request."""
+
+    def make(self, prompt: PendingPrompt, following: PendingPrompt | None) -> Request:
+        """Return the request for the prompt that is sent next. `following` is the prompt after it, if that is known.
+
+        The caller can ask again for the request of a prompt that the budget held back.
+        """
+        call, fields = prompt.call, prompt.fields
+        site, number = self._sites[call], next(self._numbers)
+        text = self._text(prompt)
+        recurs, ahead = self._neighbours.shared(text, None if following is None else self._text(following))
+        if ahead is not None and prompt.has_followers(self._steps):
+            ahead = max(ahead, site.fields_part(text))
+        elif following is not None and self._names[following.call] != self._names[call] and not site.fields_first:
+            ahead = None  # further prompts of this call can come after those of the other call
+        return Request(
+            number,
+            text if prompt.repair is None else prompt.repair,
+            site.ai.parameters,
+            site.ai.function,
+            site.ai.instruction,
+            tuple(fields),
+            self._binding.tenant,
+            self._binding.precedence.now,
+            recurs=recurs,
+            reuse=Reuse(self._names[call], self._query, number, ahead),
+            max_tokens=site.ai.max_tokens(fields),
+        )
+
+    def _text(self, prompt: PendingPrompt) -> str:
+        if self._rendered is None or self._rendered[0] is not prompt:
+            self._rendered = (prompt, self._sites[prompt.call].prompt(prompt.fields))
+        return self._rendered[1]
+
+
+class PrefixOverlap:
+    """The prompts of one pass, followed in the order in which they are sent."""
+
+    def __init__(self) -> None:
+        self._current = ""
+        self._following: str | None = None
+        self._before, self._ahead = 0, 0
+        """Characters that the current prompt shares with the prompt before it, and with the following prompt."""
+
+    def shared(self, prompt: str, following: str | None) -> tuple[int, int | None]:
+        """Return how many leading characters a prompt shares with either neighbour, and with the following one.
+
+        The neighbours are the prompt before it and the prompt `following`, if that is known already. Prompts are sent
+        in an order that keeps common prefixes together: later prompts share no more than the following one does. The
+        caller can ask again about a prompt that it held back.
+        """
+        if prompt != self._current:
+            known = prompt == self._following
+            self._before = self._ahead if known else shared_start(self._current, prompt, self._before)
+            self._current, self._following, self._ahead = prompt, None, 0
+        if following is not None and following != self._following:
+            self._following, self._ahead = following, shared_start(prompt, following, self._before)
+        return max(self._before, self._ahead), None if following is None else self._ahead
+
+
+def shared_start(left: str, right: str, guess: int = 0) -> int:
+    """Return how many leading characters two texts share.
+
+    A `guess` at or a little below the answer saves most of the work: prompts of one call share about the same prefix.
+    Doubling steps find a range with the first difference. Bisection then finds the difference in this range.
+    """
+    most = min(len(left), len(right))
+    low = guess if guess <= most and left[:guess] == right[:guess] else 0
+    step = _FIRST_STEP
+    while left[low : low + step] == right[low : low + step]:
+        low += step
+        if low >= most:
+            return most
+        step *= 2
+    high = min(low + step, most)
+    return low + bisect_left(range(low + 1, high + 1), x=True, key=lambda end: left[low:end] != right[low:end])
+
+
+class Trace:
+    """One log event per prompt sent and answer received; falsy if no events are logged.
+
+    `prompt_id` pairs an answer with its prompt within one call of the engine.
+    """
+
+    def __init__(self) -> None:
+        log: Any = structlog.get_logger(__name__).bind()
+        wanted = structlog.is_configured() and log.is_enabled_for(logging.DEBUG)  # without configuration it prints all
+        self._log = log if wanted else None
+
+    def __bool__(self) -> bool:
+        """Return whether events are logged."""
+        return self._log is not None
+
+    def sent(self, request: Request) -> None:
+        """Log a prompt."""
+        if self._log is not None:
+            self._log.debug("prompt sent", prompt_id=request.id, function=request.function, prompt=request.prompt)
+
+    def received(self, completion: Completion) -> None:
+        """Log an answer."""
+        if self._log is not None:
+            tokens = {"prompt_tokens": completion.prompt_tokens, "completion_tokens": completion.completion_tokens}
+            answer = {"answer": completion.text, "error": completion.error}
+            self._log.debug("answer received", prompt_id=completion.id, **answer, **tokens)

@@ -1,4 +1,4 @@
-"""Ask once more where a call cannot use the model's answer."""
+"""Ask once more if a call cannot use the model's answer."""
 
 from flightllm.functions.confidence import answer_alone
 from flightllm.llm.engine import Choice, Constraint, JsonSchema

@@ -1,4 +1,7 @@
-"""Select the values of a row that are sent, and turn its answer into a SQL value; both ways of running use it."""
+"""Select the values of a row that are sent, and turn its answer into a SQL value.
+
+AI operators and batch functions both use this module.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +72,7 @@ class Counters(Protocol):
 
 
 def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:
-    """Return the named values of one row that are not NULL, or None where the row is answered NULL without a call.
+    """Return the named values of one row that are not NULL, or None if its answer is NULL without a call.
 
     The elements of a list become fields of the same name.
     """
@@ -106,7 +109,7 @@ def read_answer(call: AICall, said: Said) -> Reading:
 
 
 def _is_whole(call: AICall, text: str) -> bool:
-    """Tell whether a cut but readable text is a whole answer.
+    """Return whether a cut but readable text is a whole answer.
 
     A number never is: `1` can be the start of `10`, and `7` that of `7.5`. An option is whole in its own spelling, if
     no other option begins with it. JSON is whole if it ends with a bracket.
@@ -156,7 +159,7 @@ def fitted(call: AICall, value: Any) -> tuple[Any, str | None]:
 
 
 def answer_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return values as a column. The fields of a NULL struct are NULL: DataFusion reads fields without their struct."""
+    """Return values as a column. The fields of a NULL struct are NULL, because DataFusion reads them directly."""
     if not pa.types.is_struct(kind):
         return pa.array(values, type=kind)
     fields = [answer_column([None if v is None else v.get(f.name) for v in values], f.type) for f in kind]

@@ -8,9 +8,10 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.datafusion.run import Batches
-from flightllm.operators.ai_map import Runtime, run_operator, with_row_ids
+from flightllm.operators.ai_map import run_operator
+from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.group_waves import GroupWaves
-from flightllm.operators.limit_tracker import LimitTracker
+from flightllm.operators.runtime import Runtime, with_row_ids
 from flightllm.plan.stages import Decider, GroupLimited, Limit, Operator, Relational, RowIdStage, StageInput, United
 
 _FIRST_ROWS, _MOST_ROWS = 16, 8_192
@@ -19,7 +20,7 @@ _SECONDS_PER_STEP = 0.2
 """A streaming stage runs at the latest this long after its last run."""
 
 _CLEARLY_LESS = 2
-"""Another input goes first if the first one in order needs more than this many times as many calls."""
+"""A later input is filled first if the first input needs more than this many times as many calls."""
 
 
 def run(stage: Relational, runtime: Runtime, tracker: LimitTracker | None = None) -> Batches:
@@ -68,7 +69,7 @@ def _fill_input(stage_input: StageInput, runtime: Runtime) -> None:
 
 
 class _Known:
-    """Decide which input of a stage to fill next, from what is known without further calls."""
+    """Decide which input of a stage to fill next, from facts that need no further calls."""
 
     def __init__(self, stage: Relational, runtime: Runtime) -> None:
         self._stage = stage
@@ -86,8 +87,8 @@ class _Known:
     def next(self) -> StageInput | None:
         """Return the next input to fill, or None if the rows of the other inputs cannot change the result.
 
-        An input whose rows change nothing stays empty, and then counts as empty when other inputs are judged. That is
-        safe: an input that it then makes needless changes nothing either, or has the same decider.
+        An input whose rows change nothing stays empty, and then counts as an empty input for the others. That is safe.
+        If it makes another input needless, that input changes nothing either, or has the same decider.
         """
         rest = [n for n, stage_input in enumerate(self._stage.inputs) if self._is_open(stage_input)]
         while needless := [n for n in rest if self._is_needless(n)]:
@@ -98,7 +99,7 @@ class _Known:
     def _first(self, rest: Sequence[int]) -> int:
         """Return the input to fill first: the first one that no other input can make needless.
 
-        If two inputs can make each other needless, the second goes first if it needs less than half as many calls.
+        If two inputs can make each other needless, the second is filled first if it needs less than half as many calls.
         """
         if len(rest) == 1 or not self._stage.deciders:
             return rest[0]
@@ -110,7 +111,7 @@ class _Known:
         return least if _CLEARLY_LESS * calls[least] < calls[first] else first
 
     def _can_spare(self, number: int, other: int) -> bool:
-        """Tell whether the input `number`, if it has no rows, can make the rows of `other` needless."""
+        """Return whether the input `number`, if it has no rows, can make the rows of `other` needless."""
         table = self._stage.inputs[number].table
         places = self._stage.deciders[other]
         return number != other and any(table in decider.tables for place in places for decider in place)
@@ -123,7 +124,7 @@ class _Known:
         return bool(places) and all(any(map(self._decides, deciders)) for deciders in places[number])
 
     def returns_nothing(self) -> bool:
-        """Tell whether the stage has no rows. That is known only if the rows of all open inputs change nothing."""
+        """Return whether the stage has no rows. That is known only if the rows of all open inputs change nothing."""
         if self.next() is not None:
             return False
         return not _any_rows(self._runtime.stage(self._runtime.context, self._stage.plan))
@@ -137,7 +138,7 @@ class _Known:
 
 
 def _is_empty(stage_input: StageInput, runtime: Runtime) -> bool:
-    """Tell whether a stage input has no rows, as far as that is known without a call. Its first rows are kept."""
+    """Return whether a stage input has no rows, as far as that is known without a call. Keep its first rows."""
     stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
     return all(_returns_nothing(stage, runtime) for stage in stages)
 
@@ -201,7 +202,7 @@ def _any_rows(batches: Batches) -> bool:
 
 
 def _asks(stage_input: StageInput) -> bool:
-    """Tell whether an AI operator, at any depth, fills a stage input."""
+    """Return whether an AI operator, at any depth, fills a stage input."""
     stages = stage_input.inputs if isinstance(stage_input, United) else (stage_input.input,)
     return isinstance(stage_input, Operator | GroupLimited) or any(
         _asks(below) for stage in stages for below in stage.inputs
@@ -256,7 +257,7 @@ def _group_limited(stage_input: GroupLimited, rows: Batches, runtime: Runtime) -
 
 
 def _united(stage_input: United, runtime: Runtime, tracker: LimitTracker) -> Batches:
-    """Run the inputs in turn. Under a LIMIT, each must bring the rows that those before it did not."""
+    """Run the inputs in turn. Under a LIMIT, each input must return only the rows that are still missing."""
     for input_ in stage_input.inputs:
         if tracker.limited and not tracker.rows_left:
             return

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import CancelledError
-from flightllm.operators.limit_tracker import LimitTracker
+from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.rows import Counters
 from flightllm.plan.stages import StageCall
 

@@ -37,7 +37,7 @@ class Workers:
         return cls(max(1, threads * _BLOCKED_THREADS // wanted))
 
     def paced(self, batches: Batches, count: int, cancelled: Callable[[], bool]) -> Batches:
-        """Yield the batches of a query of `count` parallel parts, at most `size`; hold threads while it computes.
+        """Yield the batches of a query that has `count` parallel parts; hold as many threads while it computes.
 
         A query with one part computes only while its caller waits for a batch; a client that pauses holds no thread.
 

@@ -8,8 +8,17 @@ from substrait.algebra_pb2 import Expression
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, call_expressions, own_messages
-from flightllm.plan.projection_lookup import has_window, over_input
+from flightllm.plan.nodes import (
+    AiMap,
+    Call,
+    Filter,
+    Node,
+    Project,
+    call_expressions,
+    has_window,
+    over_input,
+    own_messages,
+)
 
 Step: TypeAlias = tuple[Call, ...] | Expression
 """The calls of an operator, or the condition of a filter."""
@@ -37,7 +46,7 @@ class Chain:
         return self.base.width + self.calls
 
     def is_plain(self, expression: Expression) -> bool:
-        """Tell whether an expression over the base and the calls reads no answer."""
+        """Return whether an expression over the base and the calls reads no answer."""
         return all(i < self.base.width for i in ex.fields(expression))
 
     def over(self, node: Node, move: Callable[[Expression], Expression]) -> Node:
@@ -72,7 +81,7 @@ def whole(node: Node) -> Chain:
 
 
 def peel(node: Node, functions: Functions, *, filters: bool = True, nested: bool = True) -> Chain | None:
-    """Take apart `node` down to its lowest AI operator below row-wise nodes; None where it has no AI operator.
+    """Take apart `node` down to its lowest AI operator below row-wise nodes; None if it has no AI operator.
 
     The chain ends at a node with a volatile expression or a window function. Without `filters`, it also ends at a
     filter. Without `nested`, it ends below an operator whose arguments read the answers of a lower one.
@@ -117,7 +126,7 @@ def _calls_over(calls: tuple[Call, ...], below: Chain, functions: Functions) -> 
 def all_over(
     expressions: Iterable[Expression], columns: Sequence[Expression | None], functions: Functions
 ) -> tuple[Expression, ...] | None:
-    """Look through a projection with all of `expressions`; return None where one of them cannot be rewritten."""
+    """Look through a projection with all of `expressions`; return None if one of them cannot be rewritten."""
     result = [over_input(e, columns, functions) for e in expressions]
     known = tuple(e for e in result if e is not None)
     return known if len(known) == len(result) else None

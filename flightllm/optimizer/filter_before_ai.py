@@ -12,8 +12,18 @@ from substrait.algebra_pb2 import Expression
 from flightllm.optimizer.group_before_ai import one_set
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, AiMap, Filter, Node, Project, Sort, has_ai, transform
-from flightllm.plan.projection_lookup import has_window, over_input
+from flightllm.plan.nodes import (
+    Aggregate,
+    AiMap,
+    Filter,
+    Node,
+    Project,
+    Sort,
+    has_ai,
+    has_window,
+    over_input,
+    transform,
+)
 
 
 def filter_before_ai(root: Node, functions: Functions) -> Node:

@@ -12,8 +12,7 @@ from substrait.algebra_pb2 import Expression
 from flightllm.optimizer.chain import Chain, all_over, peel
 from flightllm.optimizer.group_before_ai import one_set
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Node, Project, call_expressions, transform
-from flightllm.plan.projection_lookup import has_window, over_input
+from flightllm.plan.nodes import Aggregate, Node, Project, call_expressions, has_window, over_input, transform
 
 
 def filter_before_group(root: Node, functions: Functions) -> Node:
@@ -51,5 +50,5 @@ def _through(node: Node, functions: Functions) -> tuple[Node, tuple[Expression, 
 
 
 def _filters_only(chain: Chain) -> bool:
-    """Tell whether the chain ends in a filter, and no node above reads its answers."""
+    """Return whether the chain ends in a filter, and no node above reads its answers."""
     return all(map(chain.is_plain, chain.columns)) and isinstance(chain.steps[-1], Expression)

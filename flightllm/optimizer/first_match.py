@@ -17,9 +17,8 @@ from flightllm.optimizer.join_before_ai import compares_sides
 from flightllm.optimizer.semi_join_before_ai import repeatable, same
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Fetch, Join, Node, Project, children, with_children
+from flightllm.plan.nodes import Fetch, Join, Node, Project, children, has_window, over_input, with_children
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.projection_lookup import has_window, over_input
 
 _LEFT_SEMI = JoinRel.JOIN_TYPE_LEFT_SEMI
 _SEMI = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_RIGHT_SEMI})
@@ -66,7 +65,7 @@ def _limit(node: Node, functions: Functions, limit: int | None) -> Node:
 
 
 def _partners(node: Join, kept: Node, start: int, chain: Chain, functions: Functions) -> Chain | None:
-    """Return the chain over the rows that have a partner on the kept side; None where that is unknown.
+    """Return the chain over the rows that have a partner on the kept side; None if that is unknown.
 
     The condition must only compare columns for equality, so that rows of different groups have different partners.
     """

@@ -14,8 +14,7 @@ from flightllm.optimizer.chain import Chain, all_over
 from flightllm.optimizer.group_limit import at_most, filtered, limited, plain
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Filter, Node, Project, transform
-from flightllm.plan.projection_lookup import has_window, over_input, windows
+from flightllm.plan.nodes import Filter, Node, Project, has_window, over_input, transform, windows
 
 
 def first_numbers(root: Node, functions: Functions) -> Node:
@@ -47,7 +46,7 @@ def _limit(node: Filter, functions: Functions) -> Node:
 
 
 def _kept(conjunct: Expression, project: Project, functions: Functions) -> int | None:
-    """Return the largest row_number() that a conjunct keeps; None where the conjunct is about other columns."""
+    """Return the largest row_number() that a conjunct keeps; None if the conjunct is about other columns."""
     for column in ex.fields(conjunct):
         expression = project.expressions[column]
         if expression.WhichOneof("rex_type") == "window_function":

@@ -19,8 +19,17 @@ from flightllm.optimizer.group_before_ai import one_set
 from flightllm.optimizer.group_limit import filtered, limited, more_than, plain
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Aggregate, Fetch, Filter, Node, Project, children, with_children
-from flightllm.plan.projection_lookup import has_window, over_input
+from flightllm.plan.nodes import (
+    Aggregate,
+    Fetch,
+    Filter,
+    Node,
+    Project,
+    children,
+    has_window,
+    over_input,
+    with_children,
+)
 
 _Order = Sequence[tuple[Expression, "SortField.SortDirection.ValueType"]]
 _EXTREMES = {"max": SortField.SORT_DIRECTION_DESC_NULLS_LAST, "min": SortField.SORT_DIRECTION_ASC_NULLS_LAST}
@@ -54,7 +63,7 @@ def _visit(node: Node, functions: Functions, limit: int | None) -> Node:
 
 
 def no_sets(rel: AggregateRel) -> bool:
-    """Tell whether all rows are one group."""
+    """Return whether all rows are one group."""
     return not rel.grouping_expressions and len(rel.groupings) <= 1
 
 
@@ -69,7 +78,7 @@ def _limit_aggregate(node: Aggregate, functions: Functions, limit: int | None) -
 
 
 def _order(measure: AggregateRel.Measure, functions: Functions) -> _Order | None:
-    """Return the order whose first row decides the measure; None where one row does not decide it."""
+    """Return the order whose first row decides the measure; None if one row does not decide it."""
     if measure.HasField("filter"):
         return None
     function = measure.measure
@@ -95,14 +104,14 @@ def _grouped(node: Aggregate, functions: Functions, order: _Order, count: int, l
 
 
 def _over(order: _Order, chain: Chain, functions: Functions) -> _Order | None:
-    """Return an order rewritten over a chain's base; None where that is impossible."""
+    """Return an order rewritten over a chain's base; None if that is impossible."""
     moved = [(over_input(e, chain.columns, functions), d) for e, d in order]
     known = [(e, d) for e, d in moved if e is not None]
     return known if len(known) == len(moved) and plain((e for e, _ in known), chain, functions) else None
 
 
 def _counted(node: Aggregate, condition: Expression, above: Sequence[Expression], functions: Functions) -> int | None:
-    """Return how many rows decide a condition on a group's row count; None where other expressions read the count."""
+    """Return how many rows decide a condition on a group's row count; None if other expressions read the count."""
     width = len(node.rel.grouping_expressions)
     if len(node.rel.measures) != 1 or not _counts_rows(node.rel.measures[0], functions):
         return None

@@ -64,7 +64,7 @@ def fuse(root: Node, functions: Functions) -> Node:
 
 
 def _gains(parts: _Parts) -> bool:
-    """Tell whether fusion pays: rows are dropped between calls, or a call waits for another call's answer.
+    """Return whether fusion pays: rows are dropped between calls, or a call waits for another call's answer.
 
     All calls must use one model or backend. Searches cannot be fused, because an index searches for all rows together.
     """

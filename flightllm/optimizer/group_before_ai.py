@@ -11,8 +11,7 @@ from substrait.algebra_pb2 import AggregateRel, Expression
 from flightllm.optimizer.chain import Chain, all_over, peel
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Node, Project, transform
-from flightllm.plan.projection_lookup import over_input
+from flightllm.plan.nodes import Aggregate, Node, Project, over_input, transform
 
 
 def group_before_ai(root: Node, functions: Functions) -> Node:
@@ -40,13 +39,13 @@ def _pull(node: Aggregate, functions: Functions) -> Node:
 
 
 def one_set(node: Aggregate) -> bool:
-    """Tell whether the aggregate has a single grouping set with all its keys, and at least one key."""
+    """Return whether the aggregate has a single grouping set with all its keys, and at least one key."""
     keys = len(node.rel.grouping_expressions)
     return keys > 0 and [list(g.expression_references) for g in node.rel.groupings] == [list(range(keys))]
 
 
 def _regrouped(rel: AggregateRel, keys: list[Expression], chain: Chain, functions: Functions) -> AggregateRel | None:
-    """Return the aggregate over the chain's base, grouped by `keys`; None where a measure reads an answer."""
+    """Return the aggregate over the chain's base, grouped by `keys`; None if a measure reads an answer."""
     measures = [over_input(s, chain.columns, functions) for m in rel.measures for s in ex.slots(m)]
     if any(m is None or not chain.is_plain(m) for m in measures):
         return None

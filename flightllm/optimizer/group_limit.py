@@ -39,7 +39,7 @@ def limited(
 
 
 def plain(expressions: Iterable[Expression], chain: Chain, functions: Functions) -> bool:
-    """Tell whether expressions over a chain read no answer and have the same value at each evaluation of a row."""
+    """Return whether expressions over a chain read no answer and have the same value at each evaluation of a row."""
     return all(chain.is_plain(e) and not functions.is_volatile(e) for e in expressions)
 
 

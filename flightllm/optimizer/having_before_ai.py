@@ -17,8 +17,7 @@ from flightllm.optimizer.group_before_ai import one_set
 from flightllm.optimizer.group_limit import more_than, plain
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Filter, Node, Project, transform
-from flightllm.plan.projection_lookup import over_input
+from flightllm.plan.nodes import Aggregate, Filter, Node, Project, over_input, transform
 
 _EXACT = frozenset({"count", "min", "max"})
 
@@ -72,7 +71,7 @@ def _rows(node: Aggregate, chain: Chain, conjuncts: Sequence[Expression], functi
 
 
 def _is_least(conjunct: Expression, node: Aggregate, functions: Functions) -> bool:
-    """Tell whether a conjunct requires a minimum number of rows."""
+    """Return whether a conjunct requires a minimum number of rows."""
     keys = len(node.rel.grouping_expressions)
     for place, measure in enumerate(node.rel.measures):
         if functions.names[measure.measure.function_reference] == "count":
@@ -85,7 +84,7 @@ def _is_least(conjunct: Expression, node: Aggregate, functions: Functions) -> bo
 def _window(
     measure: AggregateRel.Measure, keys: Sequence[Expression], chain: Chain, functions: Functions
 ) -> Expression | None:
-    """Return a measure as a window function over the chain's base; None where its value there can differ."""
+    """Return a measure as a window function over the chain's base; None if its value there can differ."""
     function = measure.measure
     name = functions.names[function.function_reference]
     distinct = function.invocation == AggregateFunction.AGGREGATION_INVOCATION_DISTINCT

@@ -18,9 +18,8 @@ from substrait.algebra_pb2 import Expression, JoinRel
 from flightllm.optimizer.chain import Chain, moved, peel, whole
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, transform
+from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, over_input, transform
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.projection_lookup import over_input
 
 _INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
 _PAIRED = frozenset({_INNER, _LEFT, _RIGHT})
@@ -99,7 +98,7 @@ class _Sides:
 
 
 def _pull_pair(node: Join, left: Chain | None, right: Chain | None, functions: Functions) -> Node | None:
-    """Return the join below the steps of its sides; None where the condition forbids that or has no equality."""
+    """Return the join below the steps of its sides; None if the condition forbids that or has no equality."""
     shown_left, shown_right = left, right
     if left is not None and node.kind == _RIGHT:
         left, shown_left = _optional(left, functions)
@@ -148,7 +147,7 @@ def _optional(chain: Chain, functions: Functions) -> tuple[Chain, Chain]:
 
 
 def _is_missing(column: Expression, width: int) -> bool:
-    """Tell whether the join itself makes the column NULL in a missing row, as it does for columns of the base.
+    """Return whether the join itself makes the column NULL in a missing row, as it does for columns of the base.
 
     Answers are shared between rows with equal arguments, so a missing row could get the answer of a row that exists.
     """
@@ -157,7 +156,7 @@ def _is_missing(column: Expression, width: int) -> bool:
 
 
 def compares_sides(conjunct: Expression, split: int, functions: Functions) -> bool:
-    """Tell whether a conjunct equates an expression over columns left of `split` with one over the others."""
+    """Return whether a conjunct equates an expression over columns left of `split` with one over the others."""
     if functions.name(conjunct) != "equal":
         return False
     left, right = sorted(map(ex.fields, ex.arguments(conjunct)), key=lambda read: min(read, default=-1))

@@ -13,8 +13,19 @@ from substrait.algebra_pb2 import FetchRel, JoinRel, SetRel
 from flightllm.optimizer.chain import all_over, peel
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import AiMap, Fetch, Join, Node, Project, SetOp, Sort, has_ai, transform, with_children
-from flightllm.plan.projection_lookup import has_window
+from flightllm.plan.nodes import (
+    AiMap,
+    Fetch,
+    Join,
+    Node,
+    Project,
+    SetOp,
+    Sort,
+    has_ai,
+    has_window,
+    transform,
+    with_children,
+)
 
 
 def limit_before_ai(root: Node, functions: Functions) -> Node:

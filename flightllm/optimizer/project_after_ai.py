@@ -7,8 +7,7 @@ Neighbours can be merged, or run step by step in one pass over the rows.
 
 from flightllm.optimizer.chain import all_over, moved, peel
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import AiMap, Node, Project, call_expressions, transform
-from flightllm.plan.projection_lookup import has_window, over_input
+from flightllm.plan.nodes import AiMap, Node, Project, call_expressions, has_window, over_input, transform
 
 
 def project_after_ai(root: Node, functions: Functions) -> Node:

@@ -7,8 +7,7 @@ from substrait.algebra_pb2 import Expression
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import AiMap, Call, Fetch, Filter, Node, Project, Sort, transform, with_children
-from flightllm.plan.projection_lookup import over_input
+from flightllm.plan.nodes import AiMap, Call, Fetch, Filter, Node, Project, Sort, over_input, transform, with_children
 
 
 def reuse_calls(root: Node, functions: Functions) -> Node:

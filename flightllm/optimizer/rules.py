@@ -55,7 +55,11 @@ _LAST_RULES: Mapping[Rule, tuple[Kinds, ...]] = {
 LAST_RULES: tuple[Rule, ...] = tuple(_LAST_RULES)
 """Rules applied once, after the other rules no longer change the plan; operators cannot move past their nodes."""
 
-_NEEDS: Mapping[Rule, tuple[Kinds, ...]] = {**_RULES, **_LAST_RULES, fuse: ((AiMap, AiMap), (AiMap, Filter))}
+_NEEDS: Mapping[Rule, tuple[Counter[type[Node]], ...]] = {
+    rule: tuple(map(Counter, needs))
+    for rule, needs in {**_RULES, **_LAST_RULES, fuse: ((AiMap, AiMap), (AiMap, Filter))}.items()
+}
+"""How many nodes of each kind a rule moves; a plan must have all of one counter."""
 _MAX_ROUNDS = 25
 
 
@@ -81,9 +85,9 @@ def rewrite(
 
 
 def applies(rule: Rule, counts: Counter[type[Node]]) -> bool:
-    """Tell whether a plan with these numbers of nodes of each kind has what a rule moves."""
+    """Return whether a plan with these numbers of nodes of each kind has what a rule moves."""
     needs = _NEEDS.get(rule)
-    return needs is None or any(Counter(kinds) <= counts for kinds in needs)
+    return needs is None or any(kinds <= counts for kinds in needs)
 
 
 def counted(root: Node) -> Counter[type[Node]]:

@@ -36,13 +36,14 @@ from flightllm.plan.nodes import (
     Sort,
     children,
     has_ai,
+    has_window,
+    over_input,
     own_messages,
     transform,
     walk,
     with_children,
 )
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.projection_lookup import has_window, over_input
 
 _INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
 _SEMI, _ANTI = JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI
@@ -90,7 +91,7 @@ class _Placing:
     whole: bool = False
 
     def below(self, node: Node, conjuncts: Sequence[Expression], *, saves: bool = False) -> Node | None:
-        """Return `node` with the join in it, as low as possible; None where that is above all AI operators.
+        """Return `node` with the join in it, as low as possible; None if that is above all AI operators.
 
         The conjuncts see the columns of `node`, then the columns of `other`.
         """
@@ -112,7 +113,7 @@ class _Placing:
         return Join(node, self.other, self.kind, self.functions.conjunction(conjuncts))
 
     def _is_in(self, node: Node) -> bool:
-        """Tell whether an earlier round has already put this join here."""
+        """Return whether an earlier round has already put this join here."""
         while not self.whole and isinstance(node, Join) and node.kind == _SEMI:
             if same(node.right, self.other):
                 return True
@@ -141,7 +142,7 @@ def _swapped(conjuncts: Sequence[Expression], left: int, right: int) -> list[Exp
 
 
 def repeatable(node: Node, functions: Functions) -> bool:
-    """Tell whether `node` has no AI call and returns the same rows each time it is read."""
+    """Return whether `node` has no AI call and returns the same rows each time it is read."""
     return all(_repeats(n, functions) for n in walk(node))
 
 
@@ -164,7 +165,7 @@ def _repeats(node: Node, functions: Functions) -> bool:
 
 
 def same(a: Node, b: Node) -> bool:
-    """Tell whether two trees are equal."""
+    """Return whether two trees are equal."""
     if a is b:
         return True
     if type(a) is not type(b) or a.width != b.width or len(children(a)) != len(children(b)):

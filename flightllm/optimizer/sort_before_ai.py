@@ -12,8 +12,7 @@ from substrait.algebra_pb2 import Expression
 from flightllm.optimizer.chain import all_over, peel
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import AiMap, Fetch, Filter, Node, Project, Sort, with_children
-from flightllm.plan.projection_lookup import has_window
+from flightllm.plan.nodes import AiMap, Fetch, Filter, Node, Project, Sort, has_window, with_children
 
 
 def sort_before_ai(root: Node, functions: Functions) -> Node:

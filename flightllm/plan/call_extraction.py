@@ -179,7 +179,7 @@ class _Site:
         return argument if guard is None or self._is_safe(bare) else ex.only_where(guard, argument)
 
     def _is_safe(self, expression: Expression) -> bool:
-        """Tell whether an expression cannot fail: it consists of columns, literals and safe functions of texts."""
+        """Return whether an expression cannot fail: it consists of columns, literals and safe functions of texts."""
         kind = expression.WhichOneof("rex_type")
         if kind == "cast":
             to = expression.cast.type.WhichOneof("kind")

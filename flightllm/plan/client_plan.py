@@ -253,7 +253,7 @@ def _list(items: Sequence[Constant | None]) -> Constant | None:
 
 
 def _entries(keys: Constant | None, values: Constant | None) -> Constant | None:
-    """Return pairs of keys and values; None where one is not a constant list, or the lists differ in length."""
+    """Return pairs of keys and values; None if one is not a constant list, or the lists differ in length."""
     if keys is None or values is None or not isinstance(keys.value, tuple) or not isinstance(values.value, tuple):
         return None
     entries = Entries.of(keys.value, values.value)

@@ -52,7 +52,7 @@ def deciders(node: Node, child: int) -> tuple[Node, ...]:
 
 
 def is_empty(node: Node, functions: Functions) -> bool:
-    """Tell whether the plan by itself shows that `node` has no rows."""
+    """Return whether the plan by itself shows that `node` has no rows."""
     match node:
         case Filter():
             return is_never(node.condition, functions) or is_empty(node.input, functions)
@@ -78,7 +78,7 @@ def is_empty(node: Node, functions: Functions) -> bool:
 
 
 def is_never(condition: Expression, functions: Functions) -> bool:
-    """Tell whether a condition's literals show that it is false or NULL for every row."""
+    """Return whether a condition's literals show that it is false or NULL for every row."""
     name = functions.name(condition)
     if name == "and":
         return any(is_never(o, functions) for o in ex.arguments(condition))

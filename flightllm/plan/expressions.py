@@ -44,7 +44,7 @@ class Functions:
         return cls(names, others)
 
     def name(self, expression: Expression) -> str | None:
-        """Return the name of the scalar function that `expression` calls, or None where it is not a call."""
+        """Return the name of the scalar function that `expression` calls, or None if it is not a call."""
         if expression.WhichOneof("rex_type") != "scalar_function":
             return None
         return self.names[expression.scalar_function.function_reference]
@@ -77,7 +77,7 @@ class Functions:
         return result
 
     def is_volatile(self, expression: Expression) -> bool:
-        """Tell whether `expression` can differ at each evaluation, so that it must be evaluated once for each row."""
+        """Return whether `expression` can differ at each evaluation, so that it must be evaluated once for each row."""
         return any(self.name(e) in _VOLATILE for e in walk(expression))
 
     def operands(self, expression: Expression, name: str) -> list[Expression]:
@@ -101,7 +101,7 @@ def field(index: int) -> Expression:
 
 
 def field_index(expression: Expression) -> int | None:
-    """Return the column that `expression` refers to, or None where it is not a plain reference."""
+    """Return the column that `expression` refers to, or None if it is not a plain reference."""
     if expression.WhichOneof("rex_type") != "selection" or not expression.selection.HasField("root_reference"):
         return None
     segment = expression.selection.direct_reference.struct_field
@@ -197,7 +197,7 @@ def key(expression: Expression | None) -> bytes:
 
 
 def text(expression: Expression) -> str | None:
-    """Return the text of a text literal, or None where the expression is not a text literal."""
+    """Return the text of a text literal, or None if the expression is not a text literal."""
     if expression.WhichOneof("rex_type") == "cast":
         return text(expression.cast.input)
     if expression.WhichOneof("rex_type") != "literal" or expression.literal.WhichOneof("literal_type") != "string":

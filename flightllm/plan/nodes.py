@@ -4,7 +4,7 @@ A node's columns are the columns of its inputs, left to right, unless its class 
 look through keeps its own Substrait message as `rel`, without the message's inputs.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from google.protobuf.message import Message
@@ -12,7 +12,8 @@ from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, R
 from substrait.type_pb2 import Type
 
 from flightllm.functions.call import AICall
-from flightllm.plan.expressions import field
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions, field
 
 _LEFT_ONLY = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI})
 _RIGHT_ONLY = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_ANTI})
@@ -285,7 +286,7 @@ def keep(node: Node, width: int) -> Node:
 
 
 def has_ai(node: Node) -> bool:
-    """Tell whether an AI operator is in the tree."""
+    """Return whether an AI operator is in the tree."""
     return any(isinstance(n, AiMap) for n in walk(node))
 
 
@@ -311,3 +312,29 @@ def own_messages(node: Node) -> tuple[Message, ...]:
             return ()
         case _:
             return (node.rel,)
+
+
+def windows(node: Project) -> list[Expression]:
+    """Return the window functions that the projection computes."""
+    parts = (e for x in node.expressions for e in ex.walk(x))
+    return [e for e in parts if e.WhichOneof("rex_type") == "window_function"]
+
+
+def has_window(node: Project) -> bool:
+    """Return whether the projection computes window functions, whose result depends on which rows it sees."""
+    return bool(windows(node))
+
+
+def over_input(expression: Expression, columns: Sequence[Expression | None], functions: Functions) -> Expression | None:
+    """Return `expression` with each column replaced by the expression that computes it (None: a column to keep opaque).
+
+    Return None if the expression reads an opaque column, or if a struct path forbids the rewrite. Also return None if a
+    volatile function such as `random()` would run twice.
+    """
+    read = {c: columns[c] for c in ex.fields(expression)}
+    if any(column is None or functions.is_volatile(column) for column in read.values()):
+        return None
+    try:
+        return ex.substitute(expression, lambda index: read[index] or ex.field(index))
+    except ValueError:
+        return None

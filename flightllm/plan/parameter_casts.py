@@ -64,7 +64,7 @@ def _until_closed(text: str, start: int) -> str:
 
 
 def _arrow_type(name: str, context: SessionContext) -> pa.DataType | None:
-    """Return the type that DataFusion shows as `name`; None where it cannot read its own name, and for NULL's type."""
+    """Return the type that DataFusion shows as `name`; None if it cannot read its own name, and for NULL's type."""
     quoted = name.replace("'", "''")
     try:
         (kind,) = with_plain_types(context.sql(f"SELECT arrow_cast(NULL, '{quoted}')").schema()).types

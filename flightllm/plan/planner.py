@@ -1,7 +1,10 @@
-"""Plans a query whose AI calls are stubs: DataFusion resolves and decorrelates it, then our nodes take over."""
+"""Plans a query whose AI calls are stubs: DataFusion resolves and decorrelates it, then our nodes take over.
+
+`list_arguments` comes before: only DataFusion knows the types of expressions, and so which arguments are lists.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,8 +15,8 @@ from substrait.plan_pb2 import Plan
 
 from flightllm.datafusion.contexts import unfolded
 from flightllm.datafusion.errors import mapped_error
-from flightllm.errors import LimitExceededError, SqlError
-from flightllm.functions.call import AICall
+from flightllm.errors import AICallError, LimitExceededError, SqlError
+from flightllm.functions.call import MODEL, AICall
 from flightllm.plan.bounds import Unbounded
 from flightllm.plan.call_extraction import extract_calls
 from flightllm.plan.expressions import Functions
@@ -24,6 +27,11 @@ from flightllm.plan.substrait import NotExpressibleError, SubstraitReader, messa
 
 _CORRELATED = "outer_ref("
 """The text in a plan that marks a column of an outer query."""
+_NOTHING_FITS = pa.map_(pa.int8(), pa.int8())
+"""A type that DataFusion casts nothing to, so that its error names the types of the arguments."""
+_CALL, _GIVEN, _WANTED = "a call to '", "' function: coercion from ", " to the signature Exact("
+_LIST = re.compile(r"(?:Large|FixedSize)?List(?:View)?\((.*)\)$")
+_NESTED = re.compile(r"(?:non-null )?(?:\w*List\w*|Struct|Map)\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +129,80 @@ def _check_carried(plan_text: str) -> None:
 def _first_line(error: Exception) -> str:
     text = str(error).split("{", 1)[0].split(" input", 1)[0]
     return re.sub(r'^(?:\w+\("?)+', "", text.split("\n", 1)[0]).strip(' ")')[:200]
+
+
+def list_arguments(
+    context: SessionContext, plan: Callable[[], object], calls: Mapping[str, AICall]
+) -> Mapping[str, frozenset[int]]:
+    """Return, by stub, the positions of arguments that are lists; stubs without lists are left out.
+
+    `plan` plans the query in `context`. It runs once for each call that takes texts, each time with one call's types
+    still unknown, and reads the types from DataFusion's error. Where it fails for another reason, the real planning
+    fails as well.
+
+    Raises:
+        AICallError: the elements are structs or lists themselves, or a call that is not answered by a language model
+            has a list.
+    """
+    unknown = {stub: call for stub, call in calls.items() if call.takes == pa.string() and call.fields}
+    for stub, call in calls.items():
+        _register(context, stub, call, _NOTHING_FITS if stub in unknown else call.takes)
+    found: dict[str, frozenset[int]] = {}
+    while unknown:
+        given = _given(plan)
+        if given is None or given[0] not in unknown:
+            return found
+        stub, types = given
+        call = unknown.pop(stub)
+        _register(context, stub, call, call.takes)
+        if lists := frozenset(place for place, type_ in enumerate(types) if _is_list(type_, call, place)):
+            if call.backend != MODEL:
+                raise AICallError(
+                    f"{call.text}: {call.fields[min(lists)]} is a list, but must be a text; only an index over a column"
+                    " of vectors can be searched with a list of numbers"
+                )
+            found[stub] = lists
+    return found
+
+
+def _register(context: SessionContext, stub: str, call: AICall, type_: pa.DataType) -> None:
+    context.register_udf(udf(_never, [type_] * max(1, len(call.fields)), call.type, "volatile", stub))
+
+
+def _never(*_: pa.Array) -> pa.Array:
+    raise AssertionError("a query was run that was planned only for its types")
+
+
+def _given(plan: Callable[[], object]) -> tuple[str, list[str]] | None:
+    """Return the function whose arguments have other types than declared, and these types."""
+    try:
+        plan()
+    except Exception as error:  # noqa: BLE001 - the boundary to DataFusion, which raises builtin exceptions
+        before, given, after = str(error).partition(_GIVEN)
+        types, wanted, _ = after.partition(_WANTED)
+        if given and wanted:
+            return before.rpartition(_CALL)[2], _split(types)
+    return None
+
+
+def _split(types: str) -> list[str]:
+    """Split at the commas outside of brackets and quotes."""
+    parts, start, depth, quoted = [], 0, 0, False
+    for place, character in enumerate(types):
+        quoted ^= character == '"'
+        if not quoted:
+            depth += (character == "(") - (character == ")")
+            if character == "," and not depth:
+                parts.append(types[start:place].strip())
+                start = place + 1
+    return [*parts, types[start:].strip()]
+
+
+def _is_list(type_: str, call: AICall, place: int) -> bool:
+    match = _LIST.match(type_)
+    if match and _NESTED.match(match[1]):
+        raise AICallError(
+            f"{call.text}: {call.fields[place]} is a list of {match[1].split('(')[0].lower()}s; pass a list of texts,"
+            " such as array_agg(column), or vector_search(…, returning => 'column')"
+        )
+    return match is not None

@@ -13,9 +13,22 @@ from substrait.algebra_pb2 import Expression, JoinRel, SetRel
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, SetOp, Sort, children, walk, with_children
+from flightllm.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    SetOp,
+    Sort,
+    children,
+    has_window,
+    over_input,
+    walk,
+    windows,
+    with_children,
+)
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
-from flightllm.plan.projection_lookup import has_window, over_input, windows
 
 _INNER = JoinRel.JOIN_TYPE_INNER
 _LEFT_STAYS = LEFT_KEPT | {_INNER, JoinRel.JOIN_TYPE_LEFT}
@@ -138,7 +151,7 @@ class _PushDown:
         return node if kind == node.kind else replace(node, kind=kind)
 
     def _rejects(self, conjunct: Expression, columns: range) -> bool:
-        """Tell whether a conjunct is not true when all of `columns` are NULL: it compares one or tests it for NULL."""
+        """Return whether a conjunct fails when all of `columns` are NULL: it compares a column or tests it for NULL."""
         name = self._functions.name(conjunct)
         if name in {"and", "or"}:
             found = (self._rejects(a, columns) for a in ex.arguments(conjunct))

@@ -33,13 +33,13 @@ from flightllm.plan.nodes import (
     Sort,
     children,
     has_ai,
+    has_window,
     keep,
     own_messages,
     transform,
     walk,
     with_children,
 )
-from flightllm.plan.projection_lookup import has_window
 from flightllm.plan.pushdown import push_down_to
 from flightllm.plan.substrait import NotExpressibleError, to_plan
 
@@ -57,7 +57,7 @@ class StageCall:
     arguments: tuple[int, ...]
     when: int | None
     guard: "Condition | None" = None
-    """The condition that says so instead, if that depends on the answers of other calls."""
+    """The condition that says so in place of a column, if it depends on the answers of other calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,11 @@ class BoundStep:
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Another part of a stage. If it has no rows, the rows of an input change nothing. `plan` has a row for each."""
+    """A part of a stage that decides about an input: if this part has no rows, the rows of the input are useless."""
 
     plan: Plan
     tables: frozenset[str]
-    """The stage inputs it reads."""
+    """The stage inputs that the part reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,18 @@ class Relational:
     schema: pa.Schema
     """At least one column; names are positions, so that duplicate names cannot clash."""
     streams: bool
-    """Each row of the only input can be processed by itself, so the stage runs on each batch as it arrives."""
+    """Whether each row of the only input can be processed by itself, so that the stage runs on each batch as it
+    arrives."""
     ordered: bool
-    """The rows must keep the order of a sort; DataFusion loses the order where it runs parts of a stage in parallel."""
+    """Whether rows must keep the order of a sort; DataFusion loses the order if it runs parts of a stage in
+    parallel."""
     picks: tuple[int, ...] | None = None
-    """The columns of its one input that it returns, if it streams and does nothing else."""
+    """The columns of the only input that the stage returns, if the stage streams and does nothing else."""
     whole: bool = False
-    """It streams, and returns every row of the only input."""
+    """Whether the stage streams and returns every row of the only input."""
     deciders: tuple[tuple[tuple["Decider", ...], ...], ...] = ()
-    """For each input and each place where the plan reads it, the parts that can make its rows change nothing there."""
+    """For each input and each place where the plan reads the input: the parts that can make the input's rows useless
+    there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +129,13 @@ class Operator:
 
     @property
     def ordered(self) -> bool:
-        """Tell whether the query needs the rows in the order of the input."""
+        """Return whether the query needs the rows in the order of the input."""
         return self.input.ordered
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A stage input that skips `offset` rows of a stage that streams and stops it after `limit` more (None: no end)."""
+    """A stage input that skips `offset` rows of a streaming stage, then stops it after `limit` rows (None: no end)."""
 
     table: str
     schema: pa.Schema
@@ -263,9 +266,9 @@ class Cutter:
             return None
 
     def _deciders(self, plan: Node, stage_inputs: Sequence[StageInput]) -> tuple[tuple[tuple[Decider, ...], ...], ...]:
-        """Find what can make the rows of each stage input change nothing, at each place where the plan reads it."""
+        """Return for each place where the plan reads a stage input the parts that can make its rows useless there."""
         names = frozenset(j.table for j in stage_inputs)
-        if any(isinstance(n, Join | SetOp) for n in walk(plan)):  # what a side keeps shows where the predicates are
+        if any(isinstance(n, Join | SetOp) for n in walk(plan)):  # pushed down, predicates show which rows a side keeps
             plan = push_down_to(plan, self._functions, lambda node: _table_of(node) in names)
         made: dict[int, tuple[Node, Decider | None]] = {}
         found: dict[str, list[tuple[Decider, ...]]] = {name: [] for name in names}
@@ -439,13 +442,13 @@ def scan(context: SessionContext, table: str) -> Scan:
 
 
 def register(context: SessionContext, table: str, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
-    """Put `batches` behind a stage input's name, in place of what was there."""
+    """Replace the rows of the stage input with this name by `batches`."""
     context.deregister_table(table)
     context.register_record_batches(table, [list(batches) or [pa.RecordBatch.from_pylist([], schema=schema)]])
 
 
 def _chain_to_operator(node: Node) -> bool:
-    """Tell whether only row-wise nodes and limits are between `node` and an AI operator."""
+    """Return whether only row-wise nodes and limits are between `node` and an AI operator."""
     while isinstance(node, Fetch | Filter | Project):
         if isinstance(node, Project) and has_window(node):
             return False
@@ -469,7 +472,7 @@ def _streams(plan: Node, stage_inputs: Sequence[StageInput]) -> bool:
 
 
 def _picks(plan: Node) -> tuple[int, ...] | None:
-    """Return the columns of a scan that a plan returns; None where the plan does anything else."""
+    """Return the columns of a scan that a plan returns; None if the plan does anything else."""
     if isinstance(plan, Scan):
         return tuple(range(plan.width))
     below = _picks(plan.input) if isinstance(plan, Project) else None
@@ -478,7 +481,7 @@ def _picks(plan: Node) -> tuple[int, ...] | None:
 
 
 def _is_ordered(node: Node) -> bool:
-    """Tell whether a Sort below `node` set the order of its rows."""
+    """Return whether a Sort below `node` set the order of its rows."""
     while isinstance(node, Filter | Project | Fetch | AiMap):
         node = node.input
     return isinstance(node, Sort)
@@ -489,7 +492,7 @@ def _reads(expression: Expression | None) -> frozenset[int]:
 
 
 def _waits(when: Expression | None, width: int) -> bool:
-    """Tell whether a guard reads answers, which are the columns from `width` on."""
+    """Return whether a guard reads answers, which are the columns from `width` on."""
     return any(c >= width for c in _reads(when))
 
 

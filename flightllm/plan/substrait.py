@@ -188,7 +188,7 @@ def messages(message: Message, kind: type[_M]) -> Iterator[_M]:
 
 
 def _one_row(node: Node) -> bool:
-    """Tell whether `node` returns exactly one row: it is an aggregate without groups, under projections."""
+    """Return whether `node` returns exactly one row: it is an aggregate without groups, under projections."""
     while isinstance(node, Project):
         node = node.input
     return isinstance(node, Aggregate) and not node.rel.grouping_expressions

@@ -4,7 +4,7 @@ import numpy as np
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.greedy import greedy
-from flightllm.prompt_order.measure import hit_tokens, measured
+from flightllm.prompt_order.sequence import hit_tokens, measured
 from flightllm.prompt_order.uniform import as_given, by_score
 
 _TOKEN_SECONDS = 1 / 50_000
@@ -13,15 +13,15 @@ _SORT_SECONDS = 0.5e-6
 _GREEDY_SECONDS = 3e-6
 """Seconds for each cell of the table, measured on one core."""
 _MARGIN = 2.0
-"""How many times the cost the upper limit of the savings must be, because no ordering reaches that limit."""
+"""The least ratio of the savings' upper limit to the cost. It is above 1 because no ordering reaches the limit."""
 
 
 def auto(encoded: Encoded, cache: CacheShape) -> Draft:
-    """Return the given order, the fixed order or the greedy order, whichever has the most hits.
+    """Return the one of the given, the fixed and the greedy order that has the most hits.
 
     The first test needs only one pass over the values: if even the upper limit of the savings is not worth a sort, the
     given order stays. Then the hits of the given and the fixed order are predicted. The greedy order is tried if the
-    rest of the upper limit is worth its time. With equal hits, the given order stays.
+    savings that are still possible are worth its time. With equal hits, the given order stays.
     """
     cells, bound = encoded.codes.size, most_tokens(encoded)
     given = as_given(encoded)

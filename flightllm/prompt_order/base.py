@@ -18,7 +18,7 @@ class Encoded:
     """
 
     codes: NDArray[np.int32]
-    """n × k positions in the columns' dictionaries; -1 is NULL, which leaves the field out of the prompt."""
+    """n × k positions in the columns' dictionaries; -1 means NULL, and the prompt then leaves out the field."""
     weights: tuple[NDArray[np.float64], ...]
     """For each column: the number of tokens of each dictionary value, including the field name and separators."""
     readers: tuple[int, ...]
@@ -59,8 +59,8 @@ class Ordering:
     hit_tokens: float
     """Predicted number of tokens that the cache serves, without the blocks that hold only the instruction.
 
-    Counted are the tokens of fields. If a block holds the instruction's end and the first fields, the tokens of that
-    end are counted too.
+    Only tokens of fields count, with one exception: if a block holds the instruction's end and the first fields, the
+    whole block counts.
     """
     total_tokens: float
     """Tokens of all fields."""

@@ -21,8 +21,8 @@ class FixedOrder:
 def fixed_order(query: Callable[[str], Iterable[pa.RecordBatch]], table: str, columns: Sequence[str]) -> FixedOrder:
     """Order text `columns` of `table` by descending average length x rows / distinct values.
 
-    It makes one pass over the table by `query`, which runs SQL; distinct counts are approximate. Ties keep the given
-    order.
+    The function makes one pass over the table with `query`, which runs SQL. Distinct counts are approximate. Ties keep
+    the given order.
     """
     scores = ", ".join(
         f"coalesce(avg(character_length({c})), 0) * count({c}) / greatest(approx_distinct({c}), 1)" for c in columns

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
 from flightllm.prompt_order.groups import GroupScore, Paths, build_groups
-from flightllm.prompt_order.measure import hit_tokens, measured
-from flightllm.prompt_order.sequence import FlatDictionary, sort_rows
+from flightllm.prompt_order.sequence import FlatDictionary, hit_tokens, measured, sort_rows
 from flightllm.prompt_order.uniform import by_score, score_columns
 
 _SCORES = (
@@ -49,7 +48,7 @@ def _drafts(encoded: Encoded) -> Iterator[Draft]:
 
 
 def _append_other_fields(encoded: Encoded, flat: FlatDictionary, paths: Paths) -> None:
-    """Append the fields that rows still lack: first the field whose values share the most tokens in the group.
+    """Append the fields that rows still lack, beginning with the field whose values share the most tokens in the group.
 
     The other fields follow in the fixed order, which a score of each column decides.
     """
@@ -63,7 +62,7 @@ def _append_other_fields(encoded: Encoded, flat: FlatDictionary, paths: Paths) -
     best = np.argmax(np.where(shared > 0, shared, 0.0), axis=1)
     ranks_by_group = np.broadcast_to(ranks, shared.shape).copy()
     sharing = np.flatnonzero(shared.max(axis=1, initial=0.0) > 0)
-    ranks_by_group[sharing, best[sharing]] = 0  # before all others, whose ranks begin at 1
+    ranks_by_group[sharing, best[sharing]] = 0  # before all other fields, whose ranks begin at 1
     paths.append_rest(ranks_by_group[paths.group])
 
 

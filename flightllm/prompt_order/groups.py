@@ -24,11 +24,11 @@ This candidate is the last entry of the arrays, so that an index of -1 finds it 
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """How a candidate group is scored: the tokens of its value to the `power`, times the rows that reuse the prefix.
+    """The score of a candidate group: the tokens of its value to the `power`, times the rows that reuse the prefix.
 
     With `determined`, the tokens of other fields that are equal in all rows of the group count too. A power above 1
-    prefers a few rows that share much to many rows that share little; otherwise the many rows would form their group
-    first and split the group of the few.
+    prefers few rows that share much to many rows that share little. Otherwise the many rows would form their group
+    first, and would split the group of the few rows.
     """
 
     power: float
@@ -56,7 +56,7 @@ class Paths:
         self.depth[rows] += 1
 
     def append_rest(self, ranks: NDArray[np.int64]) -> None:
-        """Give every row the fields it lacks by ascending rank, at most k; `ranks` is n × k or k."""
+        """Give every row the fields that it lacks, at most k, by ascending rank; `ranks` has the shape n × k or k."""
         columns = self.used.shape[1]
         rest = np.argsort(np.where(self.used, columns + 1, ranks), axis=1, kind="stable")
         for place in range(columns - int(self.depth.min(initial=columns))):
@@ -108,10 +108,10 @@ class _Candidates:
 
 
 def build_groups(encoded: Encoded, flat: FlatDictionary, score: GroupScore) -> Paths:
-    """Build the groups level by level; rows that share no further value get no further fields.
+    """Build the groups level by level. Rows that share no further value get no further fields.
 
-    Inside a group, the fields that are equal in all rows come first. Then the best (column, value) takes its rows into
-    a new group. The next best takes its rows from the remaining rows, and so on, as in GGR.
+    Inside a group, the fields that are equal in all rows come first. Then the rows of the best (column, value) pair
+    form a new group. The rows of the next best pair are taken from the remaining rows, and so on, as in GGR.
 
     Example: the values' codes of three rows, where a film has 50 tokens, a genre 5 and a review 20.
 
@@ -140,7 +140,7 @@ def build_groups(encoded: Encoded, flat: FlatDictionary, score: GroupScore) -> P
 
 
 def _renumber(chosen: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Number the chosen candidates, of `count`, from 0 without gaps: [5, 2, 5] becomes [1, 0, 1]."""
+    """Number the chosen ones of `count` candidates from 0 without gaps: [5, 2, 5] becomes [1, 0, 1]."""
     is_chosen = np.zeros(count, dtype=np.int64)
     is_chosen[chosen] = 1
     numbers: NDArray[np.int64] = (np.cumsum(is_chosen) - 1)[chosen]
@@ -228,7 +228,7 @@ def _add_determined(
 ) -> None:
     """Add to each candidate's weight, in place, the weights of other fields that are equal in all rows of its run.
 
-    A field is equal in a run if the least and the greatest candidate of its rows are the same, and are a candidate.
+    A field is equal in a run if the least and the greatest candidate index of its rows agree and are not -1.
     """
     for runs in repeated_runs:
         first_rows = runs.rows[runs.starts]

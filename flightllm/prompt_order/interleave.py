@@ -10,10 +10,10 @@ from flightllm.prompt_order.sequence import FlatDictionary, Sequence, shared_fie
 def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -> Draft:
     """Move the leaders of groups `window` positions ahead; the other prompts keep their order.
 
-    With the next prompt, a leader shares at least one block beyond its share with the previous one. It computes the
-    prefix that the following prompts reuse, and it has finished after `window` more requests. That prefix must stay in
-    the cache until then. So leaders move less far where the prompts of `window` requests would take more than a quarter
-    of the cache.
+    A leader shares at least one more block with the next prompt than with the previous one. It computes the prefix that
+    the following prompts reuse, and it has finished after `window` more requests. The prefix must stay in the cache
+    until then. So leaders move less far where the prompts of `window` requests would take more than a quarter of the
+    cache.
     """
     flat = FlatDictionary.of(encoded)
     sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flightllm.prompt_order.base import Draft, Encoded
 
 _CELLS = 20_000_000
-"""The most cells of the spread rows; elements that save too little stay in the list's own columns."""
+"""The most cells of the spread rows. Elements that save too little stay in the list's own columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def gather(encoded: Encoded, solved: Spread, draft: Draft) -> Draft:
 
 
 def _repeated(own: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Tell which elements of a row occur in an earlier column of the row too."""
+    """Return a mask of the elements that also occur in an earlier column of the same row."""
     found = np.zeros(own.shape, bool)
     for column in range(1, own.shape[1]):
         found[:, column] = (own[:, :column] == own[:, column : column + 1]).any(axis=1)

@@ -26,7 +26,7 @@ def suspected_statements(
 
 
 def culprit(deaths: Sequence[Iterable[str]]) -> str | None:
-    """Return the one user with suspects at each of several crashes; None where no user or several users match."""
+    """Return the one user with suspects at each of several crashes; None if no user or several users match."""
     users = set[str]().union(*deaths).intersection(*deaths)
     return users.pop() if len(deaths) >= _DEATHS and len(users) == 1 else None
 

@@ -77,7 +77,7 @@ class Quarantine:
         """Raise an error where a statement or its user is blocked.
 
         Raises:
-            QuarantinedError: the statement is blocked, so sending it again is no use.
+            QuarantinedError: the statement is blocked, so sending it again does not help.
             BusyError: all of the user's statements are blocked; this one can be innocent.
         """
         if not self._refused:

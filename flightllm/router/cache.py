@@ -61,7 +61,7 @@ class ReplicaCache:
         self.exact = exact
 
     def holds(self, node: Node, block: int) -> bool:
-        """Tell whether the replica holds a block of an edge."""
+        """Return whether the replica holds a block of an edge."""
         return bool(node.held.get(self._replica, 0) >> block & 1)
 
     def hold(self, node: Node, bits: int) -> None:

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from flightllm.engines.pull import More, pull
 from flightllm.errors import CancelledError, EngineUnavailableError, InternalError
-from flightllm.llm.engine import Completion, Request
+from flightllm.llm.engine import Completion, More, Request, pull
 from flightllm.router.base import RoutedPrompt
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.waves import wave_size
@@ -30,7 +29,7 @@ _VAIN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Lost:
+class _ReplicaFailure:
     """The death of a replica during this call."""
 
     replica: int
@@ -38,7 +37,7 @@ class _Lost:
 
 
 _Completions: TypeAlias = Generator[Completion, None, None]
-_Result: TypeAlias = tuple[int, Completion] | _Lost | BaseException
+_Result: TypeAlias = tuple[int, Completion] | _ReplicaFailure | BaseException
 
 
 class RoutedCall:
@@ -122,7 +121,7 @@ class RoutedCall:
         return more
 
     def _runs_dry(self) -> bool:
-        """Tell whether the queue of a replica that is up has run empty, although it had prompts of this call."""
+        """Return whether the queue of a replica that is up has run empty, although it had prompts of this call."""
         with self._work:
             return any(not queue for replica, queue in self._queues.items() if self._engine.fleet.is_up(replica))
 
@@ -162,7 +161,7 @@ class RoutedCall:
             except Empty:
                 return
             waits = False
-            if isinstance(result, _Lost):
+            if isinstance(result, _ReplicaFailure):
                 self._resend(result)
             elif isinstance(result, BaseException):
                 raise result
@@ -171,7 +170,7 @@ class RoutedCall:
                 if self._open.pop(key, None) is not None:
                     yield completion
 
-    def _resend(self, lost: _Lost) -> None:
+    def _resend(self, lost: _ReplicaFailure) -> None:
         """Route the prompts again that a dead replica left unanswered.
 
         Raises:
@@ -205,7 +204,7 @@ class RoutedCall:
         except CancelledError:
             pass  # the caller's thread raises this error
         except EngineUnavailableError as error:
-            self._results.put(_Lost(replica, error))
+            self._results.put(_ReplicaFailure(replica, error))
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             self._results.put(error)
 

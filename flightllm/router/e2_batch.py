@@ -1,8 +1,8 @@
 """`e2_batch`: assign whole prefix groups ahead of time, balanced by predicted seconds; idle replicas steal at the end.
 
-The planner knows the next prompts. The policy sorts them by prefix and cuts them into one run for each replica. All
-replicas then are busy equally long, earlier work included. The policy cuts where few tokens are computed twice. Prompts
-that continue the group of a replica go to this replica. `e2` routes small numbers of prompts one by one.
+The planner knows the next prompts. The policy sorts them by prefix and cuts them into one run for each replica. Then
+all replicas are busy for an equally long time, earlier work included. The policy cuts where few tokens are computed
+twice. Prompts that continue the group of a replica go to this replica. `e2` routes small numbers of prompts one by one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One engine made of several: a policy chooses a replica for each prompt, and another one where the replica dies."""
+"""One engine made of several: a policy chooses a replica for each prompt, and another replica if that one dies."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _UNKNOWN_BLOCKS: Final = 1 << 16
 T = TypeVar("T")
 _HORIZON: Final = 4_096
 _HORIZON_WINDOWS: Final = 4
-"""A policy plans with `_HORIZON` prompts, or with this many windows of all replicas where these are more."""
+"""A policy plans with `_HORIZON` prompts, or with this many windows of all replicas if that is more."""
 _LEAVE_POLL_SECONDS: Final = 0.1
 _NEWS: Final = 0.05
-"""The relative change of a rate that updates the predictions of all open prompts; an update takes microseconds each."""
+"""The relative change of a rate that updates the predictions of all open prompts. Each update takes microseconds."""
 _log = structlog.get_logger(__name__)
 
 
@@ -95,7 +95,7 @@ class RoutedEngine:
 
     @property
     def alive(self) -> bool:
-        """Tell whether a replica is up."""
+        """Return whether a replica is up."""
         return any(replica.engine.alive for replica in self._replicas.values())
 
     @property

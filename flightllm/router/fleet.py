@@ -29,7 +29,7 @@ class Assigned:
     leaf: Node
     replica: int
     prefill: float
-    """Predicted seconds for the prompt; the tokens cached at the time of the assignment are not computed."""
+    """Predicted seconds for the prompt, without the tokens that were cached at the time of the assignment."""
     decode: float
     """Predicted seconds for the answer."""
     cached_tokens: int
@@ -88,7 +88,7 @@ class Fleet:
         return tuple(self._up)
 
     def is_up(self, replica: int) -> bool:
-        """Tell whether a replica is up."""
+        """Return whether a replica is up."""
         return replica in self._up
 
     def add(self, capacity: int | None, *, exact: bool = False) -> int:
@@ -183,8 +183,8 @@ class Fleet:
     def queued(self, prompts: Collection[RoutedPrompt]) -> tuple[list[Assigned], float]:
         """Return the assignments of new prompts, in the order in which to queue them, and the prompts' cached share.
 
-        The share is the part of all their tokens that was cached. A common share keeps prompts that arrive together in
-        their order, in which they share most.
+        The share is the cached part of the tokens of all these prompts. A common share keeps prompts that arrive
+        together in their order, in which they share the most.
         """
         assigned = sorted((self.open[prompt.key] for prompt in prompts), key=lambda one: one.turn)
         return assigned, sum(one.cached_tokens for one in assigned) / max(1, sum(prompt.count for prompt in prompts))

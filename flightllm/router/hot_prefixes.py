@@ -36,7 +36,7 @@ class HotPrefixes:
         return len(self._waits)
 
     def waited(self, prefix: Node, seconds: float, worth: float, now: float) -> bool:
-        """Count a prompt that waits `seconds`; tell whether the mean has doubled, from `worth` seconds or more.
+        """Count a prompt that waits `seconds`; return whether the mean has doubled, from `worth` seconds or more.
 
         After a doubling, later means are compared with the present one.
         """

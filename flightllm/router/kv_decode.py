@@ -18,7 +18,8 @@ except ImportError as exc:
     raise MissingExtraError("the KV events of an engine", "cluster") from exc
 
 _DEVICE_TIERS = ("GPU", None)
-"""vLLM's names for the tier that serves prompts. A CPU engine uses them too: its `CPU` tier holds offloaded blocks."""
+"""vLLM's names for the tier that serves prompts. A CPU engine uses these names too, because the tier `CPU` means
+offloaded blocks."""
 
 
 class _Batch(msgspec.Struct, array_like=True):

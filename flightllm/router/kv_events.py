@@ -84,7 +84,7 @@ class KvSubscription:
 
     @property
     def connected(self) -> bool:
-        """Tell whether the engine's publisher is connected, as far as is known; the mirror then follows it."""
+        """Return whether the engine's publisher is connected, as far as is known; the mirror then follows it."""
         return self._connected and not self._closed.is_set()
 
     def stop(self) -> None:
@@ -164,7 +164,7 @@ class KvSubscription:
         return state
 
     def _over(self) -> bool:
-        """Tell whether the connection was lost or the subscription is closed."""
+        """Return whether the connection was lost or the subscription is closed."""
         return self._lost or self._closed.is_set()
 
     def _hear(self, number: int, payload: bytes) -> None:

@@ -32,7 +32,7 @@ class LocalQueue:
         self._levels.setdefault(prompt.priority, _Groups()).push(prompt, cached_share)
 
     def pop(self) -> RoutedPrompt | None:
-        """Remove and return the next prompt; None where the queue is empty."""
+        """Remove and return the next prompt; None if the queue is empty."""
         for priority in sorted(self._levels):
             found = self._levels[priority].pop()
             if found is not None:

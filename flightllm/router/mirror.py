@@ -36,7 +36,7 @@ class KvMirror:
         return len(self._places)
 
     def stored(self, hashes: Sequence[BlockHash], parent: BlockHash | None, tokens: bytes, salt: bytes = b"") -> None:
-        """Count consecutive blocks with these tokens, which follow `parent` (None: the prompt's start), as held."""
+        """Count consecutive blocks as held. They have these tokens, and follow `parent` (None: the prompt's start)."""
         if len(tokens) != len(hashes) * self._tree.block_tokens * TOKEN_BYTES:
             self.unknown += len(hashes)
             self.other_tokens = len(tokens) // (TOKEN_BYTES * max(1, len(hashes)))

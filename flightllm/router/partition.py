@@ -63,9 +63,9 @@ class _Run:
 
 
 class _Timeline(NamedTuple):
-    """When each of a sequence of prompts begins, and what it costs to cut the sequence there.
+    """The time at which each prompt of a sequence begins, and the cost of cutting the sequence before the prompt.
 
-    Both arrays have one entry more than there are prompts, for the end.
+    Both arrays have one more entry than there are prompts: the end.
 
     Example: three prompts take 5, 1 and 5 s; the second one costs 4 s more without the first.
 
@@ -109,11 +109,11 @@ class _Timeline(NamedTuple):
         earliest = int(elapsed.searchsorted(begin + (1 - _UNUSED_SHARE) * room))
         earliest = min(latest, max(start + 1, earliest))
         useful = elapsed[earliest : latest + 1] - extra[earliest : latest + 1]
-        return latest - int(useful[::-1].argmax())  # of equal ones the latest
+        return latest - int(useful[::-1].argmax())  # of equal ends the latest
 
 
 def _continue_groups(batch: PrefixSortedBatch, assignment: _Assignment) -> None:
-    """Give replicas the groups of prompts that they hold more of than the others, as far as they have time."""
+    """Give each replica the groups of prompts of which it holds more than the others, as far as it has time."""
     seconds, extra = batch.seconds(batch.shared_tokens), batch.extra_seconds(batch.shared_tokens)
     busy = assignment.busy
     level = _water_level(list(busy.values()), float(seconds.sum()))
@@ -129,7 +129,7 @@ def _continue_groups(batch: PrefixSortedBatch, assignment: _Assignment) -> None:
 
 
 def _held_runs(batch: PrefixSortedBatch, busy: dict[int, float]) -> list[_Run]:
-    """Return the runs of prompts of which some replica holds more than others, with this replica."""
+    """Return the runs of prompts of which one replica holds more than the others, each with this replica."""
     runs: list[_Run] = []
     for position in np.flatnonzero(batch.held_tokens > batch.common_tokens).tolist():
         holders = batch.holders[position]
@@ -172,7 +172,7 @@ class _Division:
     def best_runs(self) -> list[_Run]:
         """Return the runs at about the least level of load at which all prompts fit.
 
-        No level below that of perfectly divisible work can do. From there the level rises in growing steps until all
+        The level of perfectly divisible work is a lower bound. From there the level rises in growing steps until all
         prompts fit; then bisection finds the least level.
         """
         low = high = _water_level([self.busy[one] for one in self.replicas], float(self.timeline.elapsed[-1]))

@@ -85,7 +85,7 @@ def decide(scaling: Scaling, loads: Mapping[int, ReplicaLoad], now: float, seen:
     `downscale_delay_s`.
     """
     total = sum(load.seconds for load in loads.values())
-    seen = _look(loads, total, now, seen or Seen(now, now))
+    seen = _observe(loads, total, now, seen or Seen(now, now))
     count = len(loads)
     if count < scaling.min_replicas:
         return Change(add=scaling.min_replicas - count), Seen(now, now)
@@ -107,7 +107,7 @@ def decide(scaling: Scaling, loads: Mapping[int, ReplicaLoad], now: float, seen:
     return Change(), Seen(now, now)
 
 
-def _look(loads: Mapping[int, ReplicaLoad], total: float, now: float, seen: Seen) -> Seen:
+def _observe(loads: Mapping[int, ReplicaLoad], total: float, now: float, seen: Seen) -> Seen:
     busy = {number for number, load in loads.items() if load.prompts}
     seconds = seen.busy_seconds + len(busy) * (now - seen.at)
     peak = max(seen.peak_seconds, total)
@@ -115,7 +115,7 @@ def _look(loads: Mapping[int, ReplicaLoad], total: float, now: float, seen: Seen
 
 
 def _is_slack(scaling: Scaling, loads: Mapping[int, ReplicaLoad], seen: Seen) -> bool:
-    """Tell whether one replica fewer suffices.
+    """Return whether one replica fewer suffices.
 
     It suffices if some replica had no prompt. It also suffices if the busy seconds of all replicas are at most half of
     the time that the other replicas have. The peak load must be low too (see `_EASE`).

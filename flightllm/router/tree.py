@@ -84,12 +84,12 @@ class Node:
 
     @property
     def used(self) -> bool:
-        """Tell whether a replica holds a block of this edge, or had a recent request with this edge."""
+        """Return whether a replica holds a block of this edge, or had a recent request with this edge."""
         return bool(self.held or self.recent or self.open)
 
     @property
     def unused(self) -> bool:
-        """Tell whether this node is not used and has no children."""
+        """Return whether this node is not used and has no children."""
         return not (self.children or self.used)
 
 

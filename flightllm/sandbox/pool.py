@@ -89,7 +89,7 @@ class Isolation:
         """Return the number of processes that run tasks now."""
         return len(self._busy)
 
-    def place(self, user: str, cancelled: Callable[[], bool]) -> AdmissionSlot:
+    def admit(self, user: str, cancelled: Callable[[], bool]) -> AdmissionSlot:
         """Wait for a place for one of a user's statements; users take turns. See `AdmissionControl.take`."""
         return self.places.take(Requester(user, ""), cancelled)
 

@@ -15,7 +15,7 @@ PIECE_BYTES = 4 << 20
 
 
 def send(link: socket.socket, kind: MessageKind, body: bytes | pa.Buffer = b"") -> None:
-    """Send a message; raises `OSError` where the other end is closed."""
+    """Send a message; raises `OSError` if the other end is closed."""
     view = memoryview(body)
     link.sendall(_HEADER.pack(kind, view.nbytes))
     link.sendall(view)

@@ -151,7 +151,7 @@ class _Supervisor:
                 return
 
     async def _warm(self, descriptor: int) -> Worker | None:
-        """Return the spare process or a new one, or None where the server stops first.
+        """Return the spare process or a new one, or None if the server stops first.
 
         Raises:
             FlightLLMError: the first process cannot be started. Later ones are tried again until they start.

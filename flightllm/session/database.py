@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import structlog
 
@@ -22,7 +23,7 @@ from flightllm.engines.supervised import supervised
 from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
 from flightllm.functions import FunctionRegistry
-from flightllm.functions.registering import register_scalars
+from flightllm.functions.registry import register_scalars
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.session_log import SessionLog
 from flightllm.observe.tracing import create_spans
@@ -58,7 +59,7 @@ class Database:
         self.queries = queries
         self.sessions = sessions or SessionLog()
         self.notes = tuple(notes)
-        """Notes on the configuration's files, one line each. The log has them too."""
+        """Notes about the configuration's files, one line each. The log has the same notes."""
         self.catalog = services.catalog
         self.access = services.access
         self.functions = services.functions
@@ -71,14 +72,14 @@ class Database:
     def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
         """Load functions, tables and the engine.
 
-        `watch` notes the statements in flight. After a restart the server's own engine opens in the background: queries
-        wait for the engine or fail, as `[recovery] on_engine_down` says.
+        `watch` notes the statements in flight. After a restart the server's own engine opens in the background. Until
+        then, queries wait or fail, as `[recovery] on_engine_down` says.
 
         Raises:
             ConfigError: a table, function or engine setting is wrong.
             MissingExtraError: the engine's packages are not installed.
         """
-        with suppress(OSError):  # the first user of the folder raises the clear error
+        with suppress(OSError):  # code that uses the folder later raises a clear error
             make_private(config.data_folder)
             if config.data_folder.stat().st_mode & 0o077:
                 _log.warning("other users of this machine can read the data folder", folder=str(config.data_folder))
@@ -121,7 +122,7 @@ class Database:
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
-            catalog.store.functions = lambda context: register_scalars(context, functions, lambda: engines.own.engine)
+            catalog.store.functions = partial(register_scalars, functions=functions, engine=lambda: engines.own.engine)
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads the engine now, so that a wrong engine setting fails at the start

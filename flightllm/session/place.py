@@ -104,7 +104,7 @@ class SessionPlace:
         return TableName(self._path[0], table) if made else self._place().found(table)
 
     def check(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the schemas of a search path that the user can see; PostgreSQL ignores the others too.
+        """Return those schemas of a search path that the user can see. As in PostgreSQL, the others are ignored.
 
         Raises:
             NotFoundError: the user can see no schema of the path.

@@ -23,8 +23,7 @@ from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.dispatch import bound_texts, change, check, explain_change
 from flightllm.dialect import sent_texts
-from flightllm.dialect.duplicates import without_marks
-from flightllm.dialect.output_names import output_names
+from flightllm.dialect.output_names import output_names, without_marks
 from flightllm.dml import Changed
 from flightllm.errors import CancelledError, FlightLLMError, NotFoundError, SqlError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
@@ -48,7 +47,7 @@ from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.parameters import bind, bind_text
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
-from flightllm.storage.readers import Reader
+from flightllm.storage.folder import Reader
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
@@ -113,7 +112,7 @@ class Session:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Count a statement, and bind its user and session to log events; DataFusion's panics become errors."""
+        """Count a statement, bind its user and session to log events, and turn DataFusion's panics into errors."""
         self._record.used()
         with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id), panics_mapped():
             yield
@@ -139,7 +138,7 @@ class Session:
 
     @contextmanager
     def _failures_noted(self, text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-        """Record a query that cannot be planned; running queries and changes have their own records."""
+        """Record a query that cannot be planned. Running queries and changes write records of their own."""
         try:
             yield
         except Exception as error:
@@ -150,7 +149,7 @@ class Session:
             raise
 
     def _explain(self, error: Exception, sql: str, settings: Mapping[str, str]) -> None:
-        """Rewrite an error's message: quote the statement as it was sent, and only tables that the user can read.
+        """Rewrite an error's message so that it quotes the sent statement and names only tables that the user can read.
 
         The message stays the same if the user was dropped in the meantime.
         """
@@ -172,7 +171,7 @@ class Session:
             error.args = (without_marks(read.said(str(error))),)
 
     def _read(self, sql: str, settings: Settings) -> tuple[ParsedText, ParsedText]:
-        """Return a statement as DataFusion reads it, and as it was sent (as this server's lexer reads the text).
+        """Return a statement twice: rewritten for DataFusion, and as it was sent, for this server's lexer.
 
         The sent text is checked, and so is the rewritten text if it differs.
 
@@ -198,10 +197,10 @@ class Session:
     def _read_statement(
         self, sql: str, settings: Settings, parameters: pa.RecordBatch | None, *, binds: bool
     ) -> Statement:
-        """Parse a text into the statement that all later steps take; `binds` puts the parameters in their places.
+        """Parse a text into the statement that all later steps take. With `binds`, literals replace the parameters.
 
         Raises:
-            FlightLLMError: see `_read`; or the parameters do not fit, or the kind of the statement is unknown.
+            FlightLLMError: `_read` fails, the parameters do not fit, or the kind of the statement is unknown.
         """
         read, sent = self._read(sql, settings)
         text = bind_text(read, parameters) if binds else read
@@ -510,8 +509,8 @@ class Session:
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
-        Without `db_schema` the table is in the session's schema, or is temporary. Setting `cancelled` stops the upload
-        until the last batch has arrived; a stopped upload stores nothing.
+        Without `db_schema` the table is in the session's schema, or is temporary. Until the last batch has arrived,
+        setting `cancelled` stops the upload, which then stores nothing.
         """
         name = self._place.uploaded(table, db_schema, made=mode == "create", temporary=temporary)
         text = f"INGEST INTO {name.display}"
@@ -632,7 +631,7 @@ def _told_apart(plan: bytes) -> str:
 
 
 def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:
-    """Yield batches until their statement is cancelled; then raise its error, at the latest after the last batch."""
+    """Yield batches until their statement is cancelled, or to the end; then raise the reason if it was cancelled."""
     for batch in batches:
         if record.stopped:
             break

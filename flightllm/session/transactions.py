@@ -1,6 +1,6 @@
 """BEGIN, COMMIT and ROLLBACK for clients that send them: every statement commits by itself.
 
-ROLLBACK cannot undo a change, and raises an error if there was one.
+ROLLBACK cannot undo changes, and raises an error if the transaction made a change.
 """
 
 import secrets
@@ -62,7 +62,7 @@ class Transactions:
         with self._lock:
             changes = self._changes - self._begun.pop(name, self._changes)
         if changes and not commit:
-            raise _not_undone(changes, "; some drivers want a new connection now")
+            raise _not_undone(changes, "; some drivers then need a new connection")
 
     def run(self, word: str) -> None:
         """Run a transaction statement by its first word: BEGIN, COMMIT, ROLLBACK or a synonym.

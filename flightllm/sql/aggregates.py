@@ -54,7 +54,7 @@ class Aggregates:
         return cast if self._is_argument(first) else None
 
     def _is_argument(self, first: int) -> bool:
-        """Tell whether an argument of a numeric aggregate begins at a token."""
+        """Return whether an argument of a numeric aggregate begins at a token."""
         if self._is_word(first - 1, "distinct") or self._is_word(first - 1, "all"):
             first -= 1
         opening = first - 1

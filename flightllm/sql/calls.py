@@ -18,9 +18,8 @@ from flightllm.functions.numbers import with_number
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.aggregates import Aggregates
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
-from flightllm.sql.names import identifier
+from flightllm.sql.names import NO_NAMES, OutputNames, identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
-from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.prompt_parts import JOINING, Part, read_prompt_parts
 from flightllm.sql.scopes import Scopes, Table
@@ -39,7 +38,7 @@ EXPRESSION_FOLLOWS = (
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """SQL, or a client's Substrait plan in its place, with stubs for its AI calls, and the calls by stub name."""
+    """SQL or a client's Substrait plan, with stubs in place of its AI calls; also the calls by stub name."""
 
     sql: str
     calls: Mapping[str, AICall]
@@ -116,7 +115,7 @@ def _extract(text: ParsedText, catalog: _Catalog, depth: int) -> Extracted:
 
 
 def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegistry) -> bool:
-    """Tell whether a token is followed by a parenthesis, and names an AI function or looks like such a name."""
+    """Return whether a token is followed by a parenthesis, and names an AI function or looks like such a name."""
     token = tokens[index]
     if token.kind is not TokenKind.WORD or not tokens[index + 1].is_symbol("("):
         return False
@@ -181,7 +180,7 @@ class _Extractor:
         return True
 
     def _ends_distinct_on(self, index: int) -> bool:
-        """Tell whether the token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
+        """Return whether the token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
         opening = next((start for start, end in self._scopes.closing.items() if end == index), 0)
         return opening > 1 and self._tokens[opening - 1].is_word("on") and self._tokens[opening - 2].is_word("distinct")
 

@@ -1,6 +1,6 @@
 """Parser that splits the column list of CREATE TABLE into DataFusion's part and the keys.
 
-DataFusion would ignore or refuse the keys.
+DataFusion would ignore or reject the keys.
 """
 
 from collections.abc import Iterator, Sequence
@@ -118,7 +118,7 @@ class _ColumnListReader:
         return _Element(name, ranges, required=any(a.is_word("not") and b.is_word("null") for a, b in following))
 
     def _constraint(self, cursor: Cursor, column: str | None) -> bool:
-        """Read a constraint of a table or of a column if there is one, and tell whether there was."""
+        """Read a constraint of a table or of a column if there is one, and return whether there was one."""
         start = cursor.at
         name = ""
         if cursor.take("constraint"):

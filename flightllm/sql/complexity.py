@@ -41,7 +41,7 @@ _CASE_PARTS: Final = frozenset({"when", "then", "else", "end"})
 
 @dataclass(frozen=True, slots=True)
 class Complexity:
-    """How deep and how large the plan of a text is.
+    """The depth and the size of the plan of a text.
 
     Example: `SELECT a + b, f(c AND d) FROM t JOIN u` is 18 deep: 16 for the join, and 2 for one operator. The operators
     `+` and `AND` are in different columns, so they are side by side in the plan, and only one of them counts. Its total
@@ -110,16 +110,16 @@ class _Scope:
     in_from: bool = False
     is_cube: bool = False
     counts_commas: bool = False
-    """Commas separate columns or keys. Those of FROM are joins, and a row of VALUES is cheap."""
+    """Whether commas separate columns or keys. Commas of FROM are joins, and commas in a row of VALUES are cheap."""
     has_value_rows: bool = False
     in_condition: bool = False
-    """In a CASE, the present part is a condition."""
+    """Whether the present part of a CASE is a condition."""
     commas: int = 0
     path: _PathWeight = field(default_factory=_PathWeight)
 
 
 class _Scopes:
-    """The open scopes, and how deep they were nested at most."""
+    """The open scopes, and the greatest depth of nesting so far."""
 
     def __init__(self) -> None:
         self._open = [_Scope()]

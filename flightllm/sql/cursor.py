@@ -18,14 +18,14 @@ class Cursor:
         self.at = at
 
     def take(self, *words: str) -> bool:
-        """Read some words if they follow, and tell whether they followed."""
+        """Read some words if they follow, and return whether they followed."""
         following = self.tokens[self.at : self.at + len(words)]
         found = len(following) == len(words) and all(t.is_word(w) for t, w in zip(following, words, strict=True))
         self.at += len(words) * found
         return found
 
     def symbol(self, text: str) -> bool:
-        """Read a symbol if it follows, and tell whether it followed."""
+        """Read a symbol if it follows, and return whether it followed."""
         found = self.at < len(self.tokens) and self.tokens[self.at].is_symbol(text)
         self.at += found
         return found

@@ -7,14 +7,11 @@ from typing import Final
 
 from flightllm.common.names import TableName, table_name
 from flightllm.errors import SqlError
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier, with_name
 from flightllm.sql.tokens import Token, TokenKind
 
 _BEGINS_QUERY: Final = ("select", "with", "values")
-_ENDS_FROM: Final = (
-    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify"),
-    *("union", "intersect", "except"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +42,9 @@ class _Scope:
     """The tables and queries that the text between two parentheses reads."""
 
     name: str | None = None
-    """The name of the WITH query that the text is."""
+    """The name of the WITH query, if the text is the body of a WITH query."""
     in_expression: bool = False
-    """The text is neither a WITH query nor in FROM."""
+    """Whether the text is neither a WITH query nor in FROM."""
     parts: int = 0
     tables: Counter[TableName] = field(default_factory=Counter)
     levels: dict[TableName, int] = field(default_factory=dict)
@@ -79,7 +76,7 @@ class _ReadCounter:
         """Begin a scope: a WITH query of this name, a part of FROM, or an expression."""
         scope = _Scope(name, in_expression=name is None and not in_from, parts=int(name is not None))
         if name is not None and recursive:
-            scope.with_queries[name] = Expanded(1, {})  # it reads itself, which adds one part and no table
+            scope.with_queries[name] = Expanded(1, {})  # the query reads itself, which adds one part and no table
         self._scopes.append(scope)
 
     def close(self, *, is_query: bool) -> None:
@@ -165,7 +162,7 @@ class _TableFinder:
         self._counter.close(is_query=self._open.pop().is_query)
 
     def _is_keyword(self, token: Token, index: int) -> bool:
-        """Tell whether a word is a keyword here and not a name, and note the clause that it begins or ends."""
+        """Return whether a word is a keyword here and not a name, and note the clause that it begins or ends."""
         top, before = self._open[-1], self._tokens[index - 1] if index else None
         first = before is None or before.is_symbol("(")
         if token.is_word(*_BEGINS_QUERY) and (first or not self._table_next):
@@ -176,7 +173,7 @@ class _TableFinder:
             before is not None and (before.is_word("as") or before.is_symbol("."))
         ):
             return False  # any word is a name there
-        elif token.is_word(*_ENDS_FROM):
+        elif token.is_word(*ENDS_FROM):
             top.in_from = self._table_next = False
         elif token.is_word("recursive") and before is not None and before.is_word("with"):
             top.recursive = True
@@ -190,7 +187,7 @@ class _TableFinder:
         return True
 
     def _is_distinct_from(self, index: int) -> bool:
-        """Tell whether FROM belongs to `IS [NOT] DISTINCT FROM`."""
+        """Return whether FROM belongs to `IS [NOT] DISTINCT FROM`."""
         before = self._tokens[max(0, index - 2) : index]
         return len(before) == 2 and before[1].is_word("distinct") and before[0].is_word("is", "not")
 

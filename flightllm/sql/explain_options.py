@@ -8,7 +8,7 @@ from flightllm.sql.tokens import Token, TokenKind
 
 FORMATS = ("text", "json")
 _WITHOUT_MEANING = ("verbose", "costs", "buffers", "timing", "summary")
-"""Accepted because some clients send these options; they have no effect, as EXPLAIN always shows all details."""
+"""Options that have no effect, because EXPLAIN always shows all details. Some clients send them."""
 _QUERY_WORDS = ("select", "with", "values", "table", "from")
 _ON, _OFF = ("true", "on", "1"), ("false", "off", "0")
 
@@ -41,7 +41,7 @@ def read_explain_options(tokens: Sequence[Token], at: int) -> tuple[ExplainOptio
 
 
 def _is_list(tokens: Sequence[Token], at: int) -> bool:
-    """Tell whether a list of options begins here, and not a query in parentheses."""
+    """Return whether a list of options begins here, and not a query in parentheses."""
     opens = at + 1 < len(tokens) and tokens[at].is_symbol("(")
     return opens and tokens[at + 1].kind is TokenKind.WORD and not tokens[at + 1].is_word(*_QUERY_WORDS)
 

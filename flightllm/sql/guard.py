@@ -2,7 +2,7 @@
 
 `sql_terms` bounds the depth of the plan, as `complexity` measures it. With 2,000, a text can chain 1,000 operators.
 
-Other texts keep the planner busy for minutes, and nothing can interrupt the planner. Each has its own limit:
+Other texts keep the planner busy for minutes, and nothing can interrupt the planner. Each kind of text has a limit:
 
 | text | cost |
 |---|---|
@@ -150,7 +150,7 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
 
 
 def _ends_table(token: Token) -> bool:
-    """Tell whether a table of FROM can end here: with its name, its alias or the `)` of a subquery."""
+    """Return whether a table of FROM can end here: with its name, its alias or the `)` of a subquery."""
     return (
         token.kind is TokenKind.QUOTED
         or token.is_symbol(")")
@@ -159,7 +159,7 @@ def _ends_table(token: Token) -> bool:
 
 
 def _tells_size(token: Token, sql: str) -> bool:
-    """Tell whether a sample size begins here: `10`, `(10 ROWS)` or `BERNOULLI (5)`. Other parentheses hold columns."""
+    """Return whether a sample size begins here: `10`, `(10 ROWS)` or `BERNOULLI (5)`. Other brackets hold columns."""
     if token.is_symbol("("):
         return sql[token.end :].lstrip()[:1].isdigit()
     return token.kind is TokenKind.NUMBER or token.is_word("bernoulli", "system", "block", "row")

@@ -40,7 +40,7 @@ class TableKeys:
     foreign: tuple[ForeignKey, ...] = ()
 
     def __bool__(self) -> bool:
-        """Tell whether the table has any key."""
+        """Return whether the table has any key."""
         return bool(self.primary or self.unique or self.foreign)
 
     @property
@@ -48,7 +48,7 @@ class TableKeys:
         """Return the keys that identify a row, the primary key first."""
         return (*([self.primary] if self.primary else []), *self.unique)
 
-    def told_of(self, column: str) -> str | None:
+    def column_remark(self, column: str) -> str | None:
         """Return the remark that describes the keys of a column, or None if the column is in no key.
 
         The remark says that the server does not enforce these keys.

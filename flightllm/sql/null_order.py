@@ -1,9 +1,9 @@
-"""Addition of NULLS LAST to ORDER BY … DESC of answers if the query does not give a place for NULL.
+"""Addition of NULLS LAST to ORDER BY … DESC over answers, if the query does not say where NULL goes.
 
 `ORDER BY ai_score('…', text) DESC LIMIT 3`  →  `ORDER BY ai_score('…', text) DESC NULLS LAST LIMIT 3`
 
-SQL's rule puts NULL first, and stays in force for other keys. An answer is NULL if its row gives no input or if the
-model failed, so these rows must not rank best. An alias or a position of a call in the same SELECT counts as the call.
+By SQL's rule, NULL comes first; other keys keep this rule. An answer is NULL if its row gives no input or if the model
+failed, so these rows must not rank best. An alias or a position of a call in the same SELECT counts as the call.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ def ends_of_answers(
 def _names_call(
     tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool], order: int, key: int
 ) -> bool:
-    """Tell whether a key is the alias or the position of a call in the SELECT of an ORDER BY."""
+    """Return whether a key is the alias or the position of a call in the SELECT of an ORDER BY."""
     items = list(_selected(tokens, closing, order))
     text = tokens[key].text
     if text.isdigit():

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.source_tokens import SourceTokens
 
 JOIN_KINDS: Final = ("inner", "left", "right", "full", "outer", "semi", "anti", "cross", "natural", "asof")
@@ -9,8 +10,8 @@ JOIN_KINDS: Final = ("inner", "left", "right", "full", "outer", "semi", "anti", 
 _LOGIC: Final = ("on", "and", "or", "xor", "not")
 """Words that a condition can follow."""
 _AFTER_ON: Final = (
-    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
-    *("except", "minus", "on", "join", "global", "lateral", "tablesample", *JOIN_KINDS),
+    *ENDS_FROM,
+    *("minus", "on", "join", "global", "lateral", "tablesample", *JOIN_KINDS),
 )
 """Words that end the condition of ON."""
 _CLAUSES: Final = ("select", "from", "where", "group", "having", "order", "qualify", "with", "values", "using", "join")
@@ -34,11 +35,11 @@ class OnConditions:
         self._tokens = source.tokens
 
     def is_first(self, call: int) -> bool:
-        """Tell whether a call comes directly after ON."""
+        """Return whether a call comes directly after ON."""
         return self._is_on(call - 1)
 
     def is_later(self, call: int) -> bool:
-        """Tell whether a call that is not first in ON is a whole condition.
+        """Return whether a call that is not first in ON is a whole condition.
 
         A call in a larger condition, such as `a = f(…)`, is not a whole condition.
         """
@@ -50,7 +51,7 @@ class OnConditions:
         return begins and (self.ends_at(after) or self._tokens[after].is_word(*_LOGIC)) and self._is_in_on(before)
 
     def is_joined_by_and(self, at: int) -> bool:
-        """Tell whether ON ends at a token, or goes on with AND and has no OR beside it.
+        """Return whether ON ends at a token, or goes on with AND and has no OR beside it.
 
         An OR in parentheses, or between CASE and END, is a part of one condition.
         """
@@ -68,7 +69,7 @@ class OnConditions:
         return True
 
     def ends_at(self, at: int) -> bool:
-        """Tell whether the condition of an ON ends before a token."""
+        """Return whether the condition of an ON ends before a token."""
         if at >= len(self._tokens) or any(map(self._tokens[at].is_symbol, (")", ",", ";"))):
             return True
         is_called = at + 1 < len(self._tokens) and self._tokens[at + 1].is_symbol("(")
@@ -77,11 +78,11 @@ class OnConditions:
         return self._tokens[at].is_word(*_AFTER_ON) and not self._tokens[at - 1].is_symbol(".")
 
     def _is_on(self, at: int) -> bool:
-        """Tell whether a token is the ON of a join, not the ON of SELECT DISTINCT ON."""
+        """Return whether a token is the ON of a join, not the ON of SELECT DISTINCT ON."""
         return self._tokens[at].is_word("on") and not self._tokens[at - 1].is_word("distinct")
 
     def _is_in_on(self, at: int) -> bool:
-        """Tell whether a token is in the clause ON; grouping parentheses do not matter."""
+        """Return whether a token is in the clause ON; grouping parentheses do not matter."""
         while at >= 0 and not self._is_on(at):
             is_opened = at in self._source.closing and not self._is_group(at)
             if is_opened or (self._tokens[at].is_word(*_CLAUSES) and not self._tokens[at - 1].is_word("distinct")):
@@ -90,6 +91,6 @@ class OnConditions:
         return at >= 0
 
     def _is_group(self, at: int) -> bool:
-        """Tell whether a token is a parenthesis around a condition, not around the arguments of a call."""
+        """Return whether a token is a parenthesis around a condition, not around the arguments of a call."""
         before = self._tokens[at - 1]
         return self._tokens[at].is_symbol("(") and (before.is_symbol("(") or before.is_word(*_LOGIC))

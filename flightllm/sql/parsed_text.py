@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import Scopes, read_scopes
 from flightllm.sql.tokens import Token, TokenKind, position, tokenize
 
 _ENDS_ITEMS = (
-    *("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union"),
-    *("intersect", "except", "minus", "into", "sort", "cluster", "distribute", "lateral"),
+    *("from", *ENDS_FROM),
+    *("minus", "into", "sort", "cluster", "distribute", "lateral"),
 )
 
 
@@ -82,11 +83,11 @@ class ParsedText:
         return self.scopes.closing
 
     def is_word(self, index: int, *words: str) -> bool:
-        """Tell whether one of some words is at an index; the index can be out of range."""
+        """Return whether one of some words is at an index; the index can be out of range."""
         return 0 <= index < len(self.tokens) and self.tokens[index].is_word(*words)
 
     def is_symbol(self, index: int, text: str) -> bool:
-        """Tell whether a symbol is at an index; the index can be out of range."""
+        """Return whether a symbol is at an index; the index can be out of range."""
         return 0 <= index < len(self.tokens) and self.tokens[index].is_symbol(text)
 
     def text(self, first: int, last: int) -> str:
@@ -124,12 +125,12 @@ class ParsedText:
         return Select(start, tuple((a, b) for a, b in (*items, (first, index)) if a < b), index)
 
     def has_leading_from(self) -> bool:
-        """Tell whether the text has a FROM that does not follow the items of a SELECT."""
+        """Return whether the text has a FROM that does not follow the items of a SELECT."""
         ends = {select.end for select in self.selects}
         return any(token.is_word("from") and index not in ends for index, token in enumerate(self.tokens))
 
     def has_similar_items(self) -> bool:
-        """Tell whether two items of a SELECT end in the same token, or a SELECT has a star among several items.
+        """Return whether two items of a SELECT end in the same token, or a SELECT has a star among several items.
 
         Only such items can give two columns of the same name.
         """

@@ -121,7 +121,7 @@ class _PromptPartReader:
         return None if constant is None else _written(constant.value)
 
     def _ends_with_type(self, last: int, before: str = "") -> bool:
-        """Tell whether the name of a text type ends at `last`, after the word `before`."""
+        """Return whether the name of a text type ends at `last`, after the word `before`."""
         return self.tokens[last - 1].is_word(*_TEXT_TYPES) and (not before or self.tokens[last - 2].is_word(before))
 
     def _inside(self, first: int, last: int) -> tuple[int, int] | None:
@@ -136,13 +136,13 @@ class _PromptPartReader:
         return ranges[0] if len(ranges) == 1 and not query else None
 
     def _calls(self, first: int, last: int, name: str) -> bool:
-        """Tell whether the expression is one call of a function, with arguments."""
+        """Return whether the expression is one call of a function, with arguments."""
         if last - first < 4 or not self.tokens[first].is_word(name):
             return False
         return self._is_bracket(first + 1, "(") and self.closing.get(first + 1) == last - 1
 
     def _is_plain(self, argument: tuple[int, int]) -> bool:
-        """Tell whether an argument of `concat` is only an expression, without DISTINCT, a name or a star."""
+        """Return whether an argument of `concat` is only an expression, without DISTINCT, a name or a star."""
         first, last = argument
         if first == last or self.tokens[first].is_word("distinct", "all") or self.tokens[last - 1].is_symbol("*"):
             return False
@@ -184,7 +184,7 @@ class _PromptPartReader:
         return last
 
     def _is_operand(self, first: int, last: int) -> bool:
-        """Tell whether all operators of an expression bind more tightly than `||`."""
+        """Return whether all operators of an expression bind more tightly than `||`."""
         if first >= last:
             return False
         if read_constant(self.tokens[first:last]) is not None:

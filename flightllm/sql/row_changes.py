@@ -286,7 +286,7 @@ def _check_given(tokens: Sequence[Token], starts: Sequence[int]) -> None:
 
 
 def _is_simple(tokens: Sequence[Token], start: int, values: Sequence[tuple[str, str | None]]) -> bool:
-    """Tell whether DataFusion plans the statement correctly.
+    """Return whether DataFusion plans the statement correctly.
 
     If the statement has a subquery, DataFusion drops the WHERE and changes every row.
     """
@@ -368,7 +368,7 @@ def _text(tokens: Sequence[Token], sql: str, alias: str | None = None, name: str
 
 
 def _qualifies(tokens: Sequence[Token], index: int) -> bool:
-    """Tell whether a name is the first part of a longer name, as `t` in `t.column`."""
+    """Return whether a name is the first part of a longer name, as `t` in `t.column`."""
     after = tokens[index + 1 : index + 2]
     return bool(after) and after[0].is_symbol(".") and not (index and tokens[index - 1].is_symbol("."))
 

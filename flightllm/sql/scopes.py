@@ -4,19 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flightllm.errors import SqlError
+from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier
 from flightllm.sql.tokens import Token, TokenKind, position
 
 _TABLE_CLAUSES = ("with", "from", "join", "into", "table", "view", "update")
 _CLAUSES = (
-    *(*_TABLE_CLAUSES, "select", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify"),
-    *("union", "intersect", "except", "on", "using", "values", "set", "returning"),
+    *(*_TABLE_CLAUSES, "select", *ENDS_FROM),
+    *("on", "using", "values", "set", "returning"),
 )
 NO_ALIAS = (
     *(*_CLAUSES, "inner", "left", "right", "full", "cross", "natural", "outer", "lateral", "semi", "anti"),
     "tablesample",
 )
-"""Words that cannot be the alias of a table before them."""
+"""Words that can follow a table and are not its alias."""
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 

@@ -173,14 +173,14 @@ class _RepeatableReads:
         return token.is_word(*_VOLATILE_WORDS) and not self._tokens[at - 1].is_symbol(".")
 
     def _is_limit(self, at: int) -> bool:
-        """Tell whether a token is the LIMIT, OFFSET or FETCH of a query, not a column of this name."""
+        """Return whether a token is the LIMIT, OFFSET or FETCH of a query, not a column of this name."""
         token, after = self._tokens[at], self._tokens[at + 1]
         if self._tokens[at - 1].is_symbol(".") or not token.is_word("limit", "offset", "fetch"):
             return False
         return after.kind is TokenKind.NUMBER or after.is_symbol("(") or after.is_word("first", "next", "case", "cast")
 
     def _is_ordered(self, limit: int) -> bool:
-        """Tell whether ORDER BY precedes a token within the same bracket."""
+        """Return whether ORDER BY precedes a token within the same bracket."""
         at = limit - 1
         while at >= 0 and at not in self._source.closing:
             if self._tokens[at].is_word("order") and self._tokens[at + 1].is_word("by"):

@@ -175,7 +175,7 @@ class _JoinReader:
         """Return the search at a call, which is joined to a table.
 
         Raises:
-            AICallError: a word other than AND follows, an argument is missing or calls an AI function, or the server
+            AICallError: a word other than AND follows, or an argument is missing or calls an AI function. The server
                 cannot read the queries before the statement runs.
         """
         closing = self._source.closing.get(call + 1)

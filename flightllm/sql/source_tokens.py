@@ -14,7 +14,7 @@ class TokenRange(NamedTuple):
     end: int
 
     def __bool__(self) -> bool:
-        """Tell whether there are any tokens."""
+        """Return whether there are any tokens."""
         return self.start < self.end
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from flightllm.common.names import TableName
 from flightllm.sql.grants import AccessPolicy, Grant
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.row_change import RowChange
 
@@ -112,7 +112,7 @@ class Statement:
 
     @property
     def is_update(self) -> bool:
-        """Tell whether the statement changes something; a statement with RETURNING also returns rows."""
+        """Return whether the statement changes something; a statement with RETURNING also returns rows."""
         return self.kind not in {"query", "explain", "show"}
 
     @property
@@ -122,7 +122,7 @@ class Statement:
 
     @property
     def counts_rows(self) -> bool:
-        """Tell whether the statement returns the number of rows it affected; other statements return 0."""
+        """Return whether the statement returns the number of rows it affected; other statements return 0."""
         return self.kind in {
             "create_table_as",
             "insert",

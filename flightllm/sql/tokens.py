@@ -56,11 +56,11 @@ class Token:
     end: int
 
     def is_symbol(self, text: str) -> bool:
-        """Tell whether this token is the given punctuation or operator."""
+        """Return whether this token is the given punctuation or operator."""
         return self.kind is TokenKind.SYMBOL and self.text == text
 
     def is_word(self, *words: str) -> bool:
-        """Tell whether this token is one of the given words without quotes; `words` are in lower case."""
+        """Return whether this token is one of the given words without quotes; `words` are in lower case."""
         return self.kind is TokenKind.WORD and self.text.lower() in words
 
 
@@ -185,7 +185,7 @@ _BEFORE_VALUE = (
 
 
 def _may_follow(last: Token | None) -> bool:
-    """Tell whether a value can follow a token.
+    """Return whether a value can follow a token.
 
     In other places, `:` separates the ends of a slice, or a key and its value.
     """

@@ -1,19 +1,20 @@
 """Unique names for the columns of an INSERT's query.
 
-INSERT matches columns by position, but DataFusion refuses two columns of the same name.
+INSERT matches columns by position, but DataFusion rejects two columns of the same name.
 """
 
 from collections.abc import Iterator, Sequence
 
 from flightllm.common.names import quoted
+from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_FROM, SET_OPERATIONS
 from flightllm.sql.row_changes import outside, split_list
 from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 SAME_NAME = "unique expression names"
 """A part of DataFusion's error message for two columns of the same name."""
-_SETS = ("union", "except", "intersect", "all", "distinct")
-_ENDS = ("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", *_SETS[:3])
-_NO_ALIAS = ("end", "null", "true", "false", "unknown", "day", "month", "year", "hour", "minute", "second")
+_SETS = (*SET_OPERATIONS, "all", "distinct")
+_ENDS = ("from", *ENDS_FROM)
+_NO_ALIAS = (*ENDS_EXPRESSION, "unknown", "day", "month", "year", "hour", "minute", "second")
 _OPERATORS = (
     *(
         "and",

@@ -25,7 +25,7 @@ def check_types(plan: Callable[[], str]) -> None:
     """Raise an error if an UNPIVOT mixes columns of texts with columns of other types.
 
     A list of both types would turn the text '007' into 7. `plan` returns the text of the plan with the columns of each
-    step. The text includes subqueries; the steps themselves do not.
+    step. Unlike the steps themselves, the text includes subqueries.
 
     Raises:
         SqlError: an UNPIVOT mixes the types. The error names one column of each kind.

@@ -18,7 +18,8 @@ class ObjectStores:
         Raises:
             ConfigError: the file or variable that a key refers to is missing.
         """
-        self._urls = tuple(store.url for store in config.object_stores.values())
+        self.urls = tuple(store.url for store in config.object_stores.values())
+        """The addresses of the stores; empty if no store is configured."""
         self._stores: Sequence[tuple[str, AmazonS3]] = [
             (store.bucket, _opened(store)) for store in config.object_stores.values()
         ]
@@ -34,7 +35,7 @@ class ObjectStores:
         parts = urlsplit(address)
         if not address.isprintable() or parts.query or parts.fragment or ".." in unquote(parts.path).split("/"):
             return False
-        return any(f"{address}/".startswith(f"{url.rstrip('/')}/") for url in self._urls)
+        return any(f"{address}/".startswith(f"{url.rstrip('/')}/") for url in self.urls)
 
 
 def is_address(location: str) -> bool:

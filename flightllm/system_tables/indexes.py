@@ -31,11 +31,10 @@ class ServerTables:
 
     def __init__(self, *parts: SystemTables) -> None:
         self._parts = parts
-
-    @property
-    def schemas(self) -> Mapping[str, pa.Schema]:
-        """Return the schema of every table by name."""
-        return MappingProxyType({name: schema for part in self._parts for name, schema in part.schemas.items()})
+        self.schemas: Mapping[str, pa.Schema] = MappingProxyType(
+            {name: schema for part in parts for name, schema in part.schemas.items()}
+        )
+        """The schema of every table by name; a part's schemas never change."""
 
     def snapshot(self, name: str) -> pa.Table:
         """Return the rows of a table as they are now.

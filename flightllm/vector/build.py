@@ -14,7 +14,7 @@ import pyarrow as pa
 from flightllm.engines.embed.base import Vectors
 from flightllm.errors import InvalidInputError
 from flightllm.vector.folder import IndexFolder
-from flightllm.vector.kinds import kind
+from flightllm.vector.kinds import load_kind
 from flightllm.vector.kinds.base import Neighbors, prepared
 from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.words import Words
@@ -45,7 +45,7 @@ def build(
     Raises:
         InvalidInputError: vectors have different lengths, NaN or infinity, or an option does not fit them.
     """
-    made, options = kind(manifest.options.type), manifest.options
+    made, options = load_kind(manifest.options.type), manifest.options
     with folder.writing() as path:
         if made.trains:
             with (path / _VECTORS).open("wb") as raw:
@@ -83,7 +83,7 @@ def extend(
     with folder.writing() as path:
         if (before / WORDS).is_dir():
             shutil.copytree(before / WORDS, path / WORDS)
-        index = kind(manifest.options.type).read(before / INDEX, manifest.options)
+        index = load_kind(manifest.options.type).read(before / INDEX, manifest.options)
         known = replace(manifest, rows=there.rows, dimensions=there.dimensions)
         counted = _written(path, known, schema, parts, index.append, before)
         index.write(path / INDEX)

@@ -29,7 +29,7 @@ class IndexFolder:
         """The generations that this process is writing."""
 
     def manifest(self) -> IndexManifest | None:
-        """Return the manifest, or None where there is no index.
+        """Return the manifest, or None if there is no index.
 
         Raises:
             InvalidInputError: the manifest cannot be read.
@@ -93,7 +93,7 @@ class IndexFolder:
         return complete
 
     def _text(self) -> bytes | None:
-        """Return the bytes of the manifest, or None where there is no manifest."""
+        """Return the bytes of the manifest, or None if there is no manifest."""
         try:
             return (self.path / _MANIFEST).read_bytes()
         except FileNotFoundError:

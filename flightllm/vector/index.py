@@ -15,7 +15,7 @@ from flightllm.engines.embed.base import Vectors
 from flightllm.errors import InvalidInputError
 from flightllm.vector.build import INDEX, ROWS, WORDS, read_rows
 from flightllm.vector.folder import IndexFolder
-from flightllm.vector.kinds import kind
+from flightllm.vector.kinds import load_kind
 from flightllm.vector.kinds.base import Ids, Neighbors
 from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.words import Words
@@ -76,7 +76,7 @@ class VectorIndex:
             InvalidInputError: a file cannot be read.
         """
         path = folder.generation(manifest)
-        neighbors = kind(manifest.options.type).read(path / INDEX, manifest.options) if manifest.rows else None
+        neighbors = load_kind(manifest.options.type).read(path / INDEX, manifest.options) if manifest.rows else None
         words = Words.read(path / WORDS) if (path / WORDS).is_dir() else None
         try:
             return cls(manifest, read_rows(path / ROWS), neighbors, words)

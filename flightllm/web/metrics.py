@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.flight.load import ServerLoad
 from flightllm.flight.server import FlightSqlServer
-from flightllm.observe.totals import SECONDS, Totals
+from flightllm.observe.query_log import SECONDS, Totals
 from flightllm.router.replica import ReplicaStatus
 from flightllm.session.database import Database
 from flightllm.web.engine_load import prompts_in_flight
@@ -45,7 +45,7 @@ _REPLICAS: Mapping[str, tuple[str, Callable[[ReplicaStatus], float]]] = {
 """Name, meaning and value of each metric of a replica."""
 
 _COUNT_SECONDS = 30.0
-"""The greatest age of the count of kept answers: counting reads all of them."""
+"""The greatest age of the count of cached answers: counting reads all of them."""
 
 
 class Metrics:
@@ -84,8 +84,8 @@ class _ServerCollector(Collector):
         cache = self._database.cache.stats(_COUNT_SECONDS)
         yield _counter("flightllm_cache_hits", "Answers found in the answer cache.", cache.hits)
         yield _counter("flightllm_cache_misses", "Answers not found in the answer cache.", cache.misses)
-        yield _gauge("flightllm_cache_entries", "Answers kept.", cache.entries)
-        yield _gauge("flightllm_cache_bytes", "Bytes of the kept answers.", cache.bytes)
+        yield _gauge("flightllm_cache_entries", "Cached answers.", cache.entries)
+        yield _gauge("flightllm_cache_bytes", "Bytes of the cached answers.", cache.bytes)
         spilled = self._database.spilled_bytes
         yield _counter("flightllm_spilled_bytes", "Bytes that DataFusion wrote to disk for lack of memory.", spilled)
         text = "Processes that run statements, or parts of statements, which can take much memory or time."

@@ -68,7 +68,9 @@ class StatementRun(Iterator[Event]):
             affected = run_update(core, call, session, self._sql, None)
             yield {"event": "affected", "rows": affected if affected >= 0 else None}
             return
-        recipient = core.recipient(call, session, {})  # can be refused, so it runs before there is a result to close
+        recipient = core.recipient(
+            call, session, {}
+        )  # this can be refused, so it runs before there is a result to close
         statement = FlightStatement(session, self._sql, None, {})
         core.run(call, session, statement.plan, discard=lambda _: statement.drop())
         result = statement.take()

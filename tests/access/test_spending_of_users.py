@@ -35,7 +35,7 @@ def user(database: Database, name: str, **attributes: Any) -> Session:
 
 
 def test_a_day_s_calls(database: Database) -> None:
-    """The other rows have NULL, later queries fail before their first call, kept answers are free."""
+    """The other rows have NULL, later queries fail before their first call, cached answers are free."""
     ann = user(database, "ann", allowance=Allowance(calls=4))
     answers = [row["answer"] for row in ask(ann, ASK).rows]
     assert sum(answer is not None for answer in answers) == 4

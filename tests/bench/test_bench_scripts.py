@@ -90,7 +90,7 @@ def test_recovery_measures_a_kill() -> None:
 
 
 def test_operator_measures_speed_and_memory() -> None:
-    """The operator asks each distinct prompt once, with and without the kept answers."""
+    """The operator asks each distinct prompt once, with and without the cached answers."""
     figures = run("operator", "--repeats", "1")
     assert figures["distinct_prompts"] == figures["rows"] // 2
     assert all(figures[f"cache_{cache}_prompts_per_second"] > 0 for cache in ("persistent", "off"))

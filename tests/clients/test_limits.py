@@ -116,7 +116,7 @@ def test_shared_memory(tmp_path: Path) -> None:
             holding.adbc_cancel()
 
         def fits() -> bool:
-            """Tell whether DataFusion has let go of the other query's memory, a moment after it ended."""
+            """Return whether DataFusion has let go of the other query's memory, a moment after it ended."""
             with cursor_of(server) as cursor, suppress(Error):
                 return ask(cursor, f"SELECT count(*) FROM ({JOINED})") == [(2_000_000,)]
             return False
@@ -167,7 +167,7 @@ def test_what_cannot_be_stopped_keeps_its_place(tmp_path: Path) -> None:
     kernels: Mapping[int, int] = {}
 
     def joining() -> bool:
-        """Tell whether a thread of DataFusion's has not rested since the last look."""
+        """Return whether a thread of DataFusion's has not rested since the last look."""
         nonlocal kernels
         kernels = still_running(kernels) or running_kernels()
         return bool(still_running(kernels)) and server._core.slots.running == 1

@@ -158,7 +158,7 @@ def test_killed_at_random(tmp_path: Path, seed: int) -> None:
 
 
 def have_changed(clients: Sequence[Changer], before: Sequence[int]) -> bool:
-    """Tell whether each client changed something, or failed."""
+    """Return whether each client changed something, or failed."""
     return all(one.error or one.statements > count for one, count in zip(clients, before, strict=True))
 
 

@@ -117,7 +117,7 @@ def rows(client: Client, sql: str) -> list[tuple[Any, ...]]:
 
 
 def test_every_row_is_there(earlier: Earlier) -> None:
-    """Tables of all types, views, users, grants, models and prompts are as they were; kept answers are not asked."""
+    """Tables of all types, views, users, grants, models and prompts are as they were; cached answers are not asked."""
     with earlier.opened() as server:
         earlier.check(server, searches=False)
     assert not list(earlier.copy.glob("*damaged*"))

@@ -73,7 +73,7 @@ def test_a_kept_error_keeps_nothing_running(loop: Loop) -> None:
         list(loop.stream(context.sql(endless), lambda: calls > 3))
 
     def idle() -> bool:
-        """Tell whether it does nothing while another query calls Python a thousand times."""
+        """Return whether it does nothing while another query calls Python a thousand times."""
         before = calls
         list(loop.stream(context.sql("SELECT sum(same(value)) FROM generate_series(1, 8000000)"), lambda: False))
         return calls == before

@@ -10,7 +10,7 @@ from flightllm.dialect.output_names import output_names
 from flightllm.execution.query import plan
 from flightllm.session.session import Session
 from flightllm.sql.classify import classify
-from flightllm.sql.output_names import NO_NAMES, Item, OutputNames
+from flightllm.sql.names import NO_NAMES, Item, OutputNames
 from flightllm.sql.parameters import bind, parameter_names
 from tests.databases import ask, small_database
 

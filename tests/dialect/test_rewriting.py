@@ -11,7 +11,7 @@ from flightllm.catalog import Catalog
 from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
 from flightllm.dialect import NameContext, rewrite
-from flightllm.dialect.duplicates import shown_names, with_equal_calls_apart, without_marks
+from flightllm.dialect.output_names import shown_names, with_equal_calls_apart, without_marks
 from flightllm.dialect.rewriting import RULES
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
@@ -216,7 +216,7 @@ def test_types(catalog: Catalog, written: str, instead: str) -> None:
 
 @pytest.mark.parametrize("written", ["INET", "ENUM('a', 'b')", "VARIANT", "nonsense", "BIT(8)", "TIME WITH TIME ZONE"])
 def test_types_without_a_like(catalog: Catalog, written: str) -> None:
-    """A type that nothing here is like stays, so that DataFusion refuses it by its name."""
+    """A type that nothing here is like stays, so that DataFusion rejects it by its name."""
     sql = f"SELECT CAST(NULL AS {written})"
     assert rewrite(sql, _place(catalog)).text == sql
 

@@ -6,7 +6,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +14,8 @@ from socket import create_server
 
 import pytest
 
-from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
-from flightllm.llm.engine import Parameters, Request
 
 WINDOW = 8
 START_SECONDS = 600
@@ -27,37 +25,12 @@ ANSWERING = (
     *("--structured-outputs-config", '{"backend": "guidance", "disable_any_whitespace": true}'),
 )
 """Further arguments of vLLM's server for a model that writes."""
-MakeRequests = Callable[..., list[Request]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let vLLM forget a ZeroMQ context: the warning comes when it is collected, during any later test."""
     for item in items:
         item.add_marker(pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"))
-
-
-@pytest.fixture(scope="session")
-def model_path() -> Path:
-    """Return the demo model's folder."""
-    pytest.importorskip("torch", reason="the extra 'local' is not installed")
-    return demo_model()
-
-
-@pytest.fixture(scope="session")
-def make_requests() -> MakeRequests:
-    """Return a maker of requests whose prompts share a long start."""
-    shared = "Is this review positive? Judge what it says about the film, not about the cinema. " * 4
-
-    def make(count: int, parameters: Parameters | None = None, start: int = 0) -> list[Request]:
-        chosen = parameters or Parameters(max_tokens=4)
-        return [
-            Request(
-                number, f"{shared}\n\nreview: film number {number}\n", chosen, "ai_gen", shared, (("n", str(number)),)
-            )
-            for number in range(start, start + count)
-        ]
-
-    return make
 
 
 @pytest.fixture(scope="session")

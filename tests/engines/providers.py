@@ -133,17 +133,17 @@ def provider(quirks: Quirks) -> Iterator[Endpoint]:
 
 
 def effort_of(body: Body) -> bool:
-    """Tell whether an effort switches thinking off."""
+    """Return whether an effort switches thinking off."""
     return body.get("reasoning_effort") == "none"
 
 
 def template_off(body: Body) -> bool:
-    """Tell whether the chat template is told not to think."""
+    """Return whether the chat template is told not to think."""
     return body.get("chat_template_kwargs", {}).get("enable_thinking") is False
 
 
 def openrouter_off(body: Body) -> bool:
-    """Tell whether OpenRouter is told not to think."""
+    """Return whether OpenRouter is told not to think."""
     return bool(body.get("reasoning", {}).get("effort") == "none")
 
 

@@ -155,7 +155,7 @@ def test_refused_parameters_are_sent_once() -> None:
 
 
 def test_requests_at_the_same_time_learn_together() -> None:
-    """What an endpoint refuses is sent no more often than once for each place of the window."""
+    """What an endpoint rejects is sent no more often than once for each place of the window."""
     refuse_seed = Quirks("x", (named("seed", "Extra inputs are not permitted: seed", status=422),))
     with engine_on(refuse_seed) as (engine, endpoint):
         requests = [replace(request(Parameters(9, seed=1)), id=number) for number in range(40)]

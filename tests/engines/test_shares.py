@@ -110,11 +110,11 @@ class _Rounds(FakeEngine):
         self.queries[-1].start()
 
     def is_full(self) -> bool:
-        """Tell whether the window is full."""
+        """Return whether the window is full."""
         return sum(len(chunk) for chunk, _ in self.open) == 8
 
     def second_waits(self) -> bool:
-        """Tell whether the second query waits for places."""
+        """Return whether the second query waits for places."""
         return len(self._shares._open) == 2 and self._shares._open[1].queue_number > 0
 
     def round(self) -> Counter[str]:

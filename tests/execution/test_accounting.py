@@ -15,8 +15,8 @@ from flightllm.execution.query import BatchQuery, StagedQuery, plan
 from flightllm.functions.call import MODEL
 from flightllm.operators.budget import Account, RequestBudget
 from flightllm.operators.cache import AnswerCache
+from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
-from flightllm.operators.model_binding import ModelBinding
 from flightllm.session.database import Database
 from tests.databases import ask, open_database
 from tests.endpoints import answer, endpoint_of

@@ -24,7 +24,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def is_taken(session: Session, sql: str, between: Callable[[], object] = lambda: None, **settings: str) -> bool:
-    """Tell whether the plan of describing a query is taken after something was done; run it."""
+    """Return whether the plan of describing a query is taken after something was done; run it."""
     plan = session.describe(sql).plan
     between()
     if plan is None:

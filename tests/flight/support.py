@@ -38,7 +38,7 @@ class Record:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether it was cancelled."""
+        """Return whether it was cancelled."""
         return self.cancelled.is_set()
 
     @property
@@ -284,7 +284,7 @@ class TinySession:
         return self._database
 
     def table_exists(self, table: str, db_schema: str, *, temporary: bool) -> bool:
-        """Tell whether there is a table."""
+        """Return whether there is a table."""
         del db_schema, temporary
         return bool(self._database.context.table_exist(table))
 

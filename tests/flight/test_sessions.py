@@ -26,7 +26,7 @@ def opened(store: SessionStore, user: Principal, number: int = 1) -> list[str]:
 
 
 def is_open(store: SessionStore, user: Principal, cookie: str) -> bool:
-    """Tell whether a session is open; where it is not, one is opened in its place."""
+    """Return whether a session is open; where it is not, one is opened in its place."""
     return store.find(CallerContext(user, "", {"cookie": f"flightllm_session={cookie}"}), user, "another")[1] is None
 
 

@@ -2,13 +2,28 @@
 
 import math
 import re
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from flightllm.errors import AICallError
-from flightllm.functions import Choice, Regex, choice_answer, number_answer, text_answer
+from flightllm.functions import (
+    Answer,
+    Arguments,
+    Choice,
+    Regex,
+    choice_answer,
+    described,
+    json_answer,
+    number_answer,
+    text_answer,
+    vector_of,
+)
 
 
 def test_text() -> None:
@@ -52,6 +67,14 @@ def test_number_choices(low: float, high: float, first: str, count: int) -> None
     assert (min(values), max(values)) == (low, high)
 
 
+@pytest.mark.parametrize("type_", [int, float, Decimal, Fraction, np.int64, np.float32])
+def test_number_of_any_type(type_: Callable[[int], Any]) -> None:
+    """A function in a user's own file can pass the limits as any type of number."""
+    answer, same = number_answer("x", type_(1), type_(5)), number_answer("x", 1.0, 5.0)
+    assert (answer.constraint, answer.parse("3")) == (same.constraint, 3.0)
+    assert number_answer("x", type_(0), type_(1_000)).constraint == number_answer("x", 0.0, 1_000.0).constraint
+
+
 def test_number_pattern() -> None:
     """Other ranges are bounded by a pattern."""
     assert number_answer("x", -1000.5, 2.0).constraint == Regex("-?[0-9]{1,4}(\\.[0-9]{1,4})?")
@@ -67,8 +90,56 @@ def test_number_out_of_range(text: str) -> None:
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (2.0, 1.0), (0.0, math.inf), (math.nan, 1.0)])
 def test_number_needs_a_range(low: float, high: float) -> None:
     """An empty or endless range is the caller's error."""
-    with pytest.raises(AICallError, match="low"):
+    with pytest.raises(AICallError, match=r"low|high"):
         number_answer("x", low, high)
+
+
+ARGUMENTS = Arguments("x", {"words": "8", "style": None})
+WRONG: dict[str, Callable[[Any], object]] = {
+    "low must be a number such as 0 or 2.5, not '1'": lambda _: number_answer("x", "1", 5),  # type: ignore[arg-type]
+    "high must be a number such as 0 or 2.5, not None": lambda n: number_answer("x", 1, n),
+    "low must be a number such as 0 or 2.5, not False": lambda _: number_answer("x", False, True),
+    "high must be a finite number, not 1000": lambda _: number_answer("x", 0, 10**400),
+    "high must be a finite number, not inf": lambda _: number_answer("x", 0, math.inf),
+    "the options must be a list of texts such as ['yes', 'no'], not 'yes'": lambda _: choice_answer("x", "yes"),
+    "the options must be a list of texts such as ['yes', 'no'], not None": lambda n: choice_answer("x", n),
+    "there are no options": lambda _: choice_answer("x", []),
+    "each option must be a text, not 1; write str(1)": lambda _: choice_answer("x", [1, 2]),  # type: ignore[list-item]
+    "a value of the options is not of type string": lambda _: choice_answer("x", {"yes": True, "no": False}),
+    "a value of the options is not of type int8": lambda _: choice_answer("x", {"many": 1_000}, pa.int8()),
+    "the output must be an Arrow type such as pa.string(), not 'int'": lambda _: choice_answer("x", {"one": 1}, "int"),
+    "write json.dumps(schema)": lambda _: json_answer("x", {"type": "object"}),  # type: ignore[arg-type]
+    "the schema must be a text or a list of field names such as ['city'], not None": lambda n: json_answer("x", n),
+    "each field name of the schema must be a text, not 1": lambda _: json_answer("x", [1]),  # type: ignore[list-item]
+    "the instruction must be a text, not None": text_answer,
+    "max_tokens must be a whole number from 1 on, not 0": lambda _: text_answer("x", max_tokens=0),
+    "max_tokens must be a whole number from 1 on, not 1.5": lambda _: Answer(
+        "x",
+        pa.string(),
+        str,
+        max_tokens=1.5,  # type: ignore[arg-type]
+    ),
+    "described needs a mapping such as {'urgent': 'needs an answer today'}, not ['a']": lambda _: described(
+        ["a"]  # type: ignore[arg-type]
+    ),
+    "the function has no argument 'wrods'; it has words, style": lambda _: ARGUMENTS.integer("wrods"),
+    "words is '8', and the function reads it as a whole number": lambda _: ARGUMENTS.integer("words"),
+    "style needs a value": lambda _: ARGUMENTS.text("style"),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments(message: str) -> None:
+    """The author of a function learns which argument is wrong, and what to write."""
+    with pytest.raises(AICallError, match=re.escape(message)):
+        WRONG[message](None)
+
+
+@pytest.mark.parametrize("text", [None, "!", "AAA="])
+def test_no_vector(text: Any) -> None:
+    """What is not an encoded vector is refused by one error."""
+    with pytest.raises(ValueError, match="expected the text of an encoded vector; got"):
+        vector_of(text)
 
 
 def test_values_are_arrow_values() -> None:

@@ -78,7 +78,7 @@ def test_on_error(session: Session, optimizer: str) -> None:
 @pytest.mark.parametrize("optimizer", ["on", "off"])
 @pytest.mark.parametrize("cache", ["on", "off"])
 def test_the_same_wherever_it_comes_from(session: Session, optimizer: str, cache: str) -> None:
-    """Rows that share a prompt, calls of one query, and kept answers have the same struct."""
+    """Rows that share a prompt, calls of one query, and cached answers have the same struct."""
     sql = f"SELECT id, {ASKED} AS f, ({ASKED}).confidence AS c FROM people ORDER BY id"
     first = ask(session, sql, optimizer=optimizer, cache=cache)
     found = {row["id"]: row["f"] for row in first.rows}

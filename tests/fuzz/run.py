@@ -272,7 +272,7 @@ def _of_a_limit(said: Said) -> bool:
 
 
 def _of_the_library(said: Said) -> bool:
-    """Tell whether gRPC or Arrow refused a message before the server's own code saw it, or gave it another status.
+    """Return whether gRPC or Arrow refused a message before the server's own code saw it, or gave it another status.
 
     pyarrow passes no status of Flight's own on in GetSchema: its message comes as UNKNOWN.
     """

@@ -28,7 +28,7 @@ def test_no_room(tmp_path: Path) -> None:
 
         def cache(chunk: Chunk) -> torch.Tensor:
             if copied:
-                await_true(lambda: not keeper._saver.takes)
+                await_true(lambda: not keeper._saver.is_accepting)
             copied.append(chunk.start)
             return torch.zeros(1, 2, chunk.tokens, 1, 2)
 

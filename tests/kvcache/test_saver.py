@@ -61,7 +61,7 @@ def test_no_room(store: MemoryStore) -> None:
     side.save(CHUNK, lambda: CACHE)
     await_true(lambda: bool(store.calls))
     assert side.save(CHUNK, lambda: CACHE)
-    assert not side.takes
+    assert not side.is_accepting
     assert not side.save(CHUNK, lambda: CACHE)
     assert side.close(0.1).dropped == 1
 
@@ -76,10 +76,10 @@ def test_failures(store: MemoryStore) -> None:
     side.save(CHUNK, lost)
     side.save(CHUNK, lambda: CACHE)
     assert side._background.wait(30)
-    assert side.takes
+    assert side.is_accepting
     store.down = True
     side.save(Chunk("second", 6, 12), lambda: CACHE)
     assert side._background.wait(30)
-    assert not side.takes
+    assert not side.is_accepting
     counts = side.close(30)
     assert (counts.saved, counts.failed, counts.dropped) == (1, 2, 0)

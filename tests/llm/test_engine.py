@@ -4,7 +4,7 @@ from flightllm.llm.engine import Choice, Completion, Parameters
 
 
 def test_a_text_of_parameters_leaves_out_later_ones_at_their_defaults() -> None:
-    """Keys of kept answers are made of that text, so a new parameter must not change it where nobody sets it."""
+    """Keys of cached answers are made of that text, so a new parameter must not change it where nobody sets it."""
     assert repr(Parameters(5, 0.0, Choice(("a", "b")))) == (
         "Parameters(max_tokens=5, temperature=0.0, constraint=Choice(options=('a', 'b')))"
     )

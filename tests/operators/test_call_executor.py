@@ -1,14 +1,22 @@
-"""Asking: each prompt once, failures by `on_error`, what is never sent, and stopping."""
+"""Asking: each prompt once, failures by `on_error`, what is never sent, stopping, and how many batches are open."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import BudgetExceededError, EngineError
+from flightllm.llm.cost import Work
+from flightllm.operators.batches import PromptBatch
+from flightllm.operators.call_context import LimitTracker, Ranking, all_at_once
+from flightllm.operators.call_executor import BatchWindow
+from flightllm.operators.prompts import OpenBatch
+from flightllm.plan.stages import BoundStep, Condition
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import SMALL, ask, ask_both, canonical, rows, small_database
@@ -16,6 +24,7 @@ from tests.endpoints import Body, Reply, answer, endpoint_of
 from tests.using_engines import Scripted, using
 
 FAILING = {"fail_containing": "tea"}
+NOTHING_TO_LEARN = all_at_once(1)
 
 
 @pytest.fixture
@@ -293,7 +302,7 @@ def test_cut_texts_of_one_pass(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("optimizer", ["on", "off"])
 def test_room_for_long_texts(database: Database, optimizer: str) -> None:
-    """Each prompt has room for an answer as long as its own text, and the kept answers do not depend on it."""
+    """Each prompt has room for an answer as long as its own text, and the cached answers do not depend on it."""
     engine = Scripted(lambda request: request.fields[0][1])
     session = using(database, engine).session()
     texts = "(VALUES ('short'), (repeat('x', 1000))) AS t(v)"
@@ -309,3 +318,61 @@ def test_cut_numbers_are_errors(tmp_path: Path) -> None:
         [row, *_] = ask(session, "SELECT ai_score('x', note, on_error => 'struct') AS s FROM people LIMIT 1").rows
         assert "expected a number from 0 to 10" in row["s"]["error"]
         assert "cut at its limit of 16 tokens: write max_tokens => 32" in row["s"]["error"]
+
+
+def batches(count: int, tuples: int = 512) -> Iterator[PromptBatch]:
+    """Make batches of so many tuples, one row each."""
+    texts = [str(number) for number in range(tuples)]
+    rows = pa.RecordBatch.from_arrays([pa.array(texts)], ["a"])
+    return (PromptBatch(rows, np.arange(tuples), [(text,) for text in texts]) for _ in range(count))
+
+
+def opened(window: BatchWindow) -> list[OpenBatch]:
+    """Open as many batches as the window allows."""
+    found = []
+    while window.can_open() and (one := window.open_next()) is not None:
+        found.append(one)
+    return found
+
+
+def test_window_open_tuples() -> None:
+    """At most 4,096 tuples are open, or four windows of the engine if these are more."""
+    tracker = LimitTracker()
+    assert len(opened(BatchWindow(batches(100), 8, tracker, NOTHING_TO_LEARN))) == 8
+    assert len(opened(BatchWindow(batches(100), 2_048, tracker, NOTHING_TO_LEARN))) == 16
+
+
+def test_window_finished() -> None:
+    """Eight finished batches stop the next one until the consumer takes one; all batches come out in the end."""
+    window = BatchWindow(batches(20), 8, LimitTracker(), NOTHING_TO_LEARN)
+    taken = 0
+    while not window.is_done:
+        for one in opened(window):
+            window.finish(one)
+            assert one.finished
+        while window.has_finished:
+            window.take_finished()
+            taken += 1
+    assert taken == 20
+
+
+def test_window_limit() -> None:
+    """Under a LIMIT as many batches open as the tracker needs tuples, and none while one waits for the consumer."""
+    window = BatchWindow(batches(20, 16), 8, LimitTracker(20), NOTHING_TO_LEARN)
+    first = opened(window)
+    assert len(first) == 3  # 40 tuples, of which half are expected to pass
+    window.finish(first[0])
+    assert not window.can_open()
+    window.take_finished()
+    assert window.can_open()
+
+
+def test_window_filters_to_rank() -> None:
+    """With several filters the first batch goes alone, as it shows which filter is best."""
+    condition = Condition((0,), "t", pa.schema([]), None)
+    steps = [BoundStep(((call,),), condition, frozenset()) for call in range(2)]
+    window = BatchWindow(batches(20), 8, LimitTracker(), Ranking(steps, [Work(), Work()], lambda _: 1.0))
+    first = opened(window)
+    assert len(first) == 1
+    window.finish(first[0])
+    assert len(opened(window)) > 1

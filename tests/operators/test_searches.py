@@ -10,7 +10,7 @@ from flightllm.errors import CancelledError
 from flightllm.functions.call import AICall
 from flightllm.llm.engine import Parameters
 from flightllm.observe.query_record import CallRecord
-from flightllm.operators.limit_tracker import LimitTracker
+from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import StageCall
 

@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.prompt_order.base import CacheShape, Encoded, Method, Ordering
-from flightllm.prompt_order.encode import encode
-from flightllm.prompt_order.ordering import order
+from flightllm.prompt_order.ordering import encode, order
 
 ROWS = 300
 FREE = CacheShape(1, None, 0.0)

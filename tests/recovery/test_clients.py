@@ -73,7 +73,7 @@ def give_up_soon(server: FlightSqlServer) -> None:
 
 
 def free(server: FlightSqlServer) -> bool:
-    """Tell whether no query has a place."""
+    """Return whether no query has a place."""
     return server._core.slots.running == 0
 
 

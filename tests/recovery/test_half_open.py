@@ -105,7 +105,7 @@ def server(network: Network, database: Database) -> Iterator[FlightSqlServer]:
 
 
 def connected() -> bool:
-    """Tell whether this process has a connection to the client's address."""
+    """Return whether this process has a connection to the client's address."""
     for found in own_sockets():
         try:
             if found.getpeername()[0].endswith(THERE):  # an address of IPv6 may hold it

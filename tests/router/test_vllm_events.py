@@ -55,7 +55,7 @@ class Replica:
             time.sleep(QUIET_SECONDS)  # noqa: TID251 -- an answer's own blocks are known to vLLM alone
 
     def _has_last(self) -> bool:
-        """Tell whether the tree has all full blocks of the last prompt."""
+        """Return whether the tree has all full blocks of the last prompt."""
         assert self.last is not None
         with self.subscription._lock:
             leaf = self.fleet.insert(self.last)

@@ -199,7 +199,7 @@ def test_turns(database: Database, session: Session) -> None:
     """A user who waits for a place gets the next one, before the statements of another who came first."""
     isolation, order, threads = session._all.isolation, list[str](), list[threading.Thread]()
     places, ann = isolation.places, database.session(Principal("ann", "user"))
-    held = [isolation.place("local", lambda: False) for _ in range(2)]
+    held = [isolation.admit("local", lambda: False) for _ in range(2)]
     for name, asks in (("local", session), ("local", session), ("ann", ann)):
 
         def run(name: str = name, asks: Session = asks) -> None:

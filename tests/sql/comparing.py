@@ -57,7 +57,7 @@ def compare(session: Session, sql: str, outcome: Outcome) -> None:
 
 
 def _same_rows(session: Session, sql: str, on: Ran, off: Ran) -> bool:
-    """Tell whether both returned the same rows; as many of those there are to choose from, where a LIMIT chooses."""
+    """Return whether both returned the same rows; as many of those there are to choose from, where a LIMIT chooses."""
     whole = unlimited(sql)
     if whole is None:
         rows = in_order if " ORDER BY " in sql.rpartition(")")[2] else canonical

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from flightllm.errors import InvalidInputError
-from flightllm.vector.kinds import kind
+from flightllm.vector.kinds import load_kind
 from flightllm.vector.kinds.base import Neighbors, Vectors, prepared
 from flightllm.vector.options import KINDS, METRICS, IndexOptions
 from tests.packages import needs
@@ -37,7 +37,7 @@ def closeness(queries: Vectors, vectors: Vectors, metric: str) -> NDArray[np.flo
 
 def build(name: str, metric: str, vectors: Vectors) -> Neighbors:
     """Build an index of a kind with its defaults."""
-    return kind(name).build(prepared(vectors, metric), IndexOptions(type=name, metric=metric))
+    return load_kind(name).build(prepared(vectors, metric), IndexOptions(type=name, metric=metric))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -75,7 +75,7 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
     vectors = clustered(1_500)
     built = build(name, "cosine", vectors[:1_400])
     built.write(tmp_path / "index")
-    read = kind(name).read(tmp_path / "index", built.options)
+    read = load_kind(name).read(tmp_path / "index", built.options)
     queries = clustered(10, 1)
     assert np.array_equal(built.search(queries, 7)[1], read.search(queries, 7)[1])
     assert (read.count, read.dimensions, read.depth) == (1_400, SIZE, built.depth)
@@ -97,7 +97,7 @@ def test_more_than_there_is(name: str) -> None:
 
 def test_depth_as_wanted() -> None:
     """Lists and probes are those asked for."""
-    index = kind("ivf").build(prepared(clustered(2_000), "cosine"), IndexOptions(type="ivf", lists=16, probes=3))
+    index = load_kind("ivf").build(prepared(clustered(2_000), "cosine"), IndexOptions(type="ivf", lists=16, probes=3))
     assert (index.index.nlist, index.depth) == (16, 3)
 
 
@@ -105,14 +105,14 @@ def test_damaged_file(tmp_path: Path) -> None:
     """A file that is no index is an error of ours."""
     (tmp_path / "index").write_bytes(b"nothing of the kind")
     with pytest.raises(InvalidInputError, match="cannot be read"):
-        kind("flat").read(tmp_path / "index", IndexOptions())
+        load_kind("flat").read(tmp_path / "index", IndexOptions())
 
 
 @pytest.mark.parametrize(("count", "codes", "said"), [(100, 0, "use type 'flat'"), (400, 7, "divisor")])
 def test_what_cannot_be_compressed(count: int, codes: int, said: str) -> None:
     """Too few vectors, or a length that is no multiple, say what to do."""
     with pytest.raises(InvalidInputError, match=said):
-        kind("ivfpq").build(clustered(count), IndexOptions(type="ivfpq", codes=codes))
+        load_kind("ivfpq").build(clustered(count), IndexOptions(type="ivfpq", codes=codes))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class Browser:
         return next(element for element in self.all("button:not(.cell)") if element.text == text)
 
     def says(self, text: str) -> bool:
-        """Tell whether the page says something."""
+        """Return whether the page says something."""
         try:
             return text in self.driver.find_element(By.TAG_NAME, "body").text
         except (NoSuchElementException, StaleElementReferenceException):  # it is being loaded

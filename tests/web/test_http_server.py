@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flightllm.common.fair_queue import Requester
 from flightllm.config import HttpConfig, LimitsConfig
-from flightllm.engines.health import Health
+from flightllm.engines.learned import Health
 from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.operators import cache as cache_module
@@ -110,7 +110,7 @@ def test_metrics_are_what_the_system_tables_say(server: FlightSqlServer, databas
 def test_scrapes_count_the_answers_once_in_a_while(
     server: FlightSqlServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Metrics asked for again soon do not go through the kept answers again, unless they were all forgotten."""
+    """Metrics asked for again soon do not go through the cached answers again, unless they were all forgotten."""
     counts: list[int] = []
     counting = cache_module._count
 

@@ -99,7 +99,7 @@ def part_key(department: str) -> str:
 
 
 def has_word(words: str, value: str) -> bool:
-    """Tell whether a value occurs in a text as whole words."""
+    """Return whether a value occurs in a text as whole words."""
     return re.search(rf"\b{re.escape(value)}\b", words) is not None
 
 

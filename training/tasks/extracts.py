@@ -103,7 +103,7 @@ def _schema(wanted: Iterable[str], whole: Container[str]) -> str:
 
 
 def _is_whole(writer: Writer, fact: Fact) -> bool:
-    """Tell whether a value has the type of a whole number.
+    """Return whether a value has the type of a whole number.
 
     A value that the text does not have gets this type at random, so that the type does not reveal this.
     """

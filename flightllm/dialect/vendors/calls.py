@@ -84,14 +84,14 @@ def find_calls(source: Source) -> Iterator[VendorCall]:
 
 
 def _has_expressions(source: Source) -> bool:
-    """Tell whether a statement has expressions; in other statements `ON ai.score (a)` is a table and a column."""
+    """Return whether a statement has expressions; in other statements `ON ai.score (a)` is a table and a column."""
     if source.is_symbol(0, "(") or source.is_word(0, *_STATEMENTS):
         return True
     return source.is_word(0, "create") and any(source.is_word(index, *_MADE) for index in range(1, 5))
 
 
 def _is_named(source: Source, first: int, opening: int, prefix: tuple[str, ...]) -> bool:
-    """Tell whether an expression's name with a prefix begins at a token, and ends before a parenthesis."""
+    """Return whether an expression's name with a prefix begins at a token, and ends before a parenthesis."""
     words = [source.tokens[index] for index in range(first, opening, 2)]
     if any(word.kind is not TokenKind.WORD for word in words) or source.is_symbol(first - 1, "."):
         return False
@@ -105,7 +105,7 @@ def _is_named(source: Source, first: int, opening: int, prefix: tuple[str, ...])
 
 
 def _is_table_function(source: Source, first: int, opening: int) -> bool:
-    """Tell whether a name in FROM is a function; a CTE is not one, as AS and its query follow its columns."""
+    """Return whether a name in FROM is a function; a CTE is not one, as AS and its query follow its columns."""
     after = source.closing[opening] + 1
     common = source.is_word(after, "as") and (
         source.is_symbol(after + 1, "(") or source.is_word(after + 1, "materialized", "not")

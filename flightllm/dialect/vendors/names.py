@@ -1,4 +1,4 @@
-"""Rename vendors' functions that do the same as one of this server's."""
+"""Rename vendors' functions that do the same as a function of this server."""
 
 from collections.abc import Iterator, Mapping
 

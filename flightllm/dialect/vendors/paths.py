@@ -39,9 +39,9 @@ def path(call: VendorCall) -> Iterator[Edit]:
 
 
 def _element(call: VendorCall, name: str, steps: list[str | int]) -> int | None:
-    """Return the index, from 0, of the label that a path selects; it is not written as a subscript.
+    """Return the index, from 0, of the label that a path selects.
 
-    Dialects disagree about the first index of a subscript.
+    The index is not written as a subscript, because dialects disagree about the first index of a subscript.
     """
     match name, steps:
         case "ai_classify", [str(labels), int(place)] if labels.lower() == "labels" and is_multi(call):
@@ -59,7 +59,7 @@ def _after(call: VendorCall) -> int:
 
 
 def _calls(call: VendorCall, index: int) -> bool:
-    """Tell whether the parenthesis after a token can belong to a function call."""
+    """Return whether the parenthesis after a token can belong to a function call."""
     token = call.source.tokens[index] if index >= 0 else None
     return token is not None and token.kind in _WORDS and not token.is_word(*EXPRESSION_FOLLOWS)
 
@@ -133,7 +133,7 @@ def _field(name: str) -> str:
 
 
 def is_multi(call: VendorCall) -> bool:
-    """Tell whether a call of `ai_classify` returns all labels that fit."""
+    """Return whether a call of `ai_classify` returns all labels that fit."""
     tokens = call.source.tokens[call.opening : call.closing]
     for index, token in enumerate(tokens[:-2]):
         if token.text.lower() == "output_mode":

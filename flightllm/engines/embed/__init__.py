@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from flightllm.config.engine_kinds import EMBEDDERS
 from flightllm.engines.embed.base import Embedder
 
 if TYPE_CHECKING:
@@ -21,5 +22,5 @@ def create_embedder(config: EmbeddingConfig) -> Embedder:
         MissingExtraError: the embedder's optional dependencies are not installed.
         EngineUnavailableError: the embedder's engine did not start.
     """
-    module = import_module(f"flightllm.engines.embed.{config.kind}")
+    module = import_module(EMBEDDERS[config.kind].module)
     return cast("Embedder", module.create(config))

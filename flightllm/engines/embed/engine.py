@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.engines.embed.base import Embedder, Role
-from flightllm.engines.pull import More, pull
 from flightllm.errors import AnswerError, CancelledError
-from flightllm.llm.engine import Completion, PrefixCache, Request
+from flightllm.llm.engine import Completion, More, PrefixCache, Request, pull
 
 _PAUSE_SECONDS = 0.001
 _BATCH = 128
@@ -112,4 +111,7 @@ def vector_of(text: str) -> NDArray[np.float32]:
     Raises:
         ValueError: the text is not an encoded vector.
     """
-    return np.frombuffer(b64decode(text, validate=True), "<f4")
+    try:
+        return np.frombuffer(b64decode(text, validate=True), "<f4")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected the text of an encoded vector; got {text!r:.80}") from error

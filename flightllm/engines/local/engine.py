@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 
 from flightllm.engines.fair_lock import FairLock
 from flightllm.engines.kv_hints import Hints
+from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.local.plan import branchings, plan_batches
 from flightllm.engines.local.turns import Turn, plan_turn
 from flightllm.engines.options import read_options
-from flightllm.engines.pull import More, pull
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
-from flightllm.llm.engine import Choice, Completion, Parameters, PrefixCache, Request
+from flightllm.llm.engine import Choice, Completion, More, Parameters, PrefixCache, Request, pull
 from flightllm.llm.files import check_model, model_digest, model_folder
-from flightllm.llm.thinking import UNTHINKING, no_room_to_think, open_thought, thought_room, unfinished_thought
+from flightllm.llm.thinking import UNTHINKING, no_room_to_think, thought_room, unfinished_thought
 from flightllm.llm.tokenizer import PromptEncoder, misfit
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class LocalOptions:
         return read_kv_options(given) if given else None
 
 
-class LocalEngine:
+class LocalEngine(LoadedEngine):
     """An engine of one model behind one lock: concurrent `generate` calls take turns batch by batch."""
 
     def __init__(self, model: str, window: int, options: LocalOptions, reasoning: str | None = None) -> None:
@@ -121,11 +121,6 @@ class LocalEngine:
         self._closed = False
 
     @property
-    def name(self) -> str:
-        """Return the engine kind and model."""
-        return self._name
-
-    @property
     def revision(self) -> str:
         """Return a digest of the model's files, its data type, any lossy KV codecs, and its thinking mode."""
         return self._revision
@@ -137,7 +132,7 @@ class LocalEngine:
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether the engine keeps tenants' prefixes apart."""
+        """Return whether the engine keeps tenants' prefixes apart."""
         return True
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -152,19 +147,6 @@ class LocalEngine:
                 alike[request.parameters, request.tenant].append(request)
             for (parameters, _), group in alike.items():
                 yield from self._answer_group(group, parameters, cancelled)
-
-    def count_tokens(self, text: str) -> int:
-        """Count the tokens of `text`, without special tokens."""
-        return self._encoder.count(text)
-
-    @property
-    def context_tokens(self) -> int:
-        """Return how many tokens a prompt can have together with its answer."""
-        return self._limit
-
-    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
-        return self._encoder.encode(prompts)
 
     def close(self) -> None:
         """Release the model after the running batch."""
@@ -229,7 +211,7 @@ class LocalEngine:
             yield replace(ended, cached_tokens=begun.cached, completion_tokens=tokens, reasoning_tokens=begun.tokens)
 
     def _ended(self, ids: Sequence[int]) -> bool:
-        """Tell whether a thought's tokens end with the closing mark or with an end-of-text token."""
+        """Return whether a thought's tokens end with the closing mark or with an end-of-text token."""
         return ids[-1] in self._model.end_tokens or self._encoder.ends_thought(ids)
 
     def _completion(
@@ -246,12 +228,7 @@ class LocalEngine:
             found.confidence,
             found.finish_reason,
         )
-        if self._encoder.form is None or request.parameters.constraint is not None:
-            return completion
-        split = self._encoder.answer(found.ids, thought)
-        if not split.closed:
-            return replace(completion, text=None, error=open_thought())
-        return replace(completion, text=split.answer)
+        return self._without_thought(request, completion, found.ids, thought)
 
     def _run(
         self,

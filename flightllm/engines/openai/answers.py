@@ -51,7 +51,7 @@ class EndpointAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one HTTP request; 0 where the endpoint reports no number, or an invalid one."""
+    """The tokens of one HTTP request; 0 if the endpoint reports no number, or an invalid one."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -213,7 +213,7 @@ def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> E
 
 
 def _filters(choice: Mapping[str, Any]) -> str:
-    """Return the names of Azure's filters that removed the answer; empty where the body does not name them."""
+    """Return the names of Azure's filters that removed the answer; empty if the body does not name them."""
     results = choice.get("content_filter_results")
     if not isinstance(results, dict):
         return ""
@@ -225,7 +225,7 @@ class _Refusal(Exception):  # noqa: N818 - not a failure: the model's own text
 
 
 def _text(content: object, key: str) -> str | None:
-    """Return the text of an answer, which some endpoints send in parts; None where there is no text."""
+    """Return the text of an answer, which some endpoints send in parts; None if there is no text."""
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):

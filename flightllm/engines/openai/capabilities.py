@@ -43,7 +43,7 @@ class Refusal:
     parameter: str = ""
 
     def names(self, *keys: str) -> bool:
-        """Tell whether the rejection is about one of these keys."""
+        """Return whether the rejection is about one of these keys."""
         if self.parameter:
             return self.parameter.partition(".")[0].partition("[")[0] in keys
         return any(re.search(rf"(?<![a-z_]){re.escape(key)}(?![a-z_])", self.text.lower()) for key in keys)
@@ -120,7 +120,7 @@ class Capabilities:
             found = self._forms[constraint] = forms(constraint, chosen, chat=self.chat)
         return found
 
-    def place(self, constraint: Constraint) -> int:
+    def form_index(self, constraint: Constraint) -> int:
         """Return the index in `forms(constraint)` of the form to send next: the best that is not excluded.
 
         A form is excluded if the endpoint rejects or ignores it.
@@ -128,7 +128,7 @@ class Capabilities:
         return self._known.get(constraint, self._ways.get(type(constraint), 0))
 
     def knows(self, constraint: Constraint) -> bool:
-        """Tell whether the endpoint has accepted a form of this constraint."""
+        """Return whether the endpoint has accepted a form of this constraint."""
         return constraint in self._known
 
     def accept(self, constraint: Constraint, place: int) -> None:
@@ -195,8 +195,8 @@ class Capabilities:
         """Record the accepted tokens for thoughts where more were rejected; longer prompts have no more room."""
         self._rooms[size.bit_length()] = most
 
-    def takes(self, name: str, value: object) -> bool:
-        """Tell whether to send a parameter with this value: yes, unless the endpoint has rejected exactly this."""
+    def supports(self, name: str, value: object) -> bool:
+        """Return whether to send a parameter with this value: yes, unless the endpoint has rejected exactly this."""
         return repr(value) not in self.refused.get(name, ())
 
     def refuse(self, name: str, value: object) -> None:
@@ -228,7 +228,7 @@ class RequestAttempts:
     _bare: bool = False
     """Whether all optional parameters are left out."""
     _switched: bool = False
-    """Whether the key for the token limit was changed for this request."""
+    """Whether this request has already changed the key for the token limit."""
     _most_allowance: int = _MOST_ALLOWANCE
 
     def plan(self) -> RequestPlan:
@@ -236,7 +236,7 @@ class RequestAttempts:
         record, parameters = self.record, self.parameters
         self.tries += 1
         ladder = record.forms(parameters.constraint)
-        place = min(max(self._place, record.place(parameters.constraint)), len(ladder) - 1)
+        place = min(max(self._place, record.form_index(parameters.constraint)), len(ladder) - 1)
         step_place, step = record.step(self.level)
         if self._bare:
             step_place, step = len(record.steps(self.level)) - 1, ThinkingLevel((), step.effort)
@@ -252,7 +252,7 @@ class RequestAttempts:
         wanted = {name: (value,) for name, value in _sampling(self.parameters).items()} | self.extra
         body: dict[str, Any] = {}
         for name, values in wanted.items():
-            taken = [value for value in values if self.record.takes(name, value)]
+            taken = [value for value in values if self.record.supports(name, value)]
             body |= {name: taken[0]} if taken else {}
         probabilities = {name for name in wanted if name.endswith("logprobs")}
         if not probabilities <= body.keys():
@@ -359,7 +359,7 @@ class RequestAttempts:
             record.has_room(self.size, plan.allowance)
 
     def read(self, plan: RequestPlan, answer: EndpointAnswer, usage: Usage) -> tuple[EndpointAnswer, bool]:
-        """Return an answer without thoughts, in the format of its constraint, and whether to ask again."""
+        """Return an answer without its thoughts in the format of its constraint, and whether to ask again."""
         answer = without_reasoning(answer, thinks=self.record.reasons or self.level != "off")
         self._note_thinking(plan, answer, usage)
         if not answer.text and answer.finish_reason == "length":
@@ -423,7 +423,7 @@ def without_reasoning(answer: EndpointAnswer, *, thinks: bool = True) -> Endpoin
 
 
 def _as_told(text: str, found: str | None, plan: RequestPlan) -> bool:
-    """Tell whether an endpoint that knows the form's keys can return a text: only the answer, or only JSON."""
+    """Return whether an endpoint that knows the form's keys can return a text: only the answer, or only JSON."""
     if found is None:
         return False
     stripped = text.strip()

@@ -50,11 +50,11 @@ try:
     from flightllm.engines.openai.faults import (
         Fault,
         FaultKind,
+        error_text,
         hidden,
         line_to_change,
         never_again,
         read_fault,
-        told,
         unreachable,
     )
 except ImportError as exc:
@@ -116,7 +116,7 @@ class OpenAIEngine:
     @property
     def _told(self) -> str:
         """Return the other options that affect answers; empty at the defaults."""
-        return self._options.told() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
+        return self._options.revision_suffix() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
 
     @property
     def _way(self) -> str:
@@ -135,13 +135,13 @@ class OpenAIEngine:
 
     @property
     def kv_events(self) -> KvEventsAddress | None:
-        """Return where the endpoint publishes its KV events; None where this is not configured."""
+        """Return where the endpoint publishes its KV events; None if this is not configured."""
         options = self._options
         return KvEventsAddress(options.kv_events, options.kv_replay) if options.kv_events else None
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether the option `cache_salt` keeps tenants' prefixes apart."""
+        """Return whether the option `cache_salt` keeps tenants' prefixes apart."""
         return self._options.cache_salt
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -180,7 +180,7 @@ class OpenAIEngine:
                 raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
 
     def models(self) -> list[str]:
-        """Return the models that the endpoint lists, which is free of charge; empty where there is no list.
+        """Return the models that the endpoint lists, which is free of charge; empty if there is no list.
 
         Raises:
             EngineUnavailableError: no server answers at the address; the message says what to change.
@@ -432,7 +432,7 @@ class OpenAIEngine:
         fault: Fault = read_fault(error, self._model, self._key, plan.body)
         match fault.kind:
             case FaultKind.REFUSED:
-                return _RefusedError(fault.text, Refusal(told(error), fault.parameter))
+                return _RefusedError(fault.text, Refusal(error_text(error), fault.parameter))
             case FaultKind.FAILED:
                 return _RowsError(fault.text)
             case FaultKind.RATE | FaultKind.GONE:

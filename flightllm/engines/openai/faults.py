@@ -93,7 +93,7 @@ def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Contain
     `sent` holds the optional parameters of the request.
     """
     status, said = error.status_code, _said(error, key)
-    if status == 403 and _LOGPROBS in sent and _LOGPROBS in told(error):  # the key is valid
+    if status == 403 and _LOGPROBS in sent and _LOGPROBS in error_text(error):  # the key is valid
         return Fault(FaultKind.REFUSED, f"rejected the request: HTTP {status}{said}", parameter=_LOGPROBS)
     kind = _kind(status, error)
     match kind:
@@ -172,8 +172,8 @@ def never_again(limit: Callable[[httpx2.Response], Awaitable[None]]) -> Callable
     return hook
 
 
-def told(error: openai.APIStatusError) -> str:
-    """Return the error text of the body in any of the known formats; empty where the body has no text."""
+def error_text(error: openai.APIStatusError) -> str:
+    """Return the error text of the body in any of the known formats; empty if the body has no text."""
     return _message(_json(error.response)) or _plain(error.response)
 
 
@@ -190,7 +190,7 @@ def hidden(text: str, key: str) -> str:
 
 
 def _kind(status: int, error: openai.APIStatusError) -> FaultKind:
-    text, code = told(error), _code(_json(error.response))
+    text, code = error_text(error), _code(_json(error.response))
     if status in {400, 402, 403, 429} and _is_quota(status, text, code, error.response):
         return FaultKind.QUOTA
     if status == 429:
@@ -214,14 +214,14 @@ def _is_quota(status: int, text: str, code: str, response: httpx2.Response) -> b
 
 
 def _is_model(status: int, text: str) -> bool:
-    """Tell whether a text says that there is no such model; with status 400, the text can also mean a parameter."""
+    """Return whether a text says that there is no such model; with status 400, the text can also mean a parameter."""
     if status == 404:
         return _MODEL_TEXT.search(text) is not None
     return status == 400 and _MODEL_ALONE.match(text) is not None
 
 
 def _said(error: openai.APIStatusError, key: str) -> str:
-    text = hidden(excerpt(told(error)), key)
+    text = hidden(excerpt(error_text(error)), key)
     return f": {text}" if text else ""
 
 

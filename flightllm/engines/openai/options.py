@@ -138,7 +138,7 @@ class OpenAIOptions:
 
     @property
     def completions(self) -> bool:
-        """Tell whether prompts go to `/completions`."""
+        """Return whether prompts go to `/completions`."""
         return self.api == "completions" or (self.api == "auto" and self.prompts_per_request > 1)
 
     @property
@@ -195,7 +195,7 @@ class OpenAIOptions:
             for key, value in table.items()
         }
 
-    def told(self) -> str:
+    def revision_suffix(self) -> str:
         """Return the other options that affect answers, for the engine's revision; empty at the defaults."""
         told = {
             "extra_body": dict(self.extra_body),

@@ -186,7 +186,7 @@ def _number(text: str) -> float | None:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Tell whether a text matches a pattern, by RE2, whose time is linear in the text's length."""
+    """Return whether a text matches a pattern, by RE2, whose time is linear in the text's length."""
     try:
         return bool(pc.match_substring_regex(pa.scalar(text, pa.string()), pattern=f"^(?:{pattern})$").as_py())
     except pa.ArrowInvalid:

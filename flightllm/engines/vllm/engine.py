@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flightllm.common.parent_process import keep_children
 from flightllm.engines.bounded_schema import bounded
 from flightllm.engines.kv_hints import Hints
+from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.options import read_options
 from flightllm.engines.probabilities import TOP, TokenStep, option_probability
 from flightllm.engines.shares import Shares
@@ -32,7 +33,7 @@ from flightllm.llm.engine import (
     cache_salt,
 )
 from flightllm.llm.files import check_model, model_digest, model_folder
-from flightllm.llm.thinking import UNTHINKING, no_room_to_think, open_thought, thought_room, unfinished_thought
+from flightllm.llm.thinking import UNTHINKING, no_room_to_think, thought_room, unfinished_thought
 from flightllm.llm.tokenizer import PromptEncoder, misfit
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class VllmOptions:
         return eviction_config(self.kv_eviction) if self.enable_prefix_caching else {}
 
 
-class VllmEngine:
+class VllmEngine(LoadedEngine):
     """An engine with an `AsyncLLM` on its own event loop's thread; the model runs in vLLM's own process."""
 
     def __init__(self, model: str, window: int, options: VllmOptions, reasoning: str | None = None) -> None:
@@ -154,7 +155,7 @@ class VllmEngine:
         except Exception as exc:  # the start can fail in many ways: memory, a bad argument, an unknown architecture
             self._end()
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
-        self._limit: int = self._engine.model_config.max_model_len
+        self._limit = self._engine.model_config.max_model_len
         most = self._engine.model_config.max_logprobs
         self._most_logprobs = TOP if most < 0 else min(TOP, most)
         dtype = self._engine.model_config.dtype
@@ -163,11 +164,6 @@ class VllmEngine:
         self._lora = None if adapter is None else adapter.request()
         self._revision = " ".join(("vllm-1", model_digest(folder), str(dtype), *lossy, *changed))
         self._revision += self._encoder.revision
-
-    @property
-    def name(self) -> str:
-        """Return the engine kind and model."""
-        return self._name
 
     @property
     def revision(self) -> str:
@@ -189,7 +185,7 @@ class VllmEngine:
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether the engine keeps tenants' prefixes apart, which `cache_salt` does."""
+        """Return whether the engine keeps tenants' prefixes apart, which `cache_salt` does."""
         return True
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -200,19 +196,6 @@ class VllmEngine:
     def in_flight(self) -> int:
         """Return how many prompts vLLM is answering."""
         return self._shares.in_flight
-
-    def count_tokens(self, text: str) -> int:
-        """Count the tokens of `text`, without special tokens."""
-        return self._encoder.count(text)
-
-    @property
-    def context_tokens(self) -> int:
-        """Return how many tokens a prompt can have together with its answer."""
-        return self._limit
-
-    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
-        return self._encoder.encode(prompts)
 
     def close(self) -> None:
         """Abort running requests and stop vLLM's process. Idempotent."""
@@ -297,13 +280,10 @@ class VllmEngine:
         )
 
     def _read(self, request: Request, completion: Completion, final: Any, thought: Sequence[int] = ()) -> Completion:
-        """Return a completion without the thought of a thinking model; under a constraint there is no thought."""
-        if not self._thinks or completion.text is None or request.parameters.constraint is not None:
+        """Return a completion without the thought of a thinking model."""
+        if completion.text is None:
             return completion
-        split = self._encoder.answer(final.outputs[0].token_ids, thought)
-        if not split.closed:
-            return replace(completion, text=None, error=open_thought())
-        return replace(completion, text=split.answer)
+        return self._without_thought(request, completion, final.outputs[0].token_ids, thought)
 
     async def _generate(self, request: Request, ids: Sequence[int], sampling: Any) -> Any:
         """Return vLLM's final output for a prompt's tokens; the text of an error if vLLM rejects them.
@@ -497,7 +477,7 @@ def prepare_environment() -> None:
 
 
 def on_cpu() -> bool:
-    """Tell whether this machine has no GPU for vLLM.
+    """Return whether this machine has no GPU for vLLM.
 
     Raises:
         MissingExtraError: PyTorch is not installed.

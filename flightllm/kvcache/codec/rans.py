@@ -173,7 +173,7 @@ def _decode_channel(words, place, slots, starts, states, tokens, out):  # type: 
 
 @numba.njit(nogil=True, cache=True)
 def _found(starts, low):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Return a slot in the form of `_spread`, by binary search, which is faster for few numbers."""
+    """Return a slot in the form of `_spread` by binary search, which is faster for few numbers."""
     symbol, above = 0, SYMBOLS
     while above - symbol > 1:
         middle = (symbol + above) >> 1
@@ -191,7 +191,7 @@ def _found(starts, low):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _spread(table, slots):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Fill the slots of a table: symbol (8 bits), its frequency less one, and the slot's place in it (12 bits each)."""
+    """Fill the slots of a table: symbol (8 bits), its frequency minus 1, and the slot's index in it (12 bits each)."""
     slot = np.int64(0)
     for symbol in range(SYMBOLS):
         frequency = np.uint32(table[symbol])

@@ -42,7 +42,7 @@ class _Job:
 
 
 class Loading:
-    """Loads chunks in the background. A load that fails or times out is reported, and writes nothing after that.
+    """Loads chunks in the background. A load that fails or times out is reported, and then writes nothing more.
 
     A load times out after `seconds`. With `slo` it takes the best quality that arrives within that time. A load ends
     early if computing is faster. Only the worker's thread must call `start` and `finished`.

@@ -16,9 +16,9 @@ from flightllm.kvcache.store.base import ChunkStore
 _log = structlog.get_logger(__name__)
 
 _FRESH_SECONDS = 2.0
-"""How long an answer is reused: the rows of a query repeat the same lookup."""
+"""The time for which an answer is reused, because the rows of a query repeat the same lookup."""
 _AVOID_SECONDS = 60.0
-"""How long a chunk that could not be loaded counts as not held."""
+"""The time for which a chunk that could not be loaded counts as not held."""
 _REMEMBERED = 4_096
 
 
@@ -53,7 +53,7 @@ class Lookups:
         self._background = Background("kv-lookup")
 
     def held(self, keys: tuple[str, ...]) -> frozenset[str] | None:
-        """Return the known held chunks of a prompt; None if the answer is pending: ask again in a moment."""
+        """Return the known held chunks of a prompt; None if the answer is pending, so that the caller asks again."""
         now = self._clock()
         with self._lock:
             answer = self._answers.get(keys[-1])

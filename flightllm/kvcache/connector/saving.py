@@ -37,7 +37,7 @@ class ChunkCopier:
         """
         cut: set[str] = set()
         for save in saves:
-            if save.request in cut or not self._saver.takes:
+            if save.request in cut or not self._saver.is_accepting:
                 self.counts.dropped += 1
             elif self._save(save):
                 continue

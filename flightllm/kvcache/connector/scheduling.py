@@ -14,7 +14,7 @@ from flightllm.kvcache.prefixes import Cutting, leading
 from flightllm.kvcache.recent import RecentKeys
 
 _PLANNED_SECONDS = 60.0
-"""How long a chunk that was queued for saving is not queued again; later the store is asked."""
+"""The time for which a chunk that was queued for saving is not queued again. After that, the store is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Scheduling:
             load = self._loading.pop(request, None)
             if load is not None and not invalid.isdisjoint(load.blocks):
                 self._inexact -= invalid
-                if request in self._wanted:  # else the request has already ended
+                if request in self._wanted:  # otherwise the request has already ended
                     self._computed_instead.add(request)
                 if request not in chosen:
                     self._lookups.failed(chunk.key for chunk in load.chunks)

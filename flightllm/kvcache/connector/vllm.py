@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import torch
 
 _NEVER_SOONER = 10.0
-"""The assumed seconds to compute a token if no rate is configured: so many that a load counts as faster."""
+"""The assumed seconds to compute a token if no rate is configured. They are so many that a load counts as faster."""
 
 _log = structlog.get_logger(__name__)
 

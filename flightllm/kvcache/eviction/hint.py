@@ -13,7 +13,7 @@ REUSE_HINT: Final = "flightllm_kv_reuse"
 """The key of `SamplingParams.extra_args` for a `ReuseHint`, as JSON text: HTTP requests do not accept a mapping
 there."""
 _MOST_CHARACTERS: Final = 512
-"""The longest hint; a longer text is not ours."""
+"""The longest hint; a longer text does not come from FlightLLM."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,10 +142,10 @@ def _foresees(connector: object, options: Mapping[str, Any]) -> bool:
 class WaitingRequests:
     """Reports a scheduler's waiting requests, and the blocks that ending requests used, to its free block queue.
 
-    A request counts as waiting until it ends, because it can be computed again after a preemption. Only blocks that it
-    keeps until then, those of full attention, are reported as needed. Blocks of sliding windows, and others, are freed
-    while it runs; the policy learns about them at its end. After any failure here LRU takes over, and nothing more is
-    reported.
+    A request counts as waiting until it ends, because it can be computed again after a preemption. Only blocks of full
+    attention are reported as needed, because the request keeps them until then. Other blocks, such as those of sliding
+    windows, are freed while the request runs. The policy learns about these at the end of the request. After any
+    failure here LRU takes over, and nothing more is reported.
     """
 
     def __init__(self, scheduler: Any, name: str) -> None:

@@ -6,9 +6,9 @@ in it. The place is the beginning that earlier prompts had too (an instruction),
 classes hold the blocks that many prompts used, and the blocks that their query is done with.
 
 For each class the policy learns how often blocks are used again and after how long, as an exponential distribution. A
-class that is too new to know starts from the figures of all call sites. The policy evicts the block that is the least
-likely to be used within the next seconds, if it was not used until now. Within a class this is the block
-used least recently. So an eviction compares one block of each class, and ranks all classes only now and then.
+new class starts from the figures of all call sites. The policy evicts the block that is the least likely to be used
+within the next seconds, given that it was not used until now. Within a class this is the block used least recently. So
+an eviction compares one block of each class, and rarely ranks all classes.
 
 The paper's score lacks the condition "not used until now". With the condition, a block that was expected soon and did
 not come is evicted earlier. The paper fits distributions in the background from samples. Here each use is counted at
@@ -28,7 +28,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias
 from flightllm.kvcache.eviction.base import EvictionPolicy, Key, Use
 
 _HORIZON_SECONDS: Final = 5.0
-"""The policy compares how likely blocks are used within this time, as in the paper."""
+"""The policy compares the probabilities that blocks are used within this time, as in the paper."""
 _HISTORY_FACTOR: Final = 16
 _LEAST_HISTORY_FACTOR: Final = 4
 _HISTORY_BLOCKS: Final = 1 << 18
@@ -38,7 +38,7 @@ It always remembers at least 4 times the cache's blocks."""
 _LARGEST_SIZE: Final = 7
 """Prompts are classified by the bits of their number of new blocks: 0, 1, 2 to 3, 4 to 7, …, up to 64 and more."""
 _SHARED_USES: Final = 64
-"""A block that more prompts used is in the class of shared blocks."""
+"""A block that more prompts than this used is in the class of shared blocks."""
 _REFIT_USES: Final = 16
 """A class is fitted again after this number of uses, or after a tenth more uses, whichever is later."""
 _REFIT_GROWTH: Final = 1.1
@@ -50,7 +50,7 @@ _MOST_CLASSES: Final = 1_024
 While this number of classes has blocks to evict, all new call sites share their classes.
 """
 _DONE: Final = "done"
-"""In the name of a class, instead of the number of new blocks: the query is done with the block."""
+"""Replaces the number of new blocks in the name of a class whose blocks the query is done with."""
 _RANK_SECONDS: Final = 0.1
 """All classes are ranked again after this time."""
 _SPARE_RANKS: Final = 64
@@ -67,7 +67,7 @@ class _ReuseStatistics:
     prior: _ReuseStatistics | None = None
     """The statistics of the same class over all call sites; None for such statistics themselves."""
     expected: float = 0.5
-    """The probability before the first use, without a prior."""
+    """The probability of reuse before the first use, if there is no prior."""
     uses: float = 0.0
     reuses: float = 0.0
     """How many of the uses were followed by a use of the same block."""
@@ -75,9 +75,9 @@ class _ReuseStatistics:
     """Sum of the times until blocks were used again."""
     least_seconds: float = math.inf
     probability: float = 0.5
-    """Fitted: that a block is ever used again."""
+    """The fitted probability that a block is ever used again."""
     rate: float = 0.0
-    """Fitted: of the exponential distribution of the time until then, per second."""
+    """The fitted rate, per second, of the exponential distribution of the time until the next use."""
     next_fit: float = 0.0
     """Fit again once uses and reuses reach this sum."""
 
@@ -153,7 +153,7 @@ class _BlockClass(Generic[Key]):
     number: int
     statistics: _ReuseStatistics
     free: OrderedDict[Key, tuple[float, int]] = field(default_factory=OrderedDict)
-    """Blocks that can be evicted: since when, and their positions in their prompts. The oldest one comes first."""
+    """The evictable blocks, oldest first: the time since which each is evictable, and its position in its prompt."""
     ranked: bool = False
     """Whether the class is in the eviction queue."""
 
@@ -280,7 +280,7 @@ class _LastUse(Generic[Key]):
     uses: int
     """Prompts that used the block, the last one included."""
     position: int
-    """In the last prompt."""
+    """The position of the block in the last prompt."""
 
 
 class WorkloadAware(EvictionPolicy[Key]):

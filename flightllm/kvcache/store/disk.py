@@ -31,7 +31,7 @@ class DiskStore:
     `kill -9` at any moment all bitstreams that were put are complete; half-written files are removed when the store is
     opened. No write waits for the disk, so a power cut can lose or damage the last bitstreams. Each part is checked
     against its checksum before it is returned, so a damaged bitstream is dropped and never used as a chunk. `max_bytes`
-    bounds the held bitstreams; files being written, and evicted files that are still read, come on top.
+    bounds the held bitstreams. Files being written, and evicted files that are still read, take further space.
     """
 
     def __init__(self, folder: Path, max_bytes: int, policy: Policy = least_recently_used) -> None:

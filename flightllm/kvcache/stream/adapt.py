@@ -57,8 +57,9 @@ class Adaptive:
     def keeps(self, now: Situation, codec: str, rest: int) -> bool:
         """Return whether to continue a transfer; see `Policy.keeps`.
 
-        A transfer is cancelled if two conditions hold. With it the prompt would be late, even if all later chunks took
-        the smallest codec; and without it the prompt would be ready sooner. Without an SLO, late means later than text.
+        A transfer is cancelled if two conditions hold. First, the prompt would be late with this transfer, even if all
+        later chunks took the smallest codec. Second, the prompt would be ready sooner without this transfer. Without an
+        SLO, late means later than text.
         """
         if not self.fallback or now.rate is None:
             return True

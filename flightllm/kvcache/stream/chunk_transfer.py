@@ -1,4 +1,4 @@
-"""Bring one chunk: choose its codec, watch the transfer, and give it up if something else is sooner."""
+"""Transfer one chunk: choose its codec, watch the transfer, and cancel it if another choice is faster."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class FetchRequest:
 
     chunks: Sequence[Chunk]
     have: int
-    """The engine has the tokens before this one."""
+    """The engine already has the tokens before this position."""
     started: float
     slo: float | None
-    """Seconds from `started` within which all should be there; None: as soon as possible."""
+    """The seconds from `started` within which all chunks should arrive; None: as soon as possible."""
     limit: float | None
-    """Seconds from `started` after which nothing is awaited any more; None: no limit."""
+    """The seconds from `started` after which the fetch stops waiting; None: no limit."""
 
     @property
     def stop(self) -> int:
@@ -54,16 +54,20 @@ class Arrived:
 
 
 class ChunkTransfers:
-    """Bring chunks one by one, as the policy decides. One thread uses it.
+    """Transfer chunks one by one, as the policy decides. One thread uses it.
 
-    Example: the policy chooses `int8`, and after a second 1 of 4 MB have come. The policy then finds that computing is
-    sooner. The transfer is given up, 1 MB is wasted, and `bring` returns `"chosen"`: compute the rest.
+    Example: the policy chooses `int8`, and after a second 1 of 4 MB has arrived. The policy then finds that computing
+    is faster. The transfer is cancelled, 1 MB is wasted, and `bring` returns `"chosen"`: compute the rest.
     """
 
     def __init__(
         self, source: ChunkSource, request: FetchRequest, decoded_at: Callable[[], float], closed: Callable[[], bool]
     ) -> None:
-        """Create it. `decoded_at` returns when the chunk that arrived last is decoded; `closed` ends every transfer."""
+        """Create it.
+
+        `decoded_at` returns the time at which the last arrived chunk is decoded. Every transfer ends once `closed()` is
+        true.
+        """
         self._source = source
         self._link = source.link
         self._request = request
@@ -71,15 +75,15 @@ class ChunkTransfers:
         self._closed = closed
         self.costs = ChunkCosts(source.prefill, self._decode_seconds)
         self.given_up = 0
-        """Transfers that ended because something else was sooner."""
+        """The number of transfers that were cancelled because another choice was faster."""
         self.wasted_bytes = 0
-        """The bytes that those transfers brought."""
+        """The bytes that these transfers received."""
 
     def bring(self, route: Sequence[HeldChunk]) -> Arrived | Reason | None:
-        """Return the first chunk of a route, or why all from there on must be computed; None once closed.
+        """Return the first chunk of a route, or the reason to compute the whole route; None once closed.
 
         Raises:
-            Exception: whatever the store raises, and `BitstreamError` if a bitstream has another size than expected.
+            Exception: the store's own error, or `BitstreamError` if a bitstream has another size than expected.
         """
         held, later = route[0], route[1:]
         missing = not held.sizes
@@ -93,11 +97,11 @@ class ChunkTransfers:
                     return Arrived(held.chunk, codec, transfer.result())
             except NotFoundError:  # the store has evicted it since the lookup
                 missing = len(held.sizes) == 1
-            held = held.without(codec)  # a transfer that was given up does not begin again
+            held = held.without(codec)  # a cancelled transfer does not begin again
         return None
 
     def _arrives(self, transfer: Transfer, route: Sequence[HeldChunk], codec: str) -> bool:
-        """Wait for the end of a transfer and return True, or give the transfer up."""
+        """Wait for the end of a transfer and return True, or cancel the transfer and return False."""
         while not transfer.wait(_LOOK_SECONDS):
             rest = route[0].sizes[codec] - transfer.received
             situation = self._situation(route, self._link.meter.transfers)

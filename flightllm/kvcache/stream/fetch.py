@@ -1,4 +1,4 @@
-"""Stream a prompt's KV chunks to an engine: while one is decoded, the next one travels."""
+"""Stream a prompt's KV chunks to an engine: while one is decoded, the next one is transferred."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChunkSource:
-    """Where an engine's KV chunks come from, and how they are chosen. All requests of an engine share one source."""
+    """The origin of an engine's KV chunks, and the policy that chooses among them.
+
+    All requests of an engine share one source.
+    """
 
     link: Link
     codecs: Mapping[str, Codec]
@@ -41,7 +44,7 @@ class ChunkSource:
 
 
 class ChunkFetch:
-    """An iterator over the chunks in order, and over one `Recompute` for the rest if not all of them came.
+    """An iterator over the chunks in order, and then one `Recompute` for the rest if some chunks did not arrive.
 
     A failure of the store raises nothing. Close a fetch that is not iterated to its end. Not thread-safe.
     """
@@ -68,7 +71,7 @@ class ChunkFetch:
 
     @property
     def figures(self) -> FetchFigures:
-        """Return what the fetch has done so far."""
+        """Return the figures of the fetch so far."""
         end, prefetcher = self._end, self._prefetcher
         return FetchFigures(
             chunks=dict(self._counts),
@@ -124,7 +127,7 @@ class ChunkFetch:
             prefetcher.close()
 
     def _decoded(self, arrived: Arrived) -> Loaded | Recompute:
-        """Return a chunk; if its bitstream is damaged, return that the chunk and all after it must be computed."""
+        """Return a chunk; if its bitstream is damaged, return a `Recompute` of the chunk and of all after it."""
         chunk, codec, size = arrived.chunk, arrived.codec, len(arrived.data)
         layers = self._timed(arrived)
         try:
@@ -169,10 +172,11 @@ def fetch(
 ) -> ChunkFetch:
     """Stream the chunks of a prompt, of which the engine has the first `have` tokens.
 
-    `chunks` are all chunks that can be useful, in order. The fetch brings those that the store holds one after the
+    `chunks` are all chunks that can be useful, in order. The fetch transfers those that the store holds, one after the
     other, as the policy of `source` chooses.
 
     With `slo_seconds`, all chunks should be there within that time, of which `elapsed` seconds have passed. Chunks that
-    have not come after `limit_seconds`, counted likewise, must be computed: the fetch waits no longer for the store.
+    have not arrived after `limit_seconds`, counted in the same way, must be computed. The fetch then stops waiting for
+    the store.
     """
     return ChunkFetch(chunks, source, have, slo_seconds, elapsed, limit_seconds)

@@ -29,7 +29,7 @@ class Handover(Generic[_Item]):
 
     @property
     def closed(self) -> bool:
-        """Tell whether nothing more is to be given."""
+        """Return whether no more items can be given."""
         return self._closed
 
     def open(self) -> None:
@@ -39,14 +39,14 @@ class Handover(Generic[_Item]):
             self._changed.notify_all()
 
     def give(self, item: _Item) -> bool:
-        """Put an item there and wait until it is taken; False if the handover is closed."""
+        """Put an item into the place and wait until it is taken; return False if the handover is closed."""
         self.give_last(item)
         with self._changed:
             self._changed.wait_for(lambda: self._item is None or self._closed)
             return not self._closed
 
     def give_last(self, item: _Item) -> None:
-        """Put an item there that no other item follows, and do not wait."""
+        """Put the last item into the place, and do not wait."""
         with self._changed:
             self._is_open = True
             self._item = item
@@ -58,7 +58,7 @@ class Handover(Generic[_Item]):
             return self._changed.wait_for(lambda: self._is_open, seconds)
 
     def wait_item(self, seconds: float) -> _Item | None:
-        """Wait for an item and return it, but leave it there; None if that takes longer than `seconds`."""
+        """Return the next item, and leave it in the place; return None if the wait takes longer than `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: self._item is not None, seconds)
             return self._item

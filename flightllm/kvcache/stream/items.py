@@ -53,5 +53,5 @@ class FetchFigures:
     """The reason for computing them."""
     lookup_seconds: float = 0.0
     waited_seconds: float = 0.0
-    """The time that the fetch waited for the network with nothing to decode; includes the lookup."""
+    """The time that the fetch waited for the network while it had nothing to decode, the lookup included."""
     decode_seconds: float = 0.0

@@ -45,7 +45,8 @@ class Prefetcher:
         self._compute_seconds = source.prefill(request.have, request.stop)
         """Seconds that the engine needs to compute all tokens."""
         self._route = [gap(request.have, request.stop)]
-        """The chunks to fetch, in order, and a gap if the store lacks the rest. All is a gap before the lookup."""
+        """The chunks to fetch, in order, and a gap if the store lacks the rest. Before the lookup, the whole prompt is
+        a gap."""
         self._taken = 0
         """Chunks of the route that the engine took."""
         self._decoded_at = 0.0
@@ -61,7 +62,7 @@ class Prefetcher:
 
     @property
     def wasted_bytes(self) -> int:
-        """Return the bytes that those transfers brought."""
+        """Return the bytes that these transfers received."""
         return self._transfers.wasted_bytes
 
     def take(self) -> Arrived | Recompute:

@@ -11,8 +11,8 @@ from flightllm.kvcache.stream.link import Link
 def find_route(link: Link, chunks: Sequence[Chunk], codecs: Collection[str], have: int) -> list[HeldChunk]:
     """Ask the store what it holds, and return the chunks to fetch in order.
 
-    The route begins at the token `have`, and only has codecs that can be decoded here. If the store does not hold all,
-    the last entry is a gap: the tokens from there on must be computed.
+    The route begins at the token `have`, and has only codecs that can be decoded here. If the store lacks a chunk, the
+    last entry is a gap: the tokens from there on must be computed.
 
     Example: the chunks end at 64, 128 and 192 tokens, and the store lacks the second one. The route is the first chunk,
     and then a gap from 64 to 192.
@@ -28,5 +28,5 @@ def find_route(link: Link, chunks: Sequence[Chunk], codecs: Collection[str], hav
 
 
 def gap(start: int, stop: int) -> HeldChunk:
-    """Return a stretch of tokens of which the store holds nothing."""
+    """Return a range of tokens of which the store holds nothing."""
     return HeldChunk(Chunk("", start, stop), {})

@@ -205,12 +205,12 @@ def marks(text: str) -> list[str]:
 
 
 def is_harmless(name: str) -> bool:
-    """Tell whether a function's values are small and quick to compute for all arguments."""
+    """Return whether a function's values are small and quick to compute for all arguments."""
     return name in HARMLESS or name in _NO_FUNCTIONS or name.startswith(_STUB)
 
 
 def has_plain_likes(text: str) -> bool:
-    """Tell whether every LIKE in a text has a short literal pattern with few wildcards."""
+    """Return whether every LIKE in a text has a short literal pattern with few wildcards."""
     return len(_PLAIN_LIKE.findall(text)) == text.count("LIKE ")
 
 

@@ -1,4 +1,4 @@
-"""The rule for each DataFusion function, one a line; functions without a line are unknown and so refused if large."""
+"""The rule for each DataFusion function, one per line. A function without a rule must have small arguments."""
 
 from collections.abc import Mapping
 from typing import Literal

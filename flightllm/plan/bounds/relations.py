@@ -440,7 +440,7 @@ def _pairs(left: Relation, right: Relation) -> float:
 
 
 def _matching(pairs: float, distinct: float) -> float:
-    """Return the number of pairs with equal keys, weighted by their cost; 0 where the keys are unknown."""
+    """Return the number of pairs with equal keys, weighted by their cost; 0 if the keys are unknown."""
     return _EQUAL_PAIR * pairs / distinct if distinct < inf else 0
 
 

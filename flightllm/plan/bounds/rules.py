@@ -26,7 +26,7 @@ class FunctionCall:
 
     @property
     def constant(self) -> bool:
-        """Tell whether no argument depends on a row."""
+        """Return whether no argument depends on a row."""
         return all(v.constant for v in self.args)
 
     @property

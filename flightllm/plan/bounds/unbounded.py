@@ -55,7 +55,7 @@ def _joining_context() -> SessionContext:
 
 
 def _is_plain(text: str) -> bool:
-    """Tell whether a plan's text names nothing whose value can be large; most plans are like this."""
+    """Return whether a plan's text names nothing whose value can be large; most plans are like this."""
     return (
         len(text) <= _LONG
         and _LOOKED_AT.search(text) is None

@@ -144,7 +144,7 @@ def published(options: Mapping[str, object]) -> Mapping[str, object]:
 def reached(address: KvEventsAddress | None, host: str | None) -> KvEventsAddress | None:
     """Return the address at which other hosts reach the KV events.
 
-    `host` is the name of the engine's host; None where the engine and its client share a host. Return None where other
+    `host` is the name of the engine's host; None if the engine and its client share a host. Return None if other
     hosts cannot reach the address.
     """
     if address is None or host is None:

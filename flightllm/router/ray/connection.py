@@ -149,7 +149,7 @@ class _Held:
 
 
 def node_is_lost() -> bool:
-    """Tell whether the Ray node of this machine is gone, so that only a new connection helps."""
+    """Return whether the Ray node of this machine is gone, so that only a new connection helps."""
     ray = _ray()
     try:
         own = ray.get_runtime_context().get_node_id()

@@ -137,7 +137,7 @@ class RayReplica:
 
     @property
     def separates_tenants(self) -> bool:
-        """Tell whether the engine keeps tenants' prefixes apart."""
+        """Return whether the engine keeps tenants' prefixes apart."""
         return self._about.separates_tenants
 
     @property

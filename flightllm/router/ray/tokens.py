@@ -37,7 +37,7 @@ class _FakeTokens:
 
 
 def tokens_of(config: EngineConfig) -> Tokens | None:
-    """Return the tokenizer of the engine that `config` describes; None where this machine does not have it.
+    """Return the tokenizer of the engine that `config` describes; None if this machine does not have it.
 
     A hub model is not downloaded for its tokenizer.
     """

@@ -1,11 +1,11 @@
-"""The kinds of vector index, one per file; `kind` finds a kind by its name."""
+"""The kinds of vector index, one per file; `load_kind` imports a kind by its name."""
 
 from importlib import import_module
 
 from flightllm.vector.kinds.base import Neighbors
 
 
-def kind(name: str) -> type[Neighbors]:
+def load_kind(name: str) -> type[Neighbors]:
     """Return the class for a kind of index.
 
     Raises:

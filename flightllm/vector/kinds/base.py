@@ -110,7 +110,7 @@ class Neighbors(ABC):
         return None
 
     def wanted_depth(self) -> int | None:
-        """Return the configured depth: 0 where it is not configured, None for a kind that compares all vectors."""
+        """Return the configured depth: 0 if it is not configured, None for a kind that compares all vectors."""
         return None
 
     def look(self, depth: int) -> None:

@@ -23,7 +23,7 @@ from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.llm.engine import Choice, Completion, Parameters, Request
-from flightllm.operators.prefix_overlap import shared_start
+from flightllm.operators.prompt_sender import shared_start
 from flightllm.server.kv_server import KvServer
 from tests.kv_servers import MIB, KvProcess, serving_chunks
 

@@ -213,7 +213,7 @@ class Cache:
             self.prefixes.prefill(self.model.prefill, turn)
 
     def holds(self, topic: str) -> bool:
-        """Tell whether all blocks of a topic's prompt are there, while the model itself keeps another's."""
+        """Return whether all blocks of a topic's prompt are there, while the model itself keeps another's."""
         turn = self.turn(topic)
         found = shared_length(self.prefixes.held(turn.requests[0], turn.start), turn.start)
         return found >= len(turn.use.keys) * BLOCK_TOKENS

@@ -10,7 +10,7 @@ from flightllm.engines.kv_hints import Hints
 from flightllm.engines.local.turns import BLOCK_TOKENS, Turn, block_keys, plan_turn
 from flightllm.llm.engine import Request, Reuse
 from flightllm.llm.tokenizer import PromptEncoder
-from flightllm.operators.prefix_overlap import shared_start
+from flightllm.operators.prompt_sender import shared_start
 
 MakeRequests = Callable[..., list[Request]]
 TOKENS = list(range(3 * BLOCK_TOKENS + 5))

@@ -59,7 +59,7 @@ def run(engine: Engine, requests: list[Request]) -> list[Completion]:
 
 
 def test_room_that_the_endpoint_does_not_have(make_requests: MakeRequests) -> None:
-    """Where an endpoint refuses so long an answer, less is asked for, down to what the call asks for itself."""
+    """Where an endpoint rejects so long an answer, less is asked for, down to what the call asks for itself."""
 
     def behave(path: str, body: Body, _: int) -> Reply:
         if body["max_tokens"] > 600:
@@ -131,7 +131,7 @@ def test_lists_refused(make_requests: MakeRequests) -> None:
 
 
 def test_one_bad_prompt_in_a_list(make_requests: MakeRequests) -> None:
-    """A prompt the endpoint refuses fails alone, and lists go on being used."""
+    """A prompt the endpoint rejects fails alone, and lists go on being used."""
 
     def behave(path: str, body: Body, _: int) -> Reply:
         return refuse(400, "too long") if "number 2\n" in "".join(body["prompt"]) else answer(path, body)

@@ -19,7 +19,8 @@ from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
 from flightllm.router.tree import pack
-from tests.engines.conftest import ANSWERING, MakeRequests, need_vllm, serving
+from tests.conftest import MakeRequests
+from tests.engines.conftest import ANSWERING, need_vllm, serving
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]

@@ -18,7 +18,7 @@ from flightllm.kvcache.eviction.hint import ReuseHint, read_hint
 from flightllm.kvcache.options import HINT
 from flightllm.llm.engine import Engine, Parameters, Request, Reuse
 from flightllm.llm.tokenizer import PromptEncoder
-from flightllm.operators.prefix_overlap import shared_start
+from flightllm.operators.prompt_sender import shared_start
 
 MakeRequests = Callable[..., list[Request]]
 ROOT = Path(__file__).parents[2]

@@ -73,7 +73,7 @@ def test_no_adapter(tmp_path: Path, files: dict[str, str], message: str) -> None
 @pytest.mark.vllm
 @NEEDS_VLLM
 def test_answers_through_it(started: Started, vllm_engine: Engine, make_requests: MakeRequests) -> None:
-    """The same model answers otherwise with an adapter, and kept answers of one are not the other's."""
+    """The same model answers otherwise with an adapter, and cached answers of one are not the other's."""
 
     def answers(engine: Engine) -> dict[int, str | None]:
         found = list(engine.generate(iter(make_requests(4)), lambda: False))

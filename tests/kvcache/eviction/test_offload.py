@@ -51,7 +51,7 @@ def store(cache: Any, text: str, hint: ReuseHint | None = None) -> list[Any]:
 
 
 def holds(cache: Any, text: str) -> bool:
-    """Tell whether all chunks of a text can be loaded."""
+    """Return whether all chunks of a text can be loaded."""
     from vllm.v1.kv_offload.base import LookupResult
 
     return all(cache.lookup(key, context("look", [])) is LookupResult.HIT for key in chunks(text))

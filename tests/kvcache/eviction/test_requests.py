@@ -102,7 +102,7 @@ class Engine:
         self.scheduler.update_from_output(scheduled, output)
 
     def computed(self, name: str) -> bool:
-        """Tell whether all that is known of a request's tokens is computed in this step."""
+        """Return whether all that is known of a request's tokens is computed in this step."""
         known = self.scheduler.requests[name]
         return bool(known.num_computed_tokens >= known.num_tokens)
 

@@ -102,7 +102,7 @@ def test_closing_the_iterator_ends_the_transfer(tmp_path: Path) -> None:
 
 
 def is_open(path: Path) -> bool:
-    """Tell whether this process has a file open."""
+    """Return whether this process has a file open."""
     links = list(Path("/proc/self/fd").iterdir())
     return any(link.exists() and link.resolve() == path for link in links)
 
@@ -178,7 +178,7 @@ def test_a_server_that_hangs(tmp_path: Path) -> None:
 
 
 def answers(store: FlightStore) -> bool:
-    """Tell whether a server answers."""
+    """Return whether a server answers."""
     try:
         store.lookup([key_of(1)])
     except StoreUnavailableError:

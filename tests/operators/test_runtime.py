@@ -13,7 +13,7 @@ from datafusion import SessionContext
 
 from flightllm.config import LimitsConfig
 from flightllm.errors import CancelledError, LimitExceededError
-from flightllm.operators.spool import SpoolLimits, spool
+from flightllm.operators.runtime import SpoolLimits, spool
 from flightllm.session.database import Database
 from tests.databases import ask, canonical, small_database
 

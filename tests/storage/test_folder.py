@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flightllm.storage.readers import Readers
+from flightllm.storage.folder import Readers
 
 
 def test_folders_go_in_order(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which filter an operator tries first."""
+"""How many rows a LIMIT lets an operator ask about, and which filter an operator tries first."""
 
 from pathlib import Path
 
@@ -6,12 +6,68 @@ import pyarrow as pa
 import pytest
 
 from flightllm.llm.cost import Work
-from flightllm.operators.ranking import Ranking
+from flightllm.operators.call_context import LimitTracker, Ranking
 from flightllm.plan.stages import BoundStep, Condition
 from flightllm.session.session import Session
 from tests.databases import ask, ask_both, open_database
 
 CONDITION = Condition((0,), "t", pa.schema([]), None)
+
+
+def test_waves() -> None:
+    """The first wave takes half of the rows to pass; later ones what was seen, so that they grow where few pass."""
+    tracker = LimitTracker(10)
+    assert tracker.trials_needed() == 20
+    assert tracker.trials_needed(15) == 5
+    assert tracker.trials_needed(25) == 0
+    tracker.add_trials(20)
+    assert tracker.trials_needed() == 220
+    tracker.add_rows(9)
+    assert tracker.trials_needed() == 3
+    assert not LimitTracker().limited
+
+
+@pytest.fixture
+def numbered(tmp_path: Path) -> Session:
+    """Return a session on a table of many rows."""
+    database = open_database(tmp_path, {"latency_ms": 1})
+    session = database.session()
+    session.update("CREATE TABLE t AS SELECT value AS id, 'text ' || value AS a FROM generate_series(1, 5000)")
+    return session
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "most"),
+    [
+        ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 20", 20, 80),
+        ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 1", 1, 20),
+        ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 5 OFFSET 10", 5, 70),
+        ("SELECT id FROM t WHERE ai_score('x', a) > 9 LIMIT 10", 10, 400),
+        ("SELECT id FROM t WHERE ai_filter('x', a) AND ai_filter('y', a) LIMIT 10", 10, 160),
+        ("SELECT id FROM t WHERE ai_filter('x', a) ORDER BY id DESC LIMIT 10", 10, 60),
+        ("SELECT id, ai_gen('g', a) FROM t WHERE ai_filter('x', a) ORDER BY id LIMIT 10", 10, 70),
+        ("SELECT id FROM t WHERE ai_filter('x', z => ai_gen('g', a)) LIMIT 10", 10, 1500),
+        ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 0", 0, 0),
+    ],
+)
+def test_few_calls(numbered: Session, sql: str, rows: int, most: int) -> None:
+    """A LIMIT above an AI filter is reached with little more than the calls it takes."""
+    ran = ask(numbered, sql, cache="off")
+    assert ran.table.num_rows == rows
+    assert ran.calls <= most
+
+
+def test_order_of_the_first(numbered: Session) -> None:
+    """The rows of ORDER BY with LIMIT are the first that pass, in order."""
+    everything = ask(numbered, "SELECT id FROM t WHERE ai_filter('x', a) AND id > 4800 ORDER BY id DESC", cache="off")
+    first = ask(numbered, "SELECT id FROM t WHERE ai_filter('x', a) ORDER BY id DESC LIMIT 7", cache="off")
+    assert first.rows == everything.rows[:7]
+
+
+def test_limit_beyond_the_end(numbered: Session) -> None:
+    """A LIMIT that is never reached ends with the rows."""
+    ran = ask(numbered, "SELECT id FROM t WHERE ai_filter('x', a) AND id <= 30 LIMIT 1000", cache="off")
+    assert ran.calls == 30
 
 
 def step(*, filters: bool = True, after: frozenset[int] = frozenset()) -> BoundStep:
@@ -66,7 +122,7 @@ def test_needs() -> None:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def two_columns(tmp_path: Path) -> Session:
     """Return a session on a table of two text columns."""
     database = open_database(tmp_path)
     session = database.session()
@@ -83,13 +139,13 @@ def session(tmp_path: Path) -> Session:
         "ai_score('keeps few rows, in many more words than that', b) > 9.9 AND ai_score('keeps most rows', a) > 0.05",
     ],
 )
-def test_learned_from_the_rows(session: Session, where: str) -> None:
+def test_learned_from_the_rows(two_columns: Session, where: str) -> None:
     """The order of the text does not matter: the filter that keeps few rows is soon tried first."""
-    ran = ask(session, f"SELECT id FROM t WHERE {where}", cache="off")
+    ran = ask(two_columns, f"SELECT id FROM t WHERE {where}", cache="off")
     calls = {row["text"].split("'")[1]: row["calls"] for row in ran.record.call_rows()}
     assert calls["keeps few rows, in many more words than that"] > 1900
     assert calls["keeps most rows"] < 200
-    ask_both(session, f"SELECT id FROM t WHERE {where}")
+    ask_both(two_columns, f"SELECT id FROM t WHERE {where}")
 
 
 def test_nothing_is_paid_twice(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.errors import AICallError
-from flightllm.plan.list_arguments import _given
+from flightllm.plan.planner import _given
 from flightllm.session.database import Database
 from tests.databases import ask, ask_both, open_database
 

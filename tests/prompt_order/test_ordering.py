@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from flightllm.prompt_order.encode import encode
+from flightllm.prompt_order.ordering import encode
 
 
 def chunked(*values: object) -> pa.ChunkedArray:

@@ -1,0 +1,291 @@
+"""The prompts of one pass: list them, find the answers that exist, and write answers to their places."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.llm.engine import Dispatch
+from flightllm.operators.batches import PromptBatch
+from flightllm.operators.budget import Reservation
+from flightllm.operators.call_context import CallContext, CallSite
+from flightllm.operators.rows import Named, Reading, Said, given_fields, read_answer, sql_value
+
+Fields: TypeAlias = list[tuple[str, str]]
+"""The named values of one prompt, in prompt order."""
+
+
+@dataclass(slots=True)
+class OpenBatch:
+    """A batch on its way through the steps of the pass."""
+
+    batch: PromptBatch
+    pending: int = 0
+    """Answers that must come before the batch can go on."""
+    begun: set[int] = field(default_factory=set)
+    """The steps begun so far."""
+    step: int | None = None
+    """The step begun last."""
+    rounds: list[tuple[int, ...]] = field(default_factory=list)
+    """The rounds of `step` whose calls are not asked yet."""
+    finished: bool = False
+    """Whether all steps are done."""
+
+
+@dataclass(slots=True)
+class AnswerSlot:
+    """The place of one answer: a distinct tuple of a batch, and the call."""
+
+    open_batch: OpenBatch
+    call: int
+    tuple_index: int
+
+
+@dataclass(slots=True)
+class PendingPrompt:
+    """A prompt without an answer yet.
+
+    Example: the rows `red`, `red` and `blue` make two prompts. Another call that differs only in `on_error` has the
+    same keys, so each of the two prompts has two slots: one per call.
+    """
+
+    key: bytes
+    call: int
+    """The call that rendered the prompt; the slots of other calls differ only in `on_error` or `on_truncated`."""
+    fields: Fields
+    step: int
+    slots: list[AnswerSlot]
+    first_use: bool = True
+    """Whether the call needs this key for the first time."""
+    reservation: Reservation | None = None
+    dispatch: Dispatch | None = None
+    max_tokens: int = 0
+    """The token limit of the request."""
+    first_answer: tuple[Said, Reading] | None = None
+    """The unusable first answer, if the prompt is sent again."""
+    repair: str | None = None
+    """The text that is sent the second time; it begins with the text of the prompt."""
+
+    def has_followers(self, steps: int) -> bool:
+        """Return whether calls over the same values can follow the answer, in a pass with this many steps."""
+        return any(slot.open_batch.rounds or len(slot.open_batch.begun) < steps for slot in self.slots)
+
+
+class PromptLister:
+    """Turn the distinct tuples of a batch into prompts with cache keys. One thread uses it.
+
+    A tuple has no prompt if a required value is NULL. It also has no prompt if no row of the tuple is left, or if the
+    guard is false for all of its rows.
+    """
+
+    def __init__(self, context: CallContext) -> None:
+        self._sites = context.sites
+        self._conditions = context.conditions
+        self._dedup = context.dedup
+        self._count_prompts = not context.prompts_counted
+        self._named: dict[tuple[int, tuple[int, ...]], list[Named]] = {}
+        """The fields of each call, by the order of the values in the prompt."""
+        self._unique = count()
+        """Numbers that make equal keys different, where equal prompts are not shared."""
+        self._seen = [set[bytes]() if site.repeats else None for site in self._sites]
+        """The keys so far of each call whose distinct tuples can have equal keys."""
+        self._last_key: dict[int, bytes] = {}
+        """The last key of each other call."""
+
+    def pending(self, open_batch: OpenBatch, call: int) -> list[PendingPrompt]:
+        """Return a call's prompts for a batch, and add them to the call's counters."""
+        batch, step = open_batch.batch, open_batch.step or 0
+        prompts = [
+            PendingPrompt(key, call, fields, step, [AnswerSlot(open_batch, call, at)], self._is_first_use(call, key))
+            for at, fields, key in self._list(batch, call)
+        ]
+        distinct = sum(prompt.first_use for prompt in prompts)
+        expected = distinct if self._count_prompts else 0
+        self._sites[call].counters.add(rows=batch.kept, distinct_prompts=distinct, prompts_expected=expected)
+        return prompts
+
+    def keys(self, batch: PromptBatch, call: int) -> list[bytes]:
+        """Return the keys of a call's prompts for a batch, and count nothing."""
+        return [key for _, _, key in self._list(batch, call)]
+
+    def _list(self, batch: PromptBatch, call: int) -> list[tuple[int, Fields, bytes]]:
+        """Return the index of each tuple that needs a prompt, with the prompt's fields and key."""
+        site = self._sites[call]
+        guard = self._guard(batch, site)
+        if guard is not None:
+            batch.guards[call] = guard
+        listed = []
+        for tuple_index in np.flatnonzero(batch.needed(guard)).tolist():
+            order = batch.orders[tuple_index] if batch.orders else site.order
+            fields = given_fields(self._names(call, order), batch.tuples[tuple_index])
+            if fields is not None:
+                listed.append((tuple_index, fields, self._key(site, fields)))
+        return listed
+
+    def _guard(self, batch: PromptBatch, site: CallSite) -> NDArray[np.bool_] | None:
+        """Return for each row whether it needs the call; None if all do."""
+        if site.guard is not None and self._conditions is not None:
+            return self._conditions.true(site.guard, batch)
+        return None if site.when is None else batch.true(site.when)
+
+    def _names(self, call: int, order: tuple[int, ...]) -> list[Named]:
+        if (call, order) not in self._named:
+            self._named[call, order] = self._sites[call].named(order)
+        return self._named[call, order]
+
+    def _key(self, site: CallSite, fields: Fields) -> bytes:
+        key = site.keys.key(fields)
+        return key if self._dedup else key + next(self._unique).to_bytes(8)
+
+    def _is_first_use(self, call: int, key: bytes) -> bool:
+        """Return whether a call needs a key for the first time, and note that the call needed it."""
+        seen = self._seen[call]
+        if seen is None:  # equal keys are neighbours here: the last tuple of a batch and the first of the next
+            before, self._last_key[call] = self._last_key.get(call), key
+            return key != before
+        new = key not in seen
+        seen.add(key)
+        return new
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The state of some keys: those with cached answers, and those that this pass holds a lease for."""
+
+    cached: dict[bytes, str]
+    leased: set[bytes]
+    """The keys that this pass must send, unless they are cached."""
+
+
+class PromptRegistry:
+    """Track for each key where its answer is, or which pass sends its prompt. One thread uses a registry.
+
+    A key is in one of these places:
+
+    | place | the answer |
+    |---|---|
+    | answer cache | is read from there |
+    | `_cut`, `_failed` | came earlier in this pass, and the cache does not keep it |
+    | `_sent_here` | comes to this pass |
+    | `_sent_elsewhere` | comes to another query of the server, which then shares it |
+    | none of them | does not exist: this pass sends the prompt |
+    """
+
+    def __init__(self, context: CallContext) -> None:
+        self._cache = context.binding.cache
+        self._leases = context.leases
+        self._sites = context.sites
+        self._sent_here: dict[bytes, PendingPrompt] = {}
+        self._sent_elsewhere: dict[bytes, PendingPrompt] = {}
+        self._failed: dict[bytes, str] = {}
+        self._cut: dict[bytes, Said] = {}
+        """Answers that the token limit cut short. Only this pass uses them: another limit gives another answer."""
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Return whether a prompt waits for the answer of another query."""
+        return bool(self._sent_elsewhere)
+
+    def look_up(self, keys: Sequence[bytes]) -> Lookup:
+        """Look for keys in the cache, and lease those that nobody sends."""
+        # The lease comes first: an owner fills the cache before it ends its lease, so no answer is missed in between.
+        leased = self._leases.acquire(
+            key for key in keys if key not in self._sent_here and key not in self._sent_elsewhere
+        )
+        cached = self._cache.get(keys)
+        self._leases.release(cached)
+        return Lookup(cached, leased)
+
+    def answer(self, prompt: PendingPrompt, lookup: Lookup) -> Reading | None:
+        """Return the answer of a prompt, or None if no usable one is known."""
+        key, site = prompt.key, self._sites[prompt.call]
+        if key in lookup.cached:
+            reading = read_answer(site.ai, Said(lookup.cached[key]))
+            if reading.failure is None:
+                site.counters.add(cache_hits=prompt.first_use)
+                return reading
+
+            lookup.leased.update(self._leases.acquire([key]))
+        if key not in self._cut and key not in self._failed:
+            return None
+        reused = self._answer_of_this_pass(prompt)
+        if reused is not None:
+            self._leases.release([key])
+        return reused
+
+    def must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
+        """Register a prompt without an answer; return whether to send it. If not, it is already being sent."""
+        key = prompt.key
+        same = self._sent_here.get(key) or self._sent_elsewhere.get(key)
+        if same is not None:
+            same.slots += prompt.slots
+            return False
+        if key not in lookup.leased:
+            self._sent_elsewhere[key] = prompt
+            return False
+        self._sent_here[key] = prompt
+        return True
+
+    def record(self, prompt: PendingPrompt, said: Said, reading: Reading) -> None:
+        """Cache the answer to a prompt of this pass, and share it with the queries that wait for it."""
+        key = prompt.key
+        del self._sent_here[key]
+        kept = said.text if reading.failure is None and said.cut is None else None
+        if said.cut is not None and prompt.repair is None:
+            self._cut[key] = said
+        elif reading.failure is not None:
+            self._failed[key] = reading.failure
+        elif kept is not None:
+            self._cache.put(key, kept)
+        self._leases.complete(key, kept)
+
+    def shared_answers(self) -> Iterator[tuple[PendingPrompt, Reading | None]]:
+        """Yield the prompts whose owners are done, each with its answer or with None if this pass must look again."""
+        for key, text in self._leases.take_answers().items():
+            prompt = self._sent_elsewhere.pop(key, None)
+            if prompt is None:
+                continue
+            site = self._sites[prompt.call]
+            reading = read_answer(site.ai, Said(text))
+            if reading.failure is None:
+                site.counters.add(cache_hits=1)
+                yield prompt, reading
+            else:
+                yield prompt, None
+
+    def _answer_of_this_pass(self, prompt: PendingPrompt) -> Reading | None:
+        """Return an earlier answer of this pass: a failure, or a text that the token limit cut."""
+        key, site = prompt.key, self._sites[prompt.call]
+        said = self._cut.get(key)
+        if said is not None and said.cut is not None:
+            limit = site.ai.max_tokens(prompt.fields) or site.ai.parameters.max_tokens
+            if limit > said.cut:
+                del self._cut[key]  # this call leaves more room for an answer than the earlier call did
+        if key in self._failed:
+            return Reading(None, self._failed[key])
+        if key not in self._cut:
+            return None
+        reading = read_answer(site.ai, self._cut[key])
+        site.counters.add(cache_hits=prompt.first_use and reading.failure is None)
+        return reading
+
+
+def write_answer(prompt: PendingPrompt, reading: Reading, sites: Sequence[CallSite], said: Said | None = None) -> None:
+    """Write an answer, or the value that `on_error` gives for a failure, into every slot of a prompt.
+
+    Raises:
+        EngineError: the reading is a failure, and a call of the slots has `on_error => 'fail'`.
+    """
+    cut = said is not None and said.cut is not None
+    for slot in prompt.slots:
+        call, open_batch = slot.call, slot.open_batch
+        site, batch = sites[call], open_batch.batch
+        # A cut text is a failure for one call and an answer for another, as `on_truncated` says.
+        own = read_answer(site.ai, said) if cut and said is not None and call != prompt.call else reading
+        batch.answers[call][slot.tuple_index] = sql_value(site.ai, own.value, own.failure)
+        open_batch.pending -= 1
+        if own.failure is not None:
+            site.counters.add(failed_rows=batch.kept_rows_of(slot.tuple_index))

@@ -1,0 +1,147 @@
+"""Rows are cut into batches, lists into columns of their elements, and prompts begin with what saves most tokens."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flightllm.functions.call import ELEMENT_END
+from flightllm.llm.engine import PrefixCache
+from flightllm.operators.arrange import elements, fields_first, growing_sizes, places, prompt_batches, reach
+from flightllm.prompt_order.base import Ordering
+from tests.databases import ask, open_database
+
+Row = tuple[str | None, str | None]
+ROWS = st.lists(st.tuples(st.sampled_from([None, "", "a", "b"]), st.sampled_from([None, "x", "y"])), max_size=120)
+CACHE = PrefixCache(16, 10_000)
+
+
+def lists(*rows: list[str] | None) -> pa.Array:
+    """Return lists as they are passed."""
+    return pa.array([None if row is None else ELEMENT_END.join(row) for row in rows], pa.string())
+
+
+def test_elements() -> None:
+    """Each place has a column; a list that ends before has NULL there, an empty one an empty text in the first."""
+    given = lists(["a", "b", "c"], None, ["d"], [], ["e", "", "f"])
+    assert places(given) == 3
+    assert [column.to_pylist() for column in elements(given, 3)] == [
+        ["a", None, "d", "", "e"],
+        ["b", None, None, None, ""],
+        ["c", None, None, None, "f"],
+    ]
+
+
+@pytest.mark.parametrize("rows", [(), (None,), ([],), (["a"], None)])
+def test_one_place_at_least(rows: tuple[list[str] | None, ...]) -> None:
+    """No list is longer than one element."""
+    assert places(lists(*rows)) == 1
+    assert [len(column) for column in elements(lists(*rows), 1)] == [len(rows)]
+
+
+def test_a_slice_has_its_own_rows() -> None:
+    """Offsets of a slice do not begin at zero."""
+    given = lists(["a", "b"], ["c"], ["d", "e"])[1:]
+    assert [column.to_pylist() for column in elements(given, 2)] == [["c", "d"], [None, "e"]]
+
+
+def test_long_lists_keep_their_rest_together() -> None:
+    """The last place takes what is left, as a list."""
+    given = lists([str(number) for number in range(100)])
+    assert places(given) == 64
+    columns = [column.to_pylist()[0] for column in elements(given, 64)]
+    assert columns[:3] == ["0", "1", "2"]
+    assert columns[-1].split(ELEMENT_END) == [str(number) for number in range(63, 100)]
+
+
+def batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Make a batch of two text columns and the row's number."""
+    columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(2)]
+    return pa.RecordBatch.from_arrays([*columns, pa.array(range(len(rows)), pa.int64())], names=["a", "b", "n"])
+
+
+def ordered(rows: Sequence[Row]) -> list[Row]:
+    """Sort rows, NULL first."""
+    return sorted(rows, key=lambda row: [(value is not None, value or "") for value in row])
+
+
+@given(ROWS, st.integers(1, 40), st.integers(0, 5))
+def test_units(rows: list[Row], size: int, skipped: int) -> None:
+    """Each row is in one batch, its tuple has its own values, and neighbouring tuples differ."""
+    rows = ordered(rows)
+    whole = batch([("z", "z")] * skipped + rows).slice(skipped)
+    parts: Iterator[pa.RecordBatch] = (whole.slice(start, size) for start in range(0, len(rows), size))
+    made = list(prompt_batches(parts, [0, 1], growing_sizes()))
+    assert [n - skipped for u in made for n in u.rows.column(2).to_pylist()] == list(range(len(rows)))
+    assert [u.tuples[index] for u in made for index in u.tuple_of_row] == rows
+    assert all(a != b for u in made for a, b in zip(u.tuples, u.tuples[1:], strict=False))
+
+
+def test_growing() -> None:
+    """Batches begin small and double up to a limit, so that first rows come soon."""
+    made = list(prompt_batches(iter([batch([(str(n), None) for n in range(3000)])]), [0], growing_sizes()))
+    assert [len(u.tuples) for u in made][:7] == [16, 32, 64, 128, 256, 512, 512]
+
+
+def test_no_arguments() -> None:
+    """Without argument columns all rows of a batch have one tuple."""
+    (prompt_batch,) = prompt_batches(iter([batch([("a", None), ("b", None)])]), [], growing_sizes())
+    assert prompt_batch.tuples in ([()], [])
+    assert prompt_batch.tuple_of_row.tolist() == [0, 0]
+
+
+def ordering(tuples: int, tokens: float, hits: float, calls: int) -> Ordering:
+    """Return an ordering of tuples of so many tokens each, some of them hits."""
+    return Ordering(
+        np.arange(tuples), ((0,),), np.zeros(tuples, np.int32), "fixed", hits * tuples * calls, tokens * tuples * calls
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "hits", "instructions", "expected"),
+    [
+        (300, 0, [20, 20], True),
+        (300, 290, [20, 20], False),
+        (300, 0, [20], False),
+        (30, 0, [200, 200], False),
+    ],
+)
+def test_choice(tokens: int, hits: int, instructions: list[float], expected: bool) -> None:
+    """The fields come first where several calls would compute them anew, and the instructions are short."""
+    given = ordering(1000, tokens, hits, len(instructions))
+    assert fields_first(given, instructions, [1.0] * len(instructions), CACHE, 128) == expected
+
+
+def test_small_cache() -> None:
+    """A cache that forgets the fields before the next call reads them is no reason."""
+    given = ordering(1000, 300, 0, 2)
+    assert not fields_first(given, [20, 20], [1, 1], PrefixCache(16, 100), 128)
+    assert not fields_first(given, [20, 20], [1, 1], None, 128)
+    assert fields_first(given, [20, 20], [1, 1], PrefixCache(16, None), 128)
+
+
+def test_reach() -> None:
+    """Each filter before a call is taken to keep half of the rows."""
+    assert reach([0, 1, 2]) == [1.0, 0.5, 0.25]
+
+
+@pytest.mark.parametrize(("layout", "first"), [("auto", "a: "), ("instruction", "Sum up"), ("fields", "a: ")])
+def test_prompts(tmp_path: Path, layout: str, first: str) -> None:
+    """Calls of the same long fields are asked one after the other with the fields first, or as the session has it."""
+    log = tmp_path / "log"
+    database = open_database(tmp_path / "data", {"log_path": str(log), "cache_blocks": 100_000})
+    session = database.session()
+    session.update("CREATE TABLE t AS SELECT repeat(md5(value::text), 40) AS a FROM generate_series(1, 40)")
+    sql = "SELECT ai_gen('Sum up', a), ai_score('How good?', a) FROM t"
+    ran = ask(session, sql, layout=layout, cache="off")
+    prompts = [json.loads(line)["prompt"] for line in log.read_text().splitlines()]
+    assert any(prompt.startswith(first) for prompt in prompts)
+    row = ran.record.row()
+    shared = row["cached_tokens"] / row["prompt_tokens"]
+    assert shared > 0.45 if first == "a: " else shared < 0.1
+    database.close()
