@@ -29,7 +29,7 @@ from flightllm.execution import query
 from flightllm.plan import planner
 from flightllm.plan.stages import Cutter
 from flightllm.plan.substrait import SubstraitReader
-from flightllm.session import session
+from flightllm.session import reading
 from flightllm.session.session import Session
 
 _SIX_WAY: Final = """
@@ -90,9 +90,9 @@ class Clock:
 def clocks(clock: Clock) -> Iterator[None]:
     """Put clocks around the phases of planning."""
     places: Sequence[tuple[Any, str, str]] = (
-        (session, "check_sql", "check"),
-        (session, "classify", "check"),
-        (session, "bind", "check"),
+        (reading, "check_sql", "check"),
+        (reading, "classify", "check"),
+        (reading, "bind", "check"),
         (frames, "extract_calls", "extract"),
         *((module, "scalar_context", "contexts") for module in (frames, query)),
         *((module, "register_stubs", "contexts") for module in (frames, query)),

@@ -22,6 +22,7 @@ from flightllm.errors import (
 )
 from flightllm.flight.messages import pack, sql_message
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 
 _NO_TLS = "it has no TLS certificate that is trusted here: write grpc://HOST:PORT if it has no TLS, or add --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
@@ -284,6 +285,6 @@ class Client:
 def _counts_rows(sql: str) -> bool:
     """Return whether a statement's result says how many rows changed; for other statements, the server sends 0."""
     try:
-        return classify(sql).counts_rows
+        return classify(ParsedText(sql)).counts_rows
     except FlightLLMError:  # a newer server can know a statement that this client does not
         return True

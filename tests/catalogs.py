@@ -10,6 +10,7 @@ from pyarrow import csv, feather
 
 from flightllm.catalog import QUERY_ONLY, Catalog, mapped_error
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 
 ROWS = pa.table({"id": [1, 2, 3], "Review/Text": ["a", "b", None]})
 ENCODED = pa.table(
@@ -50,7 +51,7 @@ def run(catalog: Catalog, *statements: str) -> int:
 
 
 def _run(catalog: Catalog, sql: str) -> int:
-    statement = classify(sql)
+    statement = classify(ParsedText(sql))
     if statement.kind != "insert":
         return catalog.execute(statement)
     rows = frame(catalog, statement.query or "")

@@ -17,6 +17,7 @@ from flightllm.plan.nodes import AiMap, Node, Scan, children
 from flightllm.plan.planner import PlannedQuery, plan_query, register_stubs
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 
 SAMPLES = {
     path.stem: path for path in sorted((Path(flightllm.demo.__file__).parent / "data").glob("*.parquet"))
@@ -127,7 +128,7 @@ def ask_both(session: Session, sql: str) -> tuple[Ran, Ran]:
 def plan_of(database: Database, sql: str) -> PlannedQuery:
     """Return a query's plan before any rule."""
     services = database._services
-    extracted = extract(services.catalog.inline_views(sql), services)
+    extracted = extract(services.catalog.inline_views(ParsedText(sql)), services)
     context = scalar_context(services, extracted, planning=True)
     register_stubs(context, extracted.calls)
     return plan_query(context, frame_of(context, extracted), extracted.calls)

@@ -27,6 +27,7 @@ from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.errors import ConfigError, InvalidInputError, SqlError
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
+from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import Reader, TablesFolder
 from flightllm.storage.places import Places
@@ -81,11 +82,11 @@ class Catalog:
         """Release the data folder. Idempotent."""
         self._close()
 
-    def reading(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
+    def reading(self, words: frozenset[str] | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
         """Open a reader; while the reader is open, no table's files are removed.
 
-        Before that, each changed CSV file or sheet with a Parquet copy is read again. If `text` is given, this covers
-        only the tables that `text` can name.
+        Before that, each changed CSV file or sheet with a Parquet copy is read again. If `words` are given, this covers
+        only the tables that a text with these words can name; see `ParsedText.mentions`.
 
         The caller must open a reader before a query's first table look-up, and keep it open until the query ends.
 
@@ -94,7 +95,7 @@ class Catalog:
         """
         reader = self.store.folder.readers.open()
         try:
-            self.store.refresh(text, stopped)
+            self.store.refresh(words, stopped)
         except BaseException:
             reader.close()
             raise
@@ -147,7 +148,7 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; the message lists the existing tables.
         """
-        with self.reading(name if isinstance(name, str) else name.name):
+        with self.reading(mentions(name if isinstance(name, str) else name.name)):
             entries = self.entries
             wanted = self.store.named(name, entries)
             if entry := entries.get(wanted):
@@ -276,7 +277,7 @@ class Catalog:
             LimitExceededError: the query is too large together with the views that it reads.
         """
         target = statements.target_of(statement)
-        check_query(statement.query or "", self.entries, self.store.limits)
+        check_query(statement.parsed_query, self.entries, self.store.limits)
         return planned_rows(self.context(), self.store.writable(target), statement.columns, statement.query or "")
 
     def filled(
@@ -369,14 +370,14 @@ class Catalog:
         """
         external.create_external(self.store, statement, self.owner)
 
-    def inline_views(self, sql: str) -> str:
-        """Put the AI views that a query names before the query, as WITH queries; return other text unchanged.
+    def inline_views(self, text: ParsedText) -> ParsedText:
+        """Put the AI views that a query names before the query, as WITH queries; other text is the same object.
 
         Raises:
             LimitExceededError: the query is too large together with the plain views that it reads.
             SqlError: some views read each other.
         """
-        return views.inline_views(sql, self.entries, self.store.limits)
+        return views.inline_views(text, self.entries, self.store.limits)
 
 
 def _configured_name(name: str) -> TableName:

@@ -1,7 +1,7 @@
 """The tables that views read: used to plan views in order, to measure them, and to find the readers of a table."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from flightllm.catalog.entries import Entry
@@ -13,7 +13,8 @@ from flightllm.errors import LimitExceededError, SqlError
 from flightllm.sql.complexity import measure
 from flightllm.sql.expanding import expanded
 from flightllm.sql.guard import NESTED_QUERIES
-from flightllm.sql.tokens import tokenize
+from flightllm.sql.parsed_text import ParsedText, mentions
+from flightllm.sql.tokens import Token, tokenize
 
 _VIEW_DEPTH = 8
 """The terms that a view adds to the depth of a query. A WITH query adds as many."""
@@ -28,12 +29,11 @@ Entries = Mapping[TableName, Entry]
 def read_by(view: Entry) -> Reads:
     """Return the tables that a view's text reads."""
     if view.plan.reads is None:
-        view.plan.reads = _read(view.query)
+        view.plan.reads = _read(tokenize(view.query))
     return view.plan.reads
 
 
-def _read(query: str) -> Reads:
-    tokens = tokenize(query)
+def _read(tokens: Sequence[Token]) -> Reads:
     complexity, found = measure(tokens), expanded(tokens)
     parts = found.parts + complexity.total // _PART_TERMS
     return Reads(Weight(complexity.deepest, parts, found.nested), found.tables, found.levels)
@@ -90,17 +90,16 @@ def to_plan(view: Entry, entries: Entries, limits: LimitsConfig) -> list[Entry]:
     return order
 
 
-def check_query(sql: str, entries: Entries, limits: LimitsConfig) -> None:
+def check_query(text: ParsedText, entries: Entries, limits: LimitsConfig) -> None:
     """Check that a query is not too large together with the plain views that it reads.
 
     Raises:
         LimitExceededError: the query and its views are too large.
         SqlError: some views read each other.
     """
-    words = _words(sql)
-    if not any(entry.kind == "view" and _longest_word(entry.name) in words for entry in entries.values()):
+    if not any(entry.kind == "view" and _longest_word(entry.name) in text.mentions for entry in entries.values()):
         return
-    reads = _read(sql)
+    reads = _read(text.tokens)
     for view in _views(reads, entries):
         if view.plan.weight is None:
             _weighed(ordered(view, partial(views_below, entries=entries)), entries)
@@ -151,7 +150,7 @@ def readers_of(tables: Collection[TableName], entries: Entries) -> set[TableName
     by_word: dict[str, list[TableName]] = {}
     for view in views:
         if view.plan.words is None:
-            view.plan.words = _words(view.query)
+            view.plan.words = mentions(view.query)
         for word in view.plan.words & asked:
             by_word.setdefault(word, []).append(view.name)
     found = {view.name for view in views if view.name in tables}
@@ -164,22 +163,18 @@ def readers_of(tables: Collection[TableName], entries: Entries) -> set[TableName
     return found
 
 
-def _words(query: str) -> frozenset[str]:
-    return frozenset([*_WORD.findall(query.lower()), ""])
-
-
 def _longest_word(name: TableName) -> str:
-    """Return the longest word of a name, or "" (which every text contains) for a name without words."""
+    """Return the longest word of a name, or "" (which every text mentions) for a name without words."""
     return max(_WORD.findall(name.name.lower()), key=len, default="")
 
 
-def named_in(text: str, entries: Entries) -> list[Entry]:
-    """Return the tables whose names a query's text can contain, and those that the views among them read in turn.
+def named_in(words: frozenset[str], entries: Entries) -> list[Entry]:
+    """Return the tables that a text with these words can name, and those that the views among them read in turn.
 
     Any mention of a name counts, so the list can have too many tables.
     """
     found = dict[TableName, Entry]()
-    waiting = [_words(text)]
+    waiting = [words]
     by_word: dict[str, list[Entry]] = {}
     for entry in entries.values():
         by_word.setdefault(_longest_word(entry.name), []).append(entry)
@@ -189,5 +184,5 @@ def named_in(text: str, entries: Entries) -> list[Entry]:
                 if entry.name not in found:
                     found[entry.name] = entry
                     if entry.query:
-                        waiting.append(_words(entry.query))
+                        waiting.append(mentions(entry.query))
     return list(found.values())

@@ -13,6 +13,7 @@ from flightllm.catalog.reading import named_in
 from flightllm.common.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName
 from flightllm.errors import FlightLLMError, InvalidInputError
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
+from flightllm.sql.parsed_text import mentions
 
 _ALL = "information_schema"
 """A query that reads this schema can list every table."""
@@ -59,12 +60,14 @@ def shipped(catalog: Catalog, text: str) -> Shipped:
     store, entries = catalog.store, catalog.entries
     text = text.replace(STORED_SUFFIX, " ")
     everything = _ALL in text.lower()
-    seen = list(entries.values()) if everything else list(named_in(text, entries))
+    seen = list(entries.values()) if everything else list(named_in(mentions(text), entries))
     texts = [entry.restricted for entry in seen if entry.restricted]
     base = catalog.whole_entries
     below = {entry.name: entry for entry in seen if entry.restricted}
     for condition in texts:
-        below |= {entry.name: base[entry.name] for entry in named_in(condition.replace(STORED_SUFFIX, " "), base)}
+        below |= {
+            entry.name: base[entry.name] for entry in named_in(mentions(condition.replace(STORED_SUFFIX, " ")), base)
+        }
     system = store.system.schemas if store.system else {}
     words = " ".join([text, *(entry.query for entry in seen)]).lower()
     asked = [name for name in system if SYSTEM_SCHEMA in words and name.lower() in words]

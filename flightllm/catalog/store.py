@@ -282,8 +282,8 @@ class TableStore:
         files = [_seen(other)[0] for other in entries.values() if other.path is not None]
         return " ".join([self._kept.revision, *files])
 
-    def refresh(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Read each changed source again: the sources of the tables that a text can name, or of all tables.
+    def refresh(self, words: frozenset[str] | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Read each changed source again: those of the tables that a text with `words` can name, or of all tables.
 
         Statements that need the same source wait for one reading. If a source cannot be read, look-ups of its table
         raise an error until the source changes again.
@@ -294,8 +294,8 @@ class TableStore:
         entries = self._entries
         if all(entry.source is None for entry in entries.values()):
             return
-        everything = text is None or not _LISTING.isdisjoint(_WORD.findall(text.lower()))
-        for entry in entries.values() if everything or text is None else named_in(text, entries):
+        everything = words is None or not _LISTING.isdisjoint(words)
+        for entry in entries.values() if everything or words is None else named_in(words, entries):
             if entry.source is not None and _seen(entry)[0] != entry.source.revision:
                 self._read_anew(entry.name, stopped)
 

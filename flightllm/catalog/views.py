@@ -9,13 +9,14 @@ from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
 from flightllm.config import LimitsConfig
 from flightllm.errors import UnsupportedError
 from flightllm.sql.names import identifier, with_name
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, tokenize
 
 
-def inline_views(sql: str, entries: Mapping[TableName, Entry], limits: LimitsConfig) -> str:
+def inline_views(text: ParsedText, entries: Mapping[TableName, Entry], limits: LimitsConfig) -> ParsedText:
     """Return the query with a WITH query before it for each AI view that it names, directly or indirectly.
 
-    Text that names no AI view is returned unchanged. A WITH query of the same name in `sql` itself hides the view.
+    A text that names no AI view comes back as the same object. A WITH query of the same name in it hides the view.
 
     Raises:
         LimitExceededError: the text is too large together with the plain views that it reads.
@@ -23,23 +24,23 @@ def inline_views(sql: str, entries: Mapping[TableName, Entry], limits: LimitsCon
         UnsupportedError: an inner WITH query, in the text or in a view, has the name of a view that the query needs.
     """
     views = {name: entry for name, entry in entries.items() if entry.kind == "ai_view"}
-    text = _inlined(sql, views) if views else sql
+    text = _inlined(text, views) if views else text
     check_query(text, entries, limits)
     return text
 
 
-def _inlined(sql: str, views: Mapping[TableName, Entry]) -> str:
-    tokens = tokenize(sql)
+def _inlined(text: ParsedText, views: Mapping[TableName, Entry]) -> ParsedText:
+    tokens = text.tokens
     hidden = set(_outer_with_names(tokens))
     needed: dict[str, Entry] = {}
     for name in _mentioned(tokens, views):
         if name.name not in hidden:
             needed |= {view.name.name: view for view in ordered(views[name], partial(mentioned, views=views))}
     if not needed:
-        return sql
+        return text
     _check_names(tokens, hidden | set(needed))
     definitions = ", ".join(_definition(entry, views) for entry in needed.values())
-    return _with(_unqualified(sql, tokens, views), definitions)
+    return ParsedText(_with(_unqualified(text.sql, tokens, views), definitions))
 
 
 def mentioned(entry: Entry, views: Mapping[TableName, Entry]) -> list[Entry]:

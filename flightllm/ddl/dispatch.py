@@ -26,6 +26,7 @@ from flightllm.plan.bounds import unbounded
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_bound
 from flightllm.sql.parameters import bind, each_row
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
 
@@ -39,7 +40,7 @@ def change(
     record: QueryRecord,
     fresh: Callable[[], Services],
     settings: Settings,
-    more: Iterable[str] | None = None,
+    more: Iterable[ParsedText] | None = None,
 ) -> Changed:
     """Run DDL or DML; return the number of affected rows, or -1.
 
@@ -62,7 +63,7 @@ def change(
 
 
 def _changed(
-    statement: Statement, record: QueryRecord, services: Services, settings: Settings, more: Iterable[str] | None
+    statement: Statement, record: QueryRecord, services: Services, settings: Settings, more: Iterable[ParsedText] | None
 ) -> int:
     if statement.kind in _FOR_ADMINS:
         return _administer(statement, services)
@@ -75,12 +76,12 @@ def _changed(
             with closing(_values(statement, more or (), record, services, settings)) as rows:
                 return catalog.insert(replace(statement, columns=()), frame.schema(), rows)
         case "insert":
-            query = plan_rows(statement.query or "", services, settings)
+            query = plan_rows(statement.parsed_query, services, settings)
             with closing(_rows(query.run(record), record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
-        case "create_view" if _is_ai_view(statement.query or "", services, settings):
+        case "create_view" if _is_ai_view(statement.parsed_query, services, settings):
             statement = _with_names(statement, services, settings)
-            catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
+            catalog.create_ai_view(statement, plan(statement.parsed_query, services, settings).schema)
             return -1
         case "create_index" | "refresh_index" | "drop_index":
             return change_index(statement, record, services, settings)
@@ -111,9 +112,9 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
             frame = catalog.values(statement)
             catalog.insert(replace(statement, columns=()), frame.schema(), ())
         case "insert":
-            catalog.insert(statement, plan_rows(statement.query or "", services, settings).schema, ())
+            catalog.insert(statement, plan_rows(statement.parsed_query, services, settings).schema, ())
         case "create_table_as" if catalog.check_create(statement):
-            plan(statement.query or "", services, settings)
+            plan(statement.parsed_query, services, settings)
         case "create_table" | "drop_table" | "drop_view" | "delete" | "update":
             catalog.check(statement)
     return pa.schema([])
@@ -135,7 +136,7 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
         check(statement, services, settings)
         title = f"{statement.kind.replace('_', ' ').upper()}: EXPLAIN changes nothing"
         planned = plan_rows if statement.kind == "insert" else plan
-        return ExplainQuery(planned(statement.query or "", services, settings), explain, [("change", title)])
+        return ExplainQuery(planned(statement.parsed_query, services, settings), explain, [("change", title)])
     query, line = explain_row_change(statement, services, settings)
     return ExplainQuery(query, explain, [line])
 
@@ -160,24 +161,24 @@ def _administer(statement: Statement, services: Services) -> int:
     return services.access.change(statement)
 
 
-def _is_ai_view(query: str, services: Services, settings: Settings) -> bool:
+def _is_ai_view(query: ParsedText, services: Services, settings: Settings) -> bool:
     """Return whether a view has AI calls or searches in FROM or ON, in its own text or in the views it reads."""
     text, functions = services.catalog.inline_views(query), services.functions
-    if not functions.may_be_in(text):
+    if not functions.may_be_in(text.sql):
         return False
-    called = (token.text for token, after in pairwise(tokenize(text)) if after.is_symbol("("))
+    called = (token.text for token, after in pairwise(text.tokens) if after.is_symbol("("))
     return any(map(functions.get, called)) or uses_ai(query, services, settings)
 
 
 def _with_names(statement: Statement, services: Services, settings: Settings) -> Statement:
     """Return CREATE VIEW with the column names that its query shows, unless a star can add columns later."""
-    if statement.columns or not statement.names.fixed:
+    if statement.columns or not statement.names().fixed:
         return statement
     try:
-        given = plan(statement.query or "", services, settings).schema.names
+        given = plan(statement.parsed_query, services, settings).schema.names
     except FlightLLMError:  # creating the view reports the error
         return statement
-    names = statement.names.shown(given)
+    names = statement.names().shown(given)
     return statement if names == given or len(set(names)) < len(names) else replace(statement, columns=tuple(names))
 
 
@@ -187,19 +188,19 @@ def _create_table_as(statement: Statement, record: QueryRecord, services: Servic
     if not services.catalog.check_create(statement):
         return 0
     mode: IngestMode = "replace" if statement.or_replace else "create"
-    query = plan(statement.query or "", services, settings, names=statement.names)
+    query = plan(statement.parsed_query, services, settings, names=statement.names())
     with closing(_rows(query.run(record), record)) as rows:
         return services.catalog.ingest(statement.target, query.schema, rows, mode)
 
 
 def _values(
-    statement: Statement, more: Iterable[str], record: QueryRecord, services: Services, settings: Settings
+    statement: Statement, more: Iterable[ParsedText], record: QueryRecord, services: Services, settings: Settings
 ) -> Batches:
     """Yield the rows of VALUES, then the rows of `more`. Each text is planned when its turn comes."""
     yield from _rows(_value_rows(statement, record, services, settings), record)
     for text in more:
         check_bound(text, services.config.limits)
-        with services.watch.changing(text, record.query_id, services.rights.blamed):
+        with services.watch.changing(text.sql, record.query_id, services.rights.blamed):
             yield from _rows(_value_rows(classify(text), record, services, settings), record)
 
 
@@ -213,7 +214,7 @@ def _value_rows(statement: Statement, record: QueryRecord, services: Services, s
     if unbounded(catalog.context(), frame, limits) is None:
         yield from services.loop.stream(frame, record.cancelled.is_set)
         return
-    query = plan(statement.query or "", services, settings)
+    query = plan(statement.parsed_query, services, settings)
     with closing(query.run(record)) as rows:
         yield from catalog.filled(statement, query.schema, rows)
 
@@ -227,8 +228,8 @@ def _rows(batches: Batches, record: QueryRecord) -> Batches:
 
 
 def bound_texts(
-    sql: str, parameters: pa.Table, functions: FunctionRegistry
-) -> Iterator[tuple[str, Iterable[str] | None]]:
+    text: ParsedText, parameters: pa.Table, functions: FunctionRegistry
+) -> Iterator[tuple[ParsedText, Iterable[ParsedText] | None]]:
     """Yield the statement with bound parameters, paired with None: one text for each row of parameters.
 
     INSERT … VALUES without AI calls is one statement for all rows. The pair is then a text with many rows, and an
@@ -238,44 +239,40 @@ def bound_texts(
         SqlError: the values do not fit the parameters; see `bind`.
     """
     rows = each_row(parameters)
-    values = _split_values(sql)
-    if values is None or functions.may_be_in(values[1]):
-        yield from ((bind(sql, row), None) for row in rows)
+    values = _split_values(text)
+    if values is None or functions.may_be_in(values[1].sql):
+        yield from ((bind(text, row), None) for row in rows)
         return
     texts = _together(*values, rows)
-    yield from ((text, texts) for text in islice(texts, 1))
+    yield from ((together, texts) for together in islice(texts, 1))
 
 
-def _together(before: str, row_text: str, rows: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    bound, size = [], 0
+def _together(before: str, values: ParsedText, rows: Iterable[pa.RecordBatch]) -> Iterator[ParsedText]:
+    bound, size = list[str](), 0
     for row in rows:
-        bound.append(bind(row_text, row))
+        bound.append(bind(values, row).sql)
         size += len(bound[-1])
         if len(bound) == _ROWS_TOGETHER or size >= _TEXT_TOGETHER:
-            yield before + ", ".join(bound)
+            yield ParsedText(before + ", ".join(bound))
             bound, size = [], 0
     if bound:
-        yield before + ", ".join(bound)
+        yield ParsedText(before + ", ".join(bound))
 
 
-def _split_values(sql: str) -> tuple[str, str] | None:
+def _split_values(text: ParsedText) -> tuple[str, ParsedText] | None:
     """Split `INSERT INTO t VALUES (…), …` before its rows; return None for any other statement."""
-    statement = classify(sql)
+    statement = classify(text)
     tokens = tokenize(statement.text)
     start = next((i for i, token in enumerate(tokens) if token.is_word("values")), len(tokens)) + 1
-    if not _has_values(statement) or start >= len(tokens) or not _only_groups(tokens[start:]):
+    if not statement.adds_values or start >= len(tokens) or not _only_groups(tokens[start:]):
         return None
     at = tokens[start].start
-    return statement.text[:at], statement.text[at:]
-
-
-def _has_values(statement: Statement) -> bool:
-    return statement.kind == "insert" and (statement.query or "").lower().startswith("values")
+    return statement.text[:at], ParsedText(statement.text[at:])
 
 
 def _is_plain(statement: Statement, functions: FunctionRegistry) -> bool:
     """Return whether the rows of an INSERT are VALUES without AI calls."""
-    return _has_values(statement) and not functions.may_be_in(statement.query or "")
+    return statement.adds_values and not functions.may_be_in(statement.query or "")
 
 
 def _only_groups(tokens: Sequence[Token]) -> bool:

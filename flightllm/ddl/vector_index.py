@@ -19,6 +19,7 @@ from flightllm.execution.bind import SEARCH_CATALOG
 from flightllm.execution.context import Services
 from flightllm.execution.query import plan
 from flightllm.observe.query_record import QueryRecord
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 from flightllm.vector.manifest import IndexManifest
 from flightllm.vector.options import IndexOptions
@@ -182,7 +183,7 @@ class _Builder:
         Raises:
             CancelledError: the statement was cancelled.
         """
-        query = plan(sql, self.services, self.settings, tables)
+        query = plan(ParsedText(sql), self.services, self.settings, tables)
         with closing(query.run(self.record)) as batches:
             found = pa.Table.from_batches(batches, query.schema)
         self._check_cancelled()
@@ -202,12 +203,8 @@ class _Builder:
 
         vector = "ai_embed(indexed, on_error => 'fail')" if manifest.model else "indexed"
         columns = [f"c{place}" for place in range(len(kept))]
-        query = plan(
-            f"SELECT *, {vector} AS vector FROM ({rows}) AS r({', '.join([*columns, 'indexed'])})",
-            self.services,
-            self.settings,
-            tables,
-        )
+        text = f"SELECT *, {vector} AS vector FROM ({rows}) AS r({', '.join([*columns, 'indexed'])})"
+        query = plan(ParsedText(text), self.services, self.settings, tables)
         with closing(query.run(self.record)) as batches:
             for batch in batches:
                 indexed = batch.column(len(kept))

@@ -11,7 +11,7 @@ from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_TYPE
 from flightllm.sql.names import identifier, read_parts
-from flightllm.sql.tokens import TokenKind
+from flightllm.sql.tokens import TokenKind, position
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -100,7 +100,7 @@ def check_single(source: Source, index: int, last: int) -> None:
         inner = source.is_symbol(at - 1, "(") or source.is_symbol(at + 1, "(")
         if inner and source.is_word(at, "pivot", "unpivot"):
             what, word = (source.tokens[one].text.upper() for one in (index, at))
-            place = source.position_of(index)
+            place = position(source.sql, source.tokens[index].start)
             raise UnsupportedError(
                 f"{what} at {place} reads from another {word}, which is not supported: write"
                 f" WITH p AS ({word} …) {what} p …"
@@ -164,7 +164,7 @@ def _named_in(source: Source, first: int, last: int) -> list[tuple[str, ...]]:
     try:
         tree = parse_one(text, read="postgres", error_level=ErrorLevel.IGNORE)
     except (SqlglotError, RecursionError) as error:
-        place = source.position_of(first)
+        place = position(source.sql, source.tokens[first].start)
         raise SqlError(f"the expression at {place} cannot be read: {text}") from error
     found = {tuple(map(_name_of, column.parts)) for column in tree.find_all(exp.Column)}
     for arrow in tree.find_all(exp.Lambda):  # sqlglot reads a -> 'b' as a lambda; in PostgreSQL it reads JSON
@@ -186,5 +186,5 @@ def check_numbered(source: Source, first: int, last: int) -> None:
     """Raise `UnsupportedError` if a rewrite would change the order or number of parameters without numbers."""
     if any(token.kind is TokenKind.PLACEHOLDER and token.text == "?" for token in source.tokens[first:last]):
         what = source.tokens[first].text.upper()
-        place = source.position_of(first)
+        place = position(source.sql, source.tokens[first].start)
         raise UnsupportedError(f"{what} at {place} changes the order of parameters: write $1, $2 in place of ?")

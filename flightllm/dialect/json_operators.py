@@ -9,7 +9,7 @@ from flightllm.functions.json_values import Step, read_path, written_path
 from flightllm.sql.arguments import read_constant, split_arguments
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.literals import text_literal
-from flightllm.sql.tokens import TokenKind
+from flightllm.sql.tokens import TokenKind, position
 
 _JSON, _TEXT = "json_extract", "json_extract_string"
 _OPERATORS = {"->": _JSON, "->>": _TEXT}
@@ -188,7 +188,7 @@ def _check(source: Source, index: int, steps: list[Step]) -> None:
             text can be a name or a path.
     """
     name = source.tokens[index].text
-    place = f"{name} at {source.position_of(index)}"
+    place = f"{name} at {position(source.sql, source.tokens[index].start)}"
     if name.lower() in _BY_PATH and isinstance(steps[0], str):
         try:
             read_path(steps[0])

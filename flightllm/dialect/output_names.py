@@ -45,14 +45,14 @@ _NO_ALIAS_AFTER = ("zone", "collate", "time", *EXPRESSION_FOLLOWS)
 _STATEMENTS = ("select", "with", "explain", "insert", "summarize", "describe", "desc")
 
 
-def output_names(text: str | ParsedText) -> OutputNames:
+def output_names(text: ParsedText) -> OutputNames:
     """Return the names of the columns of a statement's query: `1`, `'a'`, `a + 1`, `upper(a)`.
 
     White space and comments between tokens become one space. Names of functions are in lower case, and parameters
     have their numbers. A text that only another dialect can read has no names of this kind.
     """
     try:
-        return _names(ParsedText.of(text))
+        return _names(text)
     except SqlError:
         return NO_NAMES
 

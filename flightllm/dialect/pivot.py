@@ -16,7 +16,7 @@ from flightllm.dialect.factors import (
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.tokens import TokenKind
+from flightllm.sql.tokens import TokenKind, position
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class _Pivot:
 
     def error(self, message: str) -> SqlError:
         """Return an error with the position of the PIVOT."""
-        return SqlError(f"PIVOT at {self.source.position_of(self.index)}: {message}")
+        return SqlError(f"PIVOT at {position(self.source.sql, self.source.tokens[self.index].start)}: {message}")
 
 
 def _equal(condition: str, value: str) -> str:
@@ -131,7 +131,7 @@ def _values(
     Raises:
         UnsupportedError: there is no list, or more than one column.
     """
-    place = source.position_of(index)
+    place = position(source.sql, source.tokens[index].start)
     if len(split(source, first, last)) > 1 or source.is_symbol(first, "("):
         raise UnsupportedError(
             f"PIVOT at {place} takes one column: write a column that joins several by ||, or a FILTER for each value"
@@ -163,7 +163,7 @@ def _factor(source: Source, index: int) -> Edit | None:
     if words < 0:
         return None  # here `pivot` is an alias with names of columns
     table = factor_before(source, index)
-    place = source.position_of(index)
+    place = position(source.sql, source.tokens[index].start)
     if table is None:
         raise SqlError(f"PIVOT at {place}: write it after one table or a query in parentheses")
     check_numbered(source, index, last)

@@ -129,7 +129,7 @@ def sent_texts(sql: str, dialect: str = DEFAULT) -> Rewritten:
     return plain_texts(sql, dialect)
 
 
-def rewrite(text: str | ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rewritten:
+def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rewritten:
     """Return a statement as DataFusion reads it, with the names of tables as its session means them.
 
     A query or a change of rows is first read in `dialect`, if that is not the server's own.
@@ -137,14 +137,13 @@ def rewrite(text: str | ParsedText, place: NameContext, dialect: str = DEFAULT) 
     Raises:
         FlightLLMError: the text cannot be read, or it names a table that its kind of statement cannot use.
     """
-    given = ParsedText.of(text)
     if dialect == DEFAULT:
-        found = Rewritten(given.sql, given.sql)
+        found = Rewritten(text.sql, text.sql)
     else:
         from flightllm.dialect.transpiling import transpile
 
-        found = transpile(given.sql, dialect, place)
-    source = Source(given if found.text == given.sql else found.text, place)
+        found = transpile(text.sql, dialect, place)
+    source = Source(text.replaced(found.text), place)
     if not source.tokens:  # nothing, or a comment: the parser's own error says so
         return found
     for rule in RULES:
@@ -152,5 +151,5 @@ def rewrite(text: str | ParsedText, place: NameContext, dialect: str = DEFAULT) 
             continue
         after = found.with_edits(rule.edits(source))
         if after is not found:
-            found, source = after, Source(after.text, place)
+            found, source = after, Source(ParsedText(after.text), place)
     return replace(found, parsed=source)

@@ -49,10 +49,9 @@ class NameContext:
 class Source(ParsedText):
     """A text after one set of edits, with the session of its statement."""
 
-    def __init__(self, text: str | ParsedText, place: NameContext) -> None:
-        parsed = ParsedText.of(text)
-        super().__init__(parsed.sql)
-        self.tokens = parsed.tokens
+    def __init__(self, text: ParsedText, place: NameContext) -> None:
+        super().__init__(text.sql)
+        self.tokens = text.tokens
         self.place = place
 
     def begins_expression(self, index: int) -> bool:

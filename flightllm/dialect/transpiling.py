@@ -10,6 +10,7 @@ from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import TokenKind, position, tokenize
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def transpile(sql: str, dialect: str, place: NameContext) -> Rewritten:
         UnsupportedError: a part of the text has no counterpart.
     """
     plain = plain_texts(sql, dialect)
-    source = Source(plain.text, place)
+    source = Source(ParsedText(plain.text), place)
     start = _start(source)
     if start is None:
         return Rewritten(sql, sql)

@@ -16,6 +16,7 @@ from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import identifier
+from flightllm.sql.tokens import position
 from flightllm.sql.unpivot_types import typed_alike
 
 _WRITE = "write t UNPIVOT (value FOR name IN (a, b)), or UNPIVOT t ON a, b INTO NAME name VALUE value"
@@ -96,7 +97,7 @@ def _query(
     listing = listed([column for column, _ in named])
     told = ", ".join(text_literal(alias) for _, alias in named)
     rows = f"SELECT * EXCLUDE ({listing}), unnest([{told}]) AS {name}, unnest([{listing}]) AS {value} FROM {table}"
-    place = source.position_of(index)
+    place = position(source.sql, source.tokens[index].start)
     told = typed_alike(place, [column for column, _ in named])
     return f"SELECT * FROM ({rows} WHERE {told})" + ("" if nulls else f" WHERE {value} IS NOT NULL")
 
@@ -112,4 +113,4 @@ def _column(source: Source, index: int, first: int, last: int) -> tuple[str, str
 
 
 def _error(source: Source, index: int, message: str) -> SqlError:
-    return SqlError(f"UNPIVOT at {source.position_of(index)}: {message}")
+    return SqlError(f"UNPIVOT at {position(source.sql, source.tokens[index].start)}: {message}")

@@ -47,6 +47,7 @@ from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan,
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.runtime import SpoolLimits
 from flightllm.sql.calls import Extracted
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 
 _POLL_SECONDS = 0.05
@@ -77,7 +78,7 @@ def run_row_change(
         FlightLLMError: the statement is wrong.
     """
     now = services()
-    if now.functions.may_be_in(now.catalog.inline_views(statement.text)):
+    if now.functions.may_be_in(now.catalog.inline_views(ParsedText(statement.text)).sql):
         try:
             with now.catalog.changing(statement) as entry:
                 return _Run(statement, record, now, settings, entry, locked=False).run()
@@ -159,7 +160,7 @@ class _Planned:
     def plan(self, sql: str, tables: Tables = MappingProxyType({})) -> PlainQuery | BatchQuery | StagedQuery:
         """Plan a query of the change. Its errors do not mention the hidden columns that the query adds."""
         try:
-            return plan(sql, self.services, self.settings, tables)
+            return plan(ParsedText(sql), self.services, self.settings, tables)
         except SqlError as error:
             error.args = (without_hidden(str(error)),)
             raise
@@ -185,13 +186,13 @@ class _Planned:
     def query(self) -> PlainQuery | BatchQuery | StagedQuery:
         """Return the query that finds the rows to change, or, for an INSERT, the query whose rows are added."""
         if self.statement.kind == "insert":
-            return plan_rows(self.statement.query or "", self.services, self.settings)
+            return plan_rows(self.statement.parsed_query, self.services, self.settings)
         return self.plan(self.selection().sql, self.tables(None))
 
     def check(self) -> pa.Schema:
         statement, catalog = self.statement, self.services.catalog
         if statement.kind == "insert":
-            query = plan_rows(statement.query or "", self.services, self.settings)
+            query = plan_rows(statement.parsed_query, self.services, self.settings)
             fitted(catalog.store, self.entry, statement.columns, query.schema, ())
         extras: list[pa.Field] = []
         if not self.only_inserts:
@@ -281,14 +282,12 @@ class _Run(_Planned):
     def _proposed(self) -> pa.Table:
         """Return the rows that an INSERT adds, with all columns of the table and their position."""
         statement, catalog = self.statement, self.services.catalog
-        if (statement.query or "").lower().startswith("values") and not self.services.functions.may_be_in(
-            statement.query or ""
-        ):
+        if statement.adds_values and not self.services.functions.may_be_in(statement.query or ""):
             frame = catalog.values(statement)
             schema, columns = frame.schema(), tuple[str, ...]()
             rows = self.services.loop.stream(frame, self._record.cancelled.is_set)
         else:
-            query = plan_rows(statement.query or "", self.services, self.settings)
+            query = plan_rows(statement.parsed_query, self.services, self.settings)
             schema, columns, rows = query.schema, statement.columns, query.run(self._record)
         with closing(rows):
             table = self._keeper.keep(self.entry.schema, fitted(self._store, self.entry, columns, schema, rows))

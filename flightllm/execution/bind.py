@@ -50,7 +50,7 @@ _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
 def extract(
-    text: str | ParsedText, services: Services, tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({})
+    text: ParsedText, services: Services, tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({})
 ) -> Extracted:
     """Replace the AI calls of a SQL text by stubs; `tables` are the query's own.
 
@@ -76,12 +76,11 @@ def extract(
         return PlannedIndex(opened[-1], services)
 
     opened: list[VectorIndex] = []
-    parsed = ParsedText.of(text)
     names = CallNames(services.objects, services.config.engine.model, services.rights)
-    read = partial(extract_calls, parsed, services.functions, columns_of, columns_of_query, index, names=names)
-    extracted = replace(_equal_calls_apart(parsed.sql, read()), tables=tables)
+    read = partial(extract_calls, text, services.functions, columns_of, columns_of_query, index, names=names)
+    extracted = replace(_equal_calls_apart(text.sql, read()), tables=tables)
     if lists := _lists(extracted, services):
-        extracted = _equal_calls_apart(parsed.sql, read(lists=lists))
+        extracted = _equal_calls_apart(text.sql, read(lists=lists))
     return replace(extracted, tables=tables, opened=tuple(opened))
 
 

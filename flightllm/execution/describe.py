@@ -19,8 +19,8 @@ from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted
 from flightllm.sql.classify import classify
 from flightllm.sql.literals import literal
-from flightllm.sql.names import NO_NAMES, OutputNames
-from flightllm.sql.parameters import bind, numbered, parameter_names, with_parameters
+from flightllm.sql.parameters import bind, numbered, with_parameters
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -69,33 +69,32 @@ def describe(
     services: Services,
     schema_of: Callable[[Statement], pa.Schema],
     row: pa.RecordBatch | None = None,
-    outputs: Callable[[], OutputNames] = lambda: NO_NAMES,
 ) -> Description:
     """Describe a statement with the parameter values of `row`, or with stand-in values.
 
-    `schema_of` plans a statement whose parameters are bound. `outputs` returns the column names of the sent text.
+    `schema_of` plans a statement whose parameters are bound.
 
     Raises:
         FlightLLMError: the statement is wrong.
     """
-    wanted, sql = parameter_names(statement.whole), statement.whole.sql
-    types, names = _inferred(numbered(sql), services) if wanted else ({}, ())
-    types = _with_casts(sql, types, len(wanted), services)
+    wanted, text = statement.parameters, statement.whole
+    types, names = _inferred(numbered(text), services) if wanted else ({}, ())
+    types = _with_casts(text, types, len(wanted), services)
     parameters = _parameters(wanted, types)
     if not wanted and row is None:
         return Description(schema_of(statement), statement.is_update, parameters)
     if statement.is_update:
-        schema = _check_any(sql, parameters, schema_of)
+        schema = _check_any(statement, parameters, schema_of)
         return Description(schema, is_update=True, parameters=parameters)
     if row is not None:
-        schema = _schema_of(sql, row.columns, schema_of)
+        schema = _schema_of(text, row.columns, schema_of)
     else:
-        schema, values = _schema_of_any(sql, parameters, schema_of)
+        schema, values = _schema_of_any(text, parameters, schema_of)
         if intervals := {index: _INTERVAL for index, value in enumerate(values) if value.type == _INTERVAL}:
-            others, names = _inferred(numbered(sql, intervals), services)
+            others, names = _inferred(numbered(text, intervals), services)
             parameters = _parameters(wanted, {**types, **others, **intervals})
     if len(names) == len(schema):
-        names = tuple(outputs().shown(names))
+        names = tuple(statement.names().shown(names))
         schema = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
     return Description(schema, is_update=False, parameters=parameters)
 
@@ -104,12 +103,12 @@ def _parameters(names: Sequence[str], types: Mapping[int, pa.DataType]) -> pa.Sc
     return pa.schema([pa.field(name, types.get(index, pa.string())) for index, name in enumerate(names)])
 
 
-def _schema_of(sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
-    return schema_of(classify(bind(sql, pa.RecordBatch.from_arrays(values, [str(i) for i in range(len(values))]))))
+def _schema_of(text: ParsedText, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
+    return schema_of(classify(bind(text, pa.RecordBatch.from_arrays(values, [str(i) for i in range(len(values))]))))
 
 
 def _schema_of_any(
-    sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]
+    text: ParsedText, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]
 ) -> tuple[pa.Schema, list[pa.Array]]:
     """Plan with a NULL of the right type for each parameter; if this fails, try other stand-in values.
 
@@ -120,8 +119,8 @@ def _schema_of_any(
     uniform = len(_STAND_INS) + _some_known(parameters)
     for values in islice(_stand_ins(parameters), _MOST_TRIES):
         try:
-            schema = _schema_of(sql, values, schema_of)
-            return _with_texts(schema, sql, values, schema_of), values
+            schema = _schema_of(text, values, schema_of)
+            return _with_texts(schema, text, values, schema_of), values
         except SqlError as error:
             errors.append(error)
         if len(errors) == uniform and len({str(error) for error in errors}) == 1:
@@ -129,7 +128,7 @@ def _schema_of_any(
     raise errors[0]
 
 
-def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
+def _check_any(statement: Statement, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
     """Return the columns of RETURNING; raise the errors of a change that no parameter values can avoid.
 
     Other errors appear when the client binds values.
@@ -137,23 +136,23 @@ def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement],
     errors: list[FlightLLMError] = []
     for values in islice(_stand_ins(parameters), len(_STAND_INS) + _some_known(parameters)):
         try:
-            return _schema_of(sql, values, schema_of)
+            return _schema_of(statement.whole, values, schema_of)
         except FlightLLMError as error:
             errors.append(error)
-    if len({str(error) for error in errors}) == 1 or classify(sql).returning:
+    if len({str(error) for error in errors}) == 1 or statement.returning:
         raise errors[0]
     return _EMPTY
 
 
 def _with_texts(
-    schema: pa.Schema, sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]
+    schema: pa.Schema, text: ParsedText, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]
 ) -> pa.Schema:
     """Return the schema; its untyped columns get the type that they have if unknown parameters are texts."""
     if pa.null() not in schema.types or all(value.type != pa.null() for value in values):
         return schema
     texts = [pa.nulls(1, pa.string()) if value.type == pa.null() else value for value in values]
     try:
-        types = _schema_of(sql, texts, schema_of).types
+        types = _schema_of(text, texts, schema_of).types
     except SqlError:
         return schema
     pairs = zip(schema, types, strict=True)
@@ -177,11 +176,11 @@ def _some_known(parameters: pa.Schema) -> bool:
     return any(field.type != pa.string() for field in parameters)
 
 
-def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], tuple[str, ...]]:
+def _inferred(text: ParsedText, services: Services) -> tuple[Mapping[int, pa.DataType], tuple[str, ...]]:
     """Return the types of parameters by index, and a query's column names if they do not depend on values."""
     names: tuple[str, ...] = ()
     try:
-        plan, context, names = _planned(sql, services)
+        plan, context, names = _planned(text, services)
         return parameter_types(plan, context), names
     except Exception as error:  # noqa: BLE001 - planning the statement with values raises the error again
         _log.debug("no parameter types", error=str(error))
@@ -189,7 +188,7 @@ def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], 
 
 
 def _with_casts(
-    sql: str, types: Mapping[int, pa.DataType], count: int, services: Services
+    text: ParsedText, types: Mapping[int, pa.DataType], count: int, services: Services
 ) -> Mapping[int, pa.DataType]:
     """Return `types` and the types of further parameters: those to which DataFusion casts an untyped value there.
 
@@ -199,14 +198,14 @@ def _with_casts(
     found: Mapping[int, pa.DataType] = dict(types)
     for together in ([unknown], [[index] for index in unknown[:_MOST_ALONE]]):
         for asked in filter(None, together):
-            found = {**_casts(sql, found, asked, services), **found}
+            found = {**_casts(text, found, asked, services), **found}
         if any(index in found for index in unknown) or len(unknown) == 1:
             break
     return found
 
 
 def _casts(
-    sql: str, known: Mapping[int, pa.DataType], asked: Sequence[int], services: Services
+    text: ParsedText, known: Mapping[int, pa.DataType], asked: Sequence[int], services: Services
 ) -> Mapping[int, pa.DataType]:
     def write(index: int) -> str:
         if index in asked:
@@ -214,7 +213,7 @@ def _casts(
         return literal(pa.nulls(1, known[index])[0]) if index in known else f"${index + 1}"
 
     try:
-        plan, context, _ = _planned(with_parameters(sql, write), services, asked)
+        plan, context, _ = _planned(with_parameters(text, write), services, asked)
         return cast_types(plan, context)
     except Exception as error:  # noqa: BLE001 - planning the statement with values raises the error again
         _log.debug("no casts of parameters", error=str(error))
@@ -222,20 +221,20 @@ def _casts(
 
 
 def _planned(
-    sql: str, services: Services, asked: Sequence[int] = ()
+    text: ParsedText, services: Services, asked: Sequence[int] = ()
 ) -> tuple[LogicalPlan, SessionContext, tuple[str, ...]]:
     """Plan a statement with unbound parameters; also return the names of a query's columns.
 
     `asked` holds the indexes of the parameters that a call replaces.
     """
-    statement = classify(sql)
+    statement = classify(text)
     if statement.kind in {"insert", "update", "delete"}:
         context = services.catalog.context()
         register_parameters(context, asked)
         (plan,) = context.sql_with_options(statement.text, ROWS_ONLY).logical_plan().inputs()
         return plan, context, ()
-    text = services.catalog.inline_views(statement.query or statement.text)
-    extracted = extract(text, services) if services.functions.may_be_in(text) else Extracted(text, {})
+    query = services.catalog.inline_views(statement.parsed_query)
+    extracted = extract(query, services) if services.functions.may_be_in(query.sql) else Extracted(query.sql, {})
     context = scalar_context(services, extracted, planning=True)
     register_parameters(context, asked)
     register_stubs(context, extracted.calls)

@@ -14,6 +14,7 @@ from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.plan.bounds import unbounded
 from flightllm.sql.guard import check_sql
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import tokenize
 from flightllm.vector.index import VectorIndex
 
@@ -40,7 +41,7 @@ def _check_condition(condition: str, limits: LimitsConfig) -> None:
     depth = list(accumulate(token.is_symbol("(") - token.is_symbol(")") for token in tokens))
     if min(depth, default=0) < 0 or any(token.is_word("select") or token.is_symbol(";") for token in tokens):
         raise SqlError(f"filter => {condition!r} must be a condition over the index's columns, as in 'price < 10'")
-    check_sql(f"SELECT 1 WHERE ({condition})", limits)
+    check_sql(ParsedText(f"SELECT 1 WHERE ({condition})"), limits)
 
 
 def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> DataFrame:

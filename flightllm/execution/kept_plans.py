@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from flightllm.access.rights import Rights
 from flightllm.catalog.entries import Entry, check_files
+from flightllm.catalog.reading import named_in
 from flightllm.common.names import TableName
 from flightllm.config.session_settings import Settings
 from flightllm.errors import FlightLLMError
 from flightllm.execution.context import Services
 from flightllm.execution.query import Query, is_lasting
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import TokenKind, tokenize
 from flightllm.storage.folder import Reader
 
 _PASSING = frozenset(
@@ -85,20 +86,10 @@ def keep(
     """Return a plan to keep, or None if the plan can go out of date although nothing changes."""
     if statement.kind != "query" or not is_lasting(query):
         return None
-    words, named = _read_by(statement.text, circumstances.tables)
+    tables = named_in(statement.mentions, circumstances.tables)
     system = services.catalog.store.system
-    if words & _PASSING or words & set(system.schemas if system is not None else ()):
+    passing = _PASSING.union(system.schemas if system is not None else ())
+    texts = [statement.whole, *(ParsedText(table.query) for table in tables if table.query)]
+    if any(not passing.isdisjoint(text.names) for text in texts):
         return None
-    return KeptPlan(statement, circumstances, named, (query, reader))
-
-
-def _read_by(sql: str, entries: Mapping[TableName, Entry]) -> tuple[set[str], tuple[Entry, ...]]:
-    """Return the words of a query and its views, in lower case, and the tables that these words can name."""
-    words, named, texts = set[str](), dict[TableName, Entry](), [sql]
-    while texts:
-        words |= {t.text.lower() for t in tokenize(texts.pop()) if t.kind in {TokenKind.WORD, TokenKind.QUOTED}}
-        for name, entry in entries.items():
-            if name not in named and name.name.lower() in words:
-                named[name] = entry
-                texts += [entry.query] if entry.query else []
-    return words, tuple(named.values())
+    return KeptPlan(statement, circumstances, tuple(tables), (query, reader))

@@ -96,7 +96,7 @@ class Query(Protocol):
 
 
 def plan(
-    sql: str | ParsedText,
+    text: ParsedText,
     services: Services,
     settings: Settings,
     tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({}),
@@ -110,8 +110,7 @@ def plan(
     Raises:
         SqlError: the text cannot be planned, or an AI call in it is wrong (`AICallError`).
     """
-    given = ParsedText.of(sql)
-    text = _replaced(given, services.catalog.inline_views(given.sql))
+    given, text = text, services.catalog.inline_views(text)
     if text is not given:
         check_sql(text, services.config.limits)
     text, read = _files_read(text, services)
@@ -123,22 +122,17 @@ def plan(
     return plan_extracted(replace(extracted, names=names), services, settings)
 
 
-def _replaced(text: ParsedText, by: str) -> ParsedText:
-    """Return the text that a step produced, or the same object if the step changed nothing."""
-    return text if by == text.sql else ParsedText(by)
-
-
-def plan_rows(sql: str, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
+def plan_rows(text: ParsedText, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
     """Plan the query of an INSERT; two columns can have the same name because rows are added by position.
 
     Raises:
         SqlError: see `plan`.
     """
     try:
-        return plan(sql, services, settings)
+        return plan(text, services, settings)
     except SqlError as error:
-        named_apart = with_unique_names(sql) if SAME_NAME in str(error) else sql
-        if named_apart == sql:
+        named_apart = text.replaced(with_unique_names(text.sql)) if SAME_NAME in str(error) else text
+        if named_apart is text:
             raise
     return plan(named_apart, services, settings)
 
@@ -177,19 +171,19 @@ def _files_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mappi
 
     if not MAY_BE_FILE.search(text.sql):
         return text, tables
-    return _replaced(text, replace_files(text, services, kept)), tables
+    return replace_files(text, services, kept), tables
 
 
 def _searched(
-    sql: ParsedText, services: Services, settings: Settings
+    text: ParsedText, services: Services, settings: Settings
 ) -> tuple[ParsedText, Mapping[str, pa.Table], frozenset[str]]:
     """Run the searches in FROM and ON; return the text with tables in their place, the tables, and the indexes."""
     tables: dict[str, pa.Table] = {}
     indexes: set[str] = set()
 
-    def rows(text: str) -> pa.Table:
-        query = plan(text, services, settings)
-        with closing(query.run(QueryRecord("", text, stop_of_planning()))) as batches:
+    def rows(sql: str) -> pa.Table:
+        query = plan(ParsedText(sql), services, settings)
+        with closing(query.run(QueryRecord("", sql, stop_of_planning()))) as batches:
             return pa.Table.from_batches(batches, query.schema)
 
     def table(call: TableCall) -> str:
@@ -209,11 +203,10 @@ def _searched(
         indexes.add(index)
         return name
 
-    if not services.functions.may_search(sql.sql):
-        return sql, tables, frozenset()
-    joined = _replaced(sql, replace_semantic_joins(sql, services.functions, pairs))
-    replaced = _replaced(joined, replace_table_functions(joined, services.functions, table))
-    return replaced, tables, frozenset(indexes)
+    if not services.functions.may_search(text.sql):
+        return text, tables, frozenset()
+    joined = replace_semantic_joins(text, services.functions, pairs)
+    return replace_table_functions(joined, services.functions, table), tables, frozenset(indexes)
 
 
 def _index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
@@ -560,9 +553,9 @@ def is_lasting(query: Query) -> bool:
     return not (searches or files or extracted.searched or extracted.opened)
 
 
-def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
+def uses_ai(text: ParsedText, services: Services, settings: Settings) -> bool:
     """Return whether the text, or a view that it reads, has AI calls."""
-    text = ParsedText(services.catalog.inline_views(sql))
+    text = services.catalog.inline_views(text)
     if not services.functions.may_be_in(text.sql):
         return False
     text, read = _files_read(text, services)

@@ -29,7 +29,7 @@ _BATCH_ROWS = 1_024
 """Rows per batch; after each batch its bytes are counted."""
 
 
-def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa.Table], str]) -> str:
+def replace_files(text: ParsedText, services: Services, keep: Callable[[pa.Table], str]) -> ParsedText:
     """Return SQL with each file in FROM replaced by a name that `keep` returns; other text stays as it is.
 
     Raises:
@@ -38,9 +38,7 @@ def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa
         InvalidInputError: the file cannot be read.
         LimitExceededError: the file is too large to be read for one query.
     """
-    parsed = ParsedText.of(text)
-    sql = parsed.sql
-    tokens, scopes = parsed.tokens, parsed.scopes
+    sql, tokens, scopes = text.sql, text.tokens, text.scopes
     parts, start = [], 0
     for index, token in enumerate(tokens):
         if not scopes.names_table[index] or token.start < start:
@@ -53,7 +51,7 @@ def replace_files(text: str | ParsedText, services: Services, keep: Callable[[pa
         alias = "" if _has_alias(tokens, last + 1) else f" AS {quoted(_alias(location))}"
         parts += [sql[start : token.start], table, alias]
         start = tokens[last].end
-    return "".join([*parts, sql[start:]])
+    return text.replaced("".join([*parts, sql[start:]]))
 
 
 def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> tuple[int, str, Mapping[str, str]] | None:

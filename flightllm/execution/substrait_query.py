@@ -11,6 +11,7 @@ from flightllm.execution.context import Services
 from flightllm.execution.query import Query, plan_extracted
 from flightllm.plan.client_plan import read_client_plan
 from flightllm.sql.calls import Extracted
+from flightllm.sql.parsed_text import ParsedText
 
 
 def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Query:
@@ -32,16 +33,16 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
         table = TableName(names[-2] if len(names) > 1 else DEFAULT_SCHEMA, names[-1])
         if table.schema != "information_schema":
             services.catalog.table(table)
-        text = f"SELECT * FROM {table.sql}"
+        text = ParsedText(f"SELECT * FROM {table.sql}")
         read.append(table.sql)
-        if services.catalog.inline_views(text) != text:
+        if services.catalog.inline_views(text) is not text:
             raise UnsupportedError(f"{table.display!r} is a view with AI calls, which plans cannot read: send SQL")
 
     read = list[str]()
     names = CallNames(services.objects, services.config.engine.model, services.rights)
     found = read_client_plan(encoded, services.functions, check_table, names, most_terms=limits.sql_terms)
     reading = ", ".join(f"(SELECT 1 FROM {table})" for table in read)
-    services.catalog.inline_views(f"SELECT {reading}")  # this refuses too many uses of large views
+    services.catalog.inline_views(ParsedText(f"SELECT {reading}"))  # this refuses too many uses of large views
     try:
         return plan_extracted(Extracted("", found.calls, plan=found.encoded), services, settings)
     except BaseException as error:

@@ -49,7 +49,7 @@ class SessionPlace:
         """Return the schemas in which names are looked up; the schema of temporary tables comes first."""
         return (self.temporary, *self._path)
 
-    def read(self, text: str | ParsedText, dialect: str) -> Rewritten:
+    def read(self, text: ParsedText, dialect: str) -> Rewritten:
         """Translate a statement from a dialect to DataFusion's, and resolve its table names for this session.
 
         The first statement that makes a temporary table also opens the temporary schema.

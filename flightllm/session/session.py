@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from hashlib import sha256
 from types import MappingProxyType
 
@@ -16,43 +15,37 @@ from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.kept_rows import KeptRows
 from flightllm.catalog.scoped import PrincipalScopes
 from flightllm.common.limits import TimeLimit
-from flightllm.common.names import TableName
 from flightllm.common.principal import Principal
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import Batches
-from flightllm.ddl.dispatch import bound_texts, change, check, explain_change
-from flightllm.dialect import sent_texts
-from flightllm.dialect.output_names import output_names, without_marks
+from flightllm.ddl.dispatch import bound_texts, change, check
 from flightllm.dml import Changed
-from flightllm.errors import CancelledError, FlightLLMError, NotFoundError, SqlError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.describe import Description, describe
 from flightllm.execution.kept_plans import Circumstances, KeptPlan, keep
-from flightllm.execution.query import Query, plan
+from flightllm.execution.query import Query
 from flightllm.execution.result import ResultBatches
 from flightllm.execution.substrait_query import plan_substrait
-from flightllm.execution.summarize import SummarizeQuery, summary
-from flightllm.execution.utility import DescribedQuery, DescribeQuery, EmptyQuery, ExplainQuery, ShowQuery
+from flightllm.execution.utility import EmptyQuery
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.observe.session_log import SessionLog
 from flightllm.session.place import SessionPlace
+from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
 from flightllm.sql.classify import classify
-from flightllm.sql.error_positions import explain_error
-from flightllm.sql.guard import check_bound, check_sql, check_text
-from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.parameters import bind, bind_text
-from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.guard import check_bound
+from flightllm.sql.names import OutputNames
+from flightllm.sql.parameters import bind
+from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import Reader
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
-_NAMES_COLUMNS = ("create_table_as", "create_view")
-"""Changes that give a table or view the names of a query's columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +86,7 @@ class Session:
         self._place = SessionPlace(
             services.catalog.store, lambda: self._services.catalog, principal.name, services.functions.own_names
         )
+        self._reader = StatementReader(self._place, lambda: self._services, services.config.limits)
         self._transactions = Transactions()
         self._files = KeptRows()
         self._record = sessions.open(self._changed, principal.name, peer)
@@ -142,71 +136,12 @@ class Session:
         try:
             yield
         except Exception as error:
-            self._explain(error, text, settings)
+            with suppress(FlightLLMError):
+                self._reader.explain(error, text, self._settings.with_values(settings).dialect)
             said = str(error) if isinstance(error, FlightLLMError) else "internal error"
             record = self._queries.plan(text, user=self.principal.name, session_id=self.id)
             record.finish("cancelled" if isinstance(error, CancelledError) else "failed", error=said)
             raise
-
-    def _explain(self, error: Exception, sql: str, settings: Mapping[str, str]) -> None:
-        """Rewrite an error's message so that it quotes the sent statement and names only tables that the user can read.
-
-        The message stays the same if the user was dropped in the meantime.
-        """
-        if not isinstance(error, SqlError):
-            return
-        with suppress(FlightLLMError):
-            read = self._place.read(sql, self._settings.with_values(settings).dialect)
-            services = self._services
-            catalog, rights = services.catalog, services.rights
-
-            def tables() -> list[TableName]:
-                return [*catalog.entries, *(info.name for info in catalog.store.system_tables())]
-
-            def is_view(name: TableName) -> bool:
-                entry = catalog.store.entries.get(name)
-                return entry is not None and entry.kind == "view" and rights.may("SELECT", name, entry.owner)
-
-            explain_error(error, read.text, tables, is_view, unlimited=rights.unlimited)
-            error.args = (without_marks(read.said(str(error))),)
-
-    def _read(self, sql: str, settings: Settings) -> tuple[ParsedText, ParsedText]:
-        """Return a statement twice: rewritten for DataFusion, and as it was sent, for this server's lexer.
-
-        The sent text is checked, and so is the rewritten text if it differs.
-
-        Raises:
-            FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
-        """
-        limits = self._all.config.limits
-        check_text(sql, limits)
-        found = sent_texts(sql, settings.dialect)
-        sent = ParsedText(found.text)
-        try:
-            check_sql(sent, limits)
-        except FlightLLMError as error:
-            error.args = (found.said(str(error)),)
-            raise
-        rewritten = self._place.read(sent if found.text == sql else sql, settings.dialect)
-        read = rewritten.parsed or ParsedText(rewritten.text)
-        if read.sql == sent.sql:
-            return read, read
-        check_sql(read, limits)
-        return read, sent
-
-    def _read_statement(
-        self, sql: str, settings: Settings, parameters: pa.RecordBatch | None, *, binds: bool
-    ) -> Statement:
-        """Parse a text into the statement that all later steps take. With `binds`, literals replace the parameters.
-
-        Raises:
-            FlightLLMError: `_read` fails, the parameters do not fit, or the kind of the statement is unknown.
-        """
-        read, sent = self._read(sql, settings)
-        text = bind_text(read, parameters) if binds else read
-        if text is not read:
-            check_bound(text, self._all.config.limits)
-        return replace(classify(text), sent=sent)
 
     def is_update(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Return whether a statement changes something and returns no rows; only the text is read.
@@ -215,7 +150,7 @@ class Session:
             FlightLLMError: the kind of the statement is unknown or not supported.
         """
         with self._failures_noted(sql, settings):
-            return self._read_statement(sql, self._settings.with_values(settings), None, binds=False).is_update
+            return self._reader.statement(sql, self._settings.with_values(settings)).is_update
 
     def returns_rows(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Return whether a statement changes something and has RETURNING; only the text is read.
@@ -224,7 +159,7 @@ class Session:
             FlightLLMError: see `is_update`.
         """
         with self._failures_noted(sql, settings):
-            return bool(self._read_statement(sql, self._settings.with_values(settings), None, binds=False).returning)
+            return bool(self._reader.statement(sql, self._settings.with_values(settings)).returning)
 
     def describe(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -240,43 +175,40 @@ class Session:
             return self._described(sql, self._settings.with_values(settings), parameters)
 
     def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
-        read = self._read_statement(sql, settings, None, binds=False)
-        bound = read.whole.sql
-        if parameters is not None and (text := bind(read.whole, parameters)) != bound:
-            bound = text
-            check_bound(bound, self._all.config.limits)
+        read = self._reader.statement(sql, settings)
+        bound = read.whole if parameters is None else self._reader.with_values(read.whole, parameters)
         circumstances = self._circumstances(settings, bound)
         reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
-        with panics_mapped(), self._all.watch.planning(bound, circumstances.rights.blamed):
+        with panics_mapped(), self._all.watch.planning(bound.sql, circumstances.rights.blamed):
             services = self._services_of(circumstances.rights)
-            names = cache(lambda: output_names(read.sent or bound))
 
             def schema_of(statement: Statement) -> pa.Schema:
                 if statement.is_update:
                     return self._check(statement, services)
-                query = _plan(replace(statement, names=names()), services, circumstances.settings)
-                kept = keep(query, statement, services, circumstances, reader)
+                named = replace(statement, names=read.names)
+                query = plan_statement(named, services, circumstances.settings)
+                kept = keep(query, named, services, circumstances, reader)
                 plans[:] = [kept] if kept is not None else []
                 return query.schema
 
             try:
-                found = describe(read, services, schema_of, parameters, names)
-                if plans and parameters is None and not len(found.parameters):
+                found = describe(read, services, schema_of, parameters)
+                if plans and parameters is None and not read.parameters:
                     keeps, found = True, replace(found, plan=plans[0])
                 return found
             finally:
                 if not keeps:
                     reader.close()
 
-    def _circumstances(self, settings: Settings, sql: str) -> Circumstances:
+    def _circumstances(self, settings: Settings, text: ParsedText) -> Circumstances:
         """Return the current state of everything that the plan of a statement depends on."""
         store, place, rights = self._all.catalog.store, self._place.standing, self.rights
-        store.refresh(_with_policies(sql, rights), stopped)  # a changed file gets a new entry
+        store.refresh(_mentions(text, rights), stopped)  # a changed file gets a new entry
         return Circumstances(store.entries, self._all.objects.revision, rights, settings, place)
 
-    def _reading(self, sql: str, rights: Rights, is_stopped: Callable[[], bool] = stopped) -> Reader:
-        """Register a statement as a reader of its tables; see `Catalog.reading`."""
-        return self._all.catalog.reading(_with_policies(sql, rights), is_stopped)
+    def _reading(self, text: ParsedText | None, rights: Rights, is_stopped: Callable[[], bool] = stopped) -> Reader:
+        """Register a statement as a reader of its tables, or of all tables; see `Catalog.reading`."""
+        return self._all.catalog.reading(None if text is None else _mentions(text, rights), is_stopped)
 
     def _check(self, statement: Statement, services: Services) -> pa.Schema:
         match statement.kind:
@@ -307,22 +239,20 @@ class Session:
         with self._failures_noted(sql, settings):
             chosen = self._settings.with_values(settings)
             no_rows = parameters is not None and parameters.num_rows == 0
-            statement = self._read_statement(sql, chosen, parameters, binds=not no_rows)
-            bound = statement.whole.sql
+            read = self._reader
+            statement = read.statement(sql, chosen) if no_rows else read.bound(sql, chosen, parameters)
             if statement.is_update:
                 kind = statement.kind.replace("_", " ").upper()
                 if statement.returning:
                     raise UnsupportedError(f"{kind} … RETURNING changes rows: call update_returning")
                 raise UnsupportedError(f"{kind} returns no rows: send it as an update")
-            if no_rows:
-                return self._started(
-                    statement.kind, sql, bound, lambda _: EmptyQuery(self._described(sql, chosen).schema), bound
-                )
 
             def planned(services: Services) -> Query:
-                return _plan(replace(statement, names=output_names(statement.sent or bound)), services, chosen)
+                if no_rows:
+                    return EmptyQuery(self._described(sql, chosen).schema)
+                return plan_statement(statement, services, chosen)
 
-            return self._started(statement.kind, sql, bound, planned, bound)
+            return self._started(statement.kind, sql, statement.whole.sql, planned, statement.whole)
 
     def execute_planned(
         self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = MappingProxyType({})
@@ -332,7 +262,8 @@ class Session:
         Raises:
             InvalidInputError: a key of `settings` is not a setting, or its value is not allowed.
         """
-        since, circumstances = time.time_ns(), self._circumstances(self._settings.with_values(settings), sql)
+        since, chosen = time.time_ns(), self._settings.with_values(settings)
+        circumstances = self._circumstances(chosen, plan.statement.whole)
         taken = plan.take(circumstances)
         if taken is None:
             return None
@@ -362,7 +293,7 @@ class Session:
             return self._started("query", text, _told_apart(plan), lambda of: plan_substrait(plan, of, chosen), None)
 
     def _started(
-        self, kind: str, text: str, noted: str, plan: Callable[[Services], Query], reads: str | None
+        self, kind: str, text: str, noted: str, plan: Callable[[Services], Query], reads: ParsedText | None
     ) -> QueryResult:
         """Plan a query. `noted` identifies the query after a crash of the server.
 
@@ -370,7 +301,7 @@ class Session:
         """
         since, watch, rights = time.time_ns(), self._all.watch, self.rights
         with self._statement(), watch.planning(noted, rights.blamed):
-            reader = self._all.catalog.reading(None if reads is None else _with_policies(reads, rights), stopped)
+            reader = self._reading(reads, rights)
             query = plan(self._services_of(rights))
         return self._running(query, reader, kind, text, noted, since, rights)
 
@@ -434,30 +365,28 @@ class Session:
     ) -> Iterator[Changed]:
         chosen = self._settings.with_values(settings)
         try:
-            read, sent = self._read(sql, chosen)
+            read, names = self._reader.rewritten(sql, chosen)
         except FlightLLMError as error:
             self._began(sql, cancelled, "update").finish("failed", error=str(error))
             raise
         if parameters is None:
-            yield self._update(sql, sent, bind_text(read, None), chosen, cancelled)
+            yield self._update(sql, bind(read, None), names, chosen, cancelled)
             return
-        for text, more in bound_texts(read.sql, parameters, self._all.functions):
-            yield self._update(sql, sent, ParsedText(text), chosen, cancelled, more)
+        for text, more in bound_texts(read, parameters, self._all.functions):
+            yield self._update(sql, text, names, chosen, cancelled, more)
 
     def _update(
         self,
         sql: str,
-        sent: ParsedText,
         bound: ParsedText,
+        names: Callable[[], OutputNames],
         settings: Settings,
         cancelled: CancelToken | None,
-        more: Iterable[str] | None = None,
+        more: Iterable[ParsedText] | None = None,
     ) -> Changed:
         if bound.sql != sql:
             check_bound(bound, self._all.config.limits)
-        statement = classify(bound)
-        if statement.kind in _NAMES_COLUMNS:
-            statement = replace(statement, names=output_names(sent))
+        statement = replace(classify(bound), names=names)
         match statement.kind:
             case "set":
                 self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
@@ -477,13 +406,13 @@ class Session:
         try:
             noted = self._all.watch.changing(bound.sql, record.query_id, self.rights.blamed)
             stop = record.cancelled.is_set
-            with self._statement(), record.bound(), noted, self._reading(bound.sql, self.rights, stop):
+            with self._statement(), record.bound(), noted, self._reading(bound, self.rights, stop):
                 changed = change(statement, record, lambda: self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             if isinstance(mapped, CancelledError) and record.reason is not None:
                 mapped = record.reason
-            self._explain(mapped, sql, {"dialect": settings.dialect})
+            self._reader.explain(mapped, sql, settings.dialect)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(changed.rows, 0))
@@ -583,36 +512,9 @@ class Session:
         self._sessions.close(self._record)
 
 
-def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
-    if statement.kind == "show":
-        return ShowQuery(settings.show(statement.key or "all"))
-    if statement.explained is not None:
-        return explain_change(statement, statement.explained, services, settings)
-    if statement.described is not None:
-        described = plan(statement.described, services, settings, names=statement.names)
-        return DescribedQuery(described.planned_schema, described.schema.names)
-    text = statement.parsed(statement.query or statement.text)
-    query = plan(text, services, settings, names=statement.names)
-    if statement.summarized and statement.query is not None:
-        columns = query.schema
-        query = plan(summary(statement.query, columns), services, settings)
-        if statement.kind == "query":
-            return SummarizeQuery(query, columns)
-    if statement.kind == "query" and statement.target is not None:
-        return DescribeQuery(query, _keys(statement.target, services.catalog))
-    return ExplainQuery(query, statement) if statement.kind == "explain" else query
-
-
-def _keys(table: TableName, catalog: Catalog) -> TableKeys:
-    """Return a table's keys; DataFusion's own tables in `information_schema` have no keys."""
-    with suppress(NotFoundError):
-        return catalog.table(table).keys
-    return NO_KEYS
-
-
-def _with_policies(sql: str, rights: Rights) -> str:
-    """Return a text that names all tables a statement can read, including those in row filters and masks."""
-    return " ".join([sql, *(policy.expression for policy in rights.policies)])
+def _mentions(text: ParsedText, rights: Rights) -> frozenset[str]:
+    """Return the words of all tables a statement can read, with those in row filters and masks."""
+    return text.mentions.union(*(mentions(policy.expression) for policy in rights.policies))
 
 
 def _sum_of(affected: list[int]) -> int:

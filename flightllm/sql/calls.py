@@ -65,7 +65,7 @@ class Extracted:
 
 
 def extract_calls(
-    text: str | ParsedText,
+    text: ParsedText,
     registry: FunctionRegistry,
     columns_of: Callable[[str], Sequence[str]],
     columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
@@ -85,9 +85,8 @@ def extract_calls(
         SqlError: the text ends inside a string, or brackets do not match.
         AICallError: a call is malformed. The error says where, and how to write the call.
     """
-    return _extract(
-        ParsedText.of(text), _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {}), _MAX_NESTING
-    )
+    catalog = _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {})
+    return _extract(text, catalog, _MAX_NESTING)
 
 
 @dataclass(frozen=True, slots=True)

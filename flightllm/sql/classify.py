@@ -8,20 +8,20 @@ from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
 from flightllm.sql.client_parameters import keeps_parameter
-from flightllm.sql.column_lists import read_column_list
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
-from flightllm.sql.names import identifier, read_name, read_parts
+from flightllm.sql.names import read_column_names, read_name, read_parts
 from flightllm.sql.object_statements import read_object_statement
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.place_statements import read_place_statement
 from flightllm.sql.row_change import RowChange
 from flightllm.sql.row_changes import read_insert_tail, read_merge, read_row_change
-from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
-from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
+from flightllm.sql.setting_statements import read_reset, read_set, read_show
+from flightllm.sql.statement import REFUSED, Statement
+from flightllm.sql.table_statements import read_create, read_drop
+from flightllm.sql.tokens import Token, TokenKind
 
-SETTING_PREFIX = "flightllm"
 ANSWER_CACHE = TableName("system", "cache")
 """The system table of the answer cache; TRUNCATE uses this name."""
 _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
@@ -35,16 +35,15 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
 _QUERY_WORDS = ("select", "with", "values")
 
 
-def classify(text: str | ParsedText) -> Statement:
+def classify(text: ParsedText) -> Statement:
     """Return the kind of a statement and its parts, without planning or executing the statement.
 
     Raises:
         SqlError: the text is empty, holds several statements, or a part is missing.
         UnsupportedError: the server does not run this kind of statement.
     """
-    parsed = ParsedText.of(text)
-    tokens = _one_statement(parsed.tokens)
-    return replace(_StatementReader(parsed.sql, tokens).statement(), source=parsed)
+    tokens = _one_statement(text.tokens)
+    return replace(_StatementReader(text.sql, tokens).statement(), source=text)
 
 
 def _one_statement(tokens: Sequence[Token]) -> Sequence[Token]:
@@ -166,10 +165,7 @@ class _StatementReader:
     def _show(self) -> Statement:
         if (found := self._object(1)) is not None:
             return found
-        parts, after = read_parts(self._tokens, 1)
-        if parts[:1] != (SETTING_PREFIX,) or after != len(self._tokens):
-            return self._query()
-        return Statement("show", self._rest(0), key=".".join(parts[1:]) or "all")
+        return read_show(self._tokens, self._rest(0)) or self._query()
 
     def _place(self) -> Statement | None:
         return read_place_statement(self._tokens, self._rest(0))
@@ -179,31 +175,10 @@ class _StatementReader:
             return found
         if keeps_parameter(self._tokens):
             return Statement("parameter", self._rest(0))
-        key, self._at = self._setting("SET")
-        if self._at < len(self._tokens) and (self._tokens[self._at].is_symbol("=") or self._word("to")):
-            self._at += 1
-        else:
-            raise SqlError(f"write SET {SETTING_PREFIX}.{key} = 'value'")
-        sign = "-" if self._at < len(self._tokens) and self._tokens[self._at].is_symbol("-") else ""
-        self._at += len(sign)
-        value = sign + self._literal_or_word()
-        self._end(f"SET {SETTING_PREFIX}.{key} takes one value; quote a value of several words")
-        return Statement("set", self._rest(0), key=key, value=value)
+        return read_set(self._tokens, self._rest(0))
 
     def _reset(self) -> Statement:
-        if (found := self._place()) is not None:
-            return found
-        if len(self._tokens) == 2 and self._tokens[1].is_word("all"):
-            return Statement("reset", self._rest(0), key="all")
-        key, self._at = self._setting("RESET")
-        self._end("RESET takes one setting")
-        return Statement("reset", self._rest(0), key=key)
-
-    def _setting(self, verb: str) -> tuple[str, int]:
-        parts, after = read_parts(self._tokens, 1)
-        if len(parts) < 2 or parts[0] != SETTING_PREFIX:
-            raise UnsupportedError(f"only this server's own settings can be changed: {verb} {SETTING_PREFIX}.NAME")
-        return ".".join(parts[1:]), after
+        return self._place() or read_reset(self._tokens, self._rest(0))
 
     # --- tables, views, schemas
 
@@ -212,78 +187,10 @@ class _StatementReader:
         replaces = len(tokens) > 2 and tokens[1].is_word("or") and tokens[2].is_word("replace")
         if (found := self._object(3 if replaces else 1)) is not None:
             return found
-        self._at = 1
-        or_replace = self._take("or") and self._need("replace")
-        _ = self._take("local") or self._take("global")
-        temporary = self._take("temp") or self._take("temporary")
-        word = self._tokens[self._at].text.lower() if self._at < len(self._tokens) else ""
-        if word in REFUSED_OBJECTS:
-            raise UnsupportedError(REFUSED_OBJECTS[word])
-        if word not in {"table", "view", "schema"}:
-            raise UnsupportedError("write CREATE TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
-        if temporary and word == "schema":
-            raise UnsupportedError("temporary schemas are not supported: write CREATE TEMPORARY TABLE or VIEW")
-        self._at += 1
-        exists_ok = self._take("if") and self._need("not") and self._need("exists")
-        if word == "schema":
-            return Statement("create_schema", self._rest(0), target=self._schema_name(), exists_ok=exists_ok)
-        target = self._name()
-        if word == "view":
-            return self._create_view(target, or_replace=or_replace, exists_ok=exists_ok)
-        return self._create_table(target, or_replace=or_replace, exists_ok=exists_ok)
-
-    def _create_table(self, target: TableName, *, or_replace: bool, exists_ok: bool) -> Statement:
-        if self._take("as"):
-            query = self._inner_query("CREATE TABLE … AS")
-            kind: StatementKind = "create_table_as"
-            return Statement(
-                kind, self._rest(0), query=query, target=target, or_replace=or_replace, exists_ok=exists_ok
-            )
-        start = self._at
-        if start >= len(self._tokens) or not self._tokens[start].is_symbol("("):
-            raise SqlError("write CREATE TABLE name (column type, …) or CREATE TABLE name AS SELECT …")
-        self._at = self._closing(start) + 1
-        tail, keys = read_column_list(self._slice(start, self._at), target)
-        self._end("nothing can follow the column list of CREATE TABLE; with AS SELECT, leave the column list out")
-        return Statement(
-            "create_table",
-            self._rest(0),
-            target=target,
-            or_replace=or_replace,
-            exists_ok=exists_ok,
-            tail=tail,
-            keys=keys,
-        )
-
-    def _create_view(self, target: TableName, *, or_replace: bool, exists_ok: bool) -> Statement:
-        columns = self._column_list()
-        self._need("as")
-        query = self._inner_query("CREATE VIEW … AS")
-        return Statement(
-            "create_view",
-            self._rest(0),
-            query=query,
-            target=target,
-            columns=columns,
-            or_replace=or_replace,
-            exists_ok=exists_ok,
-        )
+        return read_create(tokens, self._rest(0), self._query_at)
 
     def _drop(self) -> Statement:
-        if (found := self._object(1)) is not None:
-            return found
-        self._at = 2
-        if len(self._tokens) < 2 or not self._tokens[1].is_word("table", "view", "schema"):
-            raise UnsupportedError("write DROP TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
-        exists_ok = self._take("if") and self._need("exists")
-        what = self._tokens[1].text.lower()
-        target = self._schema_name() if what == "schema" else self._name()
-        if self._take("cascade") and what == "schema":
-            raise UnsupportedError("DROP SCHEMA … CASCADE is not supported: drop the tables in the schema first")
-        _ = self._take("restrict")
-        self._end(f"DROP {what.upper()} takes one name")
-        kinds: dict[str, StatementKind] = {"table": "drop_table", "view": "drop_view", "schema": "drop_schema"}
-        return Statement(kinds[what], self._rest(0), target=target, exists_ok=exists_ok)
+        return self._object(1) or read_drop(self._tokens, self._rest(0))
 
     def _refresh(self) -> Statement:
         return self._object(1) or self._unknown(self._tokens[0])
@@ -316,7 +223,7 @@ class _StatementReader:
             if len(names) != 1:
                 raise SqlError("write INSERT INTO table AS alias …")
             alias = names[0]
-        columns = self._column_list()
+        columns, self._at = read_column_names(self._tokens, self._at)
         rest = self._tokens[self._at :]
         end, change = read_insert_tail(rest, self._sql, alias)
         inner = _StatementReader(self._sql, self._tokens[: self._at + end])
@@ -352,12 +259,6 @@ class _StatementReader:
         self._at += found
         return found
 
-    def _need(self, word: str) -> bool:
-        if not self._take(word):
-            found = self._tokens[self._at].text[:40] if self._at < len(self._tokens) else "the end"
-            raise SqlError(f"expected {word.upper()}, found {found!r}")
-        return True
-
     def _end(self, message: str) -> None:
         if self._at < len(self._tokens):
             raise SqlError(f"{message}; found {self._tokens[self._at].text[:40]!r}")
@@ -366,40 +267,12 @@ class _StatementReader:
         name, self._at = read_name(self._tokens, self._at)
         return name
 
-    def _schema_name(self) -> TableName:
-        parts, self._at = read_parts(self._tokens, self._at)
-        if not parts:
-            raise SqlError("a schema name was expected")
-        return TableName(parts[-1], "")
-
-    def _literal_or_word(self) -> str:
-        if self._at >= len(self._tokens):
-            raise SqlError("a value was expected at the end")
-        token = self._tokens[self._at]
-        if token.kind not in {TokenKind.WORD, TokenKind.STRING, TokenKind.NUMBER, TokenKind.QUOTED}:
-            raise SqlError(f"a value was expected, found {token.text[:40]!r}")
-        self._at += 1
-        return token.text
-
-    def _column_list(self) -> tuple[str, ...]:
-        """Read a list such as `(a, "B")` if there is one; do not read a query in parentheses."""
-        tokens, start = self._tokens, self._at
-        if start + 1 >= len(tokens) or not tokens[start].is_symbol("(") or tokens[start + 1].is_symbol("("):
-            return ()
-        if tokens[start + 1].is_word("select", "with", "values"):
-            return ()
-        end = self._closing(start)
-        names = [identifier(token) for token in tokens[start + 1 : end] if not token.is_symbol(",")]
-        if not names or len(names) * 2 - 1 != end - start - 1:
-            raise SqlError("a list of column names was expected: (a, b, …)")
-        self._at = end + 1
-        return tuple(_given(name) for name in names)
-
-    def _closing(self, start: int) -> int:
-        return closing_parenthesis(self._tokens, start)
-
     def _inner_query(self, what: str) -> str:
-        rest = self._tokens[self._at :]
+        return self._query_at(self._at, what)
+
+    def _query_at(self, start: int, what: str) -> str:
+        """Return the query that begins at a token; `what` is the statement that needs the query."""
+        rest = self._tokens[start:]
         told = bool(rest) and rest[0].is_word("show", "describe", "desc", "summarize")
         inner = _StatementReader(self._sql, rest).statement() if rest and not told else None
         if inner is None or inner.kind != "query" or inner.query is None:
@@ -437,12 +310,6 @@ class _StatementReader:
         "truncate": _truncate,
         **dict.fromkeys(("begin", "start", "commit", "rollback", "end", "savepoint", "release", "abort"), _transaction),
     }
-
-
-def _given(name: str | None) -> str:
-    if name is None:
-        raise SqlError("a list of column names was expected: (a, b, …)")
-    return name
 
 
 def _insert_of(

@@ -78,7 +78,7 @@ def check_text(sql: str, limits: LimitsConfig) -> None:
         raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
 
 
-def check_sql(text: str | ParsedText, limits: LimitsConfig) -> None:
+def check_sql(text: ParsedText, limits: LimitsConfig) -> None:
     """Check that DataFusion can plan a text safely.
 
     Raises:
@@ -89,10 +89,9 @@ def check_sql(text: str | ParsedText, limits: LimitsConfig) -> None:
         PermissionDeniedError: the text has a hidden name of a table.
         UnsupportedError: the text has TABLESAMPLE, which DataFusion parses and then ignores.
     """
-    parsed = ParsedText.of(text)
-    check_text(parsed.sql, limits)
-    check_bound(parsed, limits)
-    complexity = measure(parsed.tokens)
+    check_text(text.sql, limits)
+    check_bound(text, limits)
+    complexity = measure(text.tokens)
     if complexity.deepest > limits.sql_terms:
         raise _too_deep(complexity, limits.sql_terms)
     _check_nesting(complexity)
@@ -105,7 +104,7 @@ def check_sql(text: str | ParsedText, limits: LimitsConfig) -> None:
         )
 
 
-def check_bound(text: str | ParsedText, limits: LimitsConfig) -> None:
+def check_bound(text: ParsedText, limits: LimitsConfig) -> None:
     """Check a text that passed `check_sql` again after values have replaced its parameters.
 
     A value is a single literal, which adds no depth. But in FROM, DataFusion reads a literal in single quotes as a
@@ -114,8 +113,7 @@ def check_bound(text: str | ParsedText, limits: LimitsConfig) -> None:
     Raises:
         FlightLLMError: the same errors as from `check_sql`.
     """
-    parsed = ParsedText.of(text)
-    sql, tokens = parsed.sql, parsed.tokens
+    sql, tokens = text.sql, text.tokens
     _check_names(sql, tokens)
     _check_table_functions(sql, tokens)
     _check_sizes(sql, tokens, limits.memory_bytes)

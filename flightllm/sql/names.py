@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError
-from flightllm.sql.tokens import Token, TokenKind, tokenize
+from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis, tokenize
 
 
 def identifier(token: Token) -> str | None:
@@ -57,6 +57,26 @@ def read_name(tokens: Sequence[Token], start: int) -> tuple[TableName, int]:
     """
     parts, after = read_parts(tokens, start)
     return table_name(parts), after
+
+
+def read_column_names(tokens: Sequence[Token], start: int) -> tuple[tuple[str, ...], int]:
+    """Return the names in a list such as `(a, "B")`, and the index after the list.
+
+    Without a list, or where a query in parentheses follows, there are no names.
+
+    Raises:
+        SqlError: the list holds more than names.
+    """
+    if start + 1 >= len(tokens) or not tokens[start].is_symbol("(") or tokens[start + 1].is_symbol("("):
+        return (), start
+    if tokens[start + 1].is_word("select", "with", "values"):
+        return (), start
+    end = closing_parenthesis(tokens, start)
+    names = [identifier(token) for token in tokens[start + 1 : end] if not token.is_symbol(",")]
+    known = tuple(name for name in names if name is not None)
+    if not names or len(known) < len(names) or len(names) * 2 - 1 != end - start - 1:
+        raise SqlError("a list of column names was expected: (a, b, …)")
+    return known, end + 1
 
 
 def parse_name(text: str) -> TableName:

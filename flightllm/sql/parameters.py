@@ -20,7 +20,7 @@ The server parses the bound text again, and DataFusion plans the values of a lis
 """
 
 
-def parameter_names(text: str | ParsedText) -> tuple[str, ...]:
+def parameter_names(text: ParsedText) -> tuple[str, ...]:
     """Return the names of the parameters that `text` takes: those of `:name` and `$name`, else `0`, `1`, ….
 
     | placeholders     | names        |
@@ -35,30 +35,20 @@ def parameter_names(text: str | ParsedText) -> tuple[str, ...]:
     return _names(_placeholders(text))
 
 
-def count_parameters(sql: str) -> int:
-    """Return how many parameters `sql` takes; see `parameter_names`.
-
-    Raises:
-        SqlError: the text mixes kinds of placeholders, or has too many parameters.
-    """
-    return len(parameter_names(sql))
+def numbered(text: ParsedText, intervals: Collection[int] = ()) -> ParsedText:
+    """Return a text with `$1`, `$2`, … for its parameters; `intervals` are the indexes from 0 that need a cast."""
+    return with_parameters(text, lambda i: f"CAST(${i + 1} AS INTERVAL)" if i in intervals else f"${i + 1}")
 
 
-def numbered(sql: str, intervals: Collection[int] = ()) -> str:
-    """Return `sql` with `$1`, `$2`, … for its parameters; `intervals` are the indexes from 0 that need a cast."""
-    return with_parameters(sql, lambda i: f"CAST(${i + 1} AS INTERVAL)" if i in intervals else f"${i + 1}")
-
-
-def with_parameters(text: str | ParsedText, write: Callable[[int], str]) -> str:
+def with_parameters(text: ParsedText, write: Callable[[int], str]) -> ParsedText:
     """Return a text with other text for its parameters; `write` takes the index of each parameter, from 0."""
-    text = ParsedText.of(text)
     sql, placeholders = text.sql, _placeholders(text)
     indexes = _indexes(placeholders, _names(placeholders))
     parts, end = [], 0
     for token, index in zip(placeholders, indexes, strict=True):
         parts += [sql[end : token.start], write(index)]
         end = token.end
-    return "".join([*parts, sql[end:]])
+    return text.replaced("".join([*parts, sql[end:]]))
 
 
 def each_row(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
@@ -67,14 +57,10 @@ def each_row(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
         yield from (batch.slice(i, 1) for i in range(batch.num_rows))
 
 
-def bind_text(text: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
-    """Bind parameters as `bind` does; return the same object if the text has no parameters."""
-    bound = bind(text, parameters)
-    return text if bound == text.sql else ParsedText(bound)
-
-
-def bind(text: str | ParsedText, parameters: pa.RecordBatch | None) -> str:
+def bind(text: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
     """Return a text with each placeholder replaced by the literal of its value; `parameters` has one row.
+
+    A text without placeholders comes back as the same object.
 
     Each `?` takes the next column from left to right, and `$n` takes the n-th column. `:name` and `$name` take the
     column of this name. If the columns have other names, the first name in the text takes the first column, and so on.
@@ -84,7 +70,6 @@ def bind(text: str | ParsedText, parameters: pa.RecordBatch | None) -> str:
             names the column.
         LimitExceededError: the values are too many or too large for a statement's text.
     """
-    text = ParsedText.of(text)
     placeholders = _placeholders(text)
     names = _names(placeholders)
     wanted = len(names)
@@ -92,7 +77,7 @@ def bind(text: str | ParsedText, parameters: pa.RecordBatch | None) -> str:
     if wanted != given:
         raise SqlError(f"the statement takes {wanted} parameters, but {given} are bound")
     if parameters is None or not placeholders:
-        return text.sql
+        return text
     if parameters.num_rows != 1:
         raise SqlError(f"one row of parameters was expected, not {parameters.num_rows}")
     if sorted(names) == sorted(parameters.schema.names):
@@ -113,8 +98,8 @@ def _too_much(found: str, most: str) -> LimitExceededError:
     )
 
 
-def _placeholders(text: str | ParsedText) -> list[Token]:
-    return [token for token in ParsedText.of(text).tokens if token.kind is TokenKind.PLACEHOLDER]
+def _placeholders(text: ParsedText) -> list[Token]:
+    return [token for token in text.tokens if token.kind is TokenKind.PLACEHOLDER]
 
 
 def _indexes(placeholders: list[Token], names: tuple[str, ...]) -> list[int]:

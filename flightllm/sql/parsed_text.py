@@ -1,5 +1,6 @@
 """A SQL text with its tokens and their properties; each property is computed at its first use."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,7 +8,7 @@ from functools import cached_property
 from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import Scopes, read_scopes
-from flightllm.sql.tokens import Token, TokenKind, position, tokenize
+from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 _ENDS_ITEMS = (
     *("from", *ENDS_FROM),
@@ -24,16 +25,26 @@ class Select:
     end: int
 
 
+_WORD = re.compile(r"\w+")
+
+
+def mentions(text: str) -> frozenset[str]:
+    """Return the words of a text in lower case, with those in quoted names, literals and comments.
+
+    The empty word is always among them, for names without a word.
+    """
+    return frozenset([*_WORD.findall(text.lower()), ""])
+
+
 class ParsedText:
     """One SQL text that is split into tokens at most once."""
 
     def __init__(self, sql: str) -> None:
         self.sql = sql
 
-    @classmethod
-    def of(cls, text: "str | ParsedText") -> "ParsedText":
-        """Return a parsed text for a text that is parsed or not."""
-        return text if isinstance(text, ParsedText) else ParsedText(text)
+    def replaced(self, sql: str) -> "ParsedText":
+        """Return the text that a step made of this one, or this object if the step changed nothing."""
+        return self if sql == self.sql else ParsedText(sql)
 
     @cached_property
     def tokens(self) -> Sequence[Token]:
@@ -48,6 +59,16 @@ class ParsedText:
     def words(self) -> frozenset[str]:
         """Return the unquoted words, in lower case."""
         return frozenset(token.text.lower() for token in self.tokens if token.kind is TokenKind.WORD)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Return the words and the quoted names, in lower case."""
+        return frozenset(name.lower() for name in map(identifier, self.tokens) if name is not None)
+
+    @cached_property
+    def mentions(self) -> frozenset[str]:
+        """Return all words in lower case; see `mentions`. A table that the text reads has its words among these."""
+        return mentions(self.sql)
 
     @cached_property
     def marks(self) -> frozenset[str]:
@@ -157,7 +178,3 @@ class ParsedText:
         while end > index and self.is_symbol(end - 1, ";"):
             end -= 1
         return end
-
-    def position_of(self, index: int) -> str:
-        """Return the position of a token for errors, as `line:column`."""
-        return position(self.sql, self.tokens[index].start)

@@ -37,8 +37,8 @@ class Pairs:
 
 
 def replace_semantic_joins(
-    text: str | ParsedText, registry: FunctionRegistry, find: Callable[[SemanticJoin], Pairs]
-) -> str:
+    text: ParsedText, registry: FunctionRegistry, find: Callable[[SemanticJoin], Pairs]
+) -> ParsedText:
     """Return SQL with each search after ON replaced by an equality with the rows that `find` found.
 
     `find` runs each search for all queries and stores the pairs in a table. Other text stays as it is.
@@ -58,11 +58,10 @@ def replace_semantic_joins(
         AICallError: the join is not of the form `JOIN table [AS] alias ON search('index', expression, …) [AND …]`, or
             the queries come from the language model or can differ from run to run.
     """
-    parsed = ParsedText.of(text)
-    sql = parsed.sql
+    sql = text.sql
     if not registry.may_search(sql):
-        return sql
-    reader = _JoinReader(parsed, registry)
+        return text
+    reader = _JoinReader(text, registry)
     parts, copied = [], 0
     for call in reader.searches():
         joined = reader.read_table(call)
@@ -76,7 +75,7 @@ def replace_semantic_joins(
             f"({search.query}) = {alias}.{quoted(pairs.query)}",
         ]
         copied = reader.end_offset(search.span)
-    return "".join([*parts, sql[copied:]])
+    return text.replaced("".join([*parts, sql[copied:]]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The parts of one SQL statement, and the kinds of statement that the server does not run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
@@ -9,6 +10,7 @@ from flightllm.common.names import TableName
 from flightllm.sql.grants import AccessPolicy, Grant
 from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.names import NO_NAMES, OutputNames
+from flightllm.sql.parameters import parameter_names
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.row_change import RowChange
 
@@ -48,7 +50,7 @@ StatementKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
     """One statement with the parts that its kind needs; `text` has no trailing `;` and no comment around it.
 
@@ -91,24 +93,38 @@ class Statement:
     """The statement that EXPLAIN explains, if this statement is not a query."""
     tail: str = ""
     """CREATE TABLE's column list, without its keys."""
-    names: OutputNames = NO_NAMES
-    """The names of the query's columns without an alias."""
+    names: Callable[[], OutputNames] = field(default=lambda: NO_NAMES, compare=False, repr=False)
+    """Reads the names of the query's columns without an alias, once, from the text that the client sent."""
     keys: TableKeys = NO_KEYS
     """The keys that CREATE TABLE declares. A foreign key can leave out the columns that it refers to."""
 
     source: ParsedText | None = field(default=None, compare=False, repr=False)
     """The whole text, parsed once; None for a statement inside another one."""
-    sent: ParsedText | None = field(default=None, compare=False, repr=False)
-    """The text as the client sent it, if a session read the statement."""
 
-    @property
+    @cached_property
     def whole(self) -> ParsedText:
         """Return the whole text, with the comments and `;` around the statement."""
         return self.source or ParsedText(self.text)
 
-    def parsed(self, text: str) -> ParsedText:
-        """Return a parsed text; reuse the parsed source if `text` is the whole statement."""
-        return self.source if self.source is not None and self.source.sql == text else ParsedText(text)
+    @cached_property
+    def parsed_query(self) -> ParsedText:
+        """Return `query`, or the whole statement if it has no query; the parsed source is used again if it fits."""
+        return self.whole.replaced(self.query or self.text)
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the parameters; see `parameter_names`."""
+        return parameter_names(self.whole)
+
+    @property
+    def mentions(self) -> frozenset[str]:
+        """Return all words of the statement, among them those of each table that it names."""
+        return self.whole.mentions
+
+    @property
+    def adds_values(self) -> bool:
+        """Return whether the statement is an INSERT of VALUES."""
+        return self.kind == "insert" and (self.query or "").lower().startswith("values")
 
     @property
     def is_update(self) -> bool:

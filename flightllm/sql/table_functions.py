@@ -24,18 +24,17 @@ class TableCall:
 
 
 def replace_table_functions(
-    text: str | ParsedText, registry: FunctionRegistry, table: Callable[[TableCall], str]
-) -> str:
+    text: ParsedText, registry: FunctionRegistry, table: Callable[[TableCall], str]
+) -> ParsedText:
     """Return SQL with each search in FROM replaced by the text that `table` returns; other text stays as it is.
 
     Raises:
         AICallError: an argument is not a constant.
     """
-    parsed = ParsedText.of(text)
-    sql = parsed.sql
+    sql = text.sql
     if not registry.may_search(sql):
-        return sql
-    tokens, scopes = parsed.tokens, parsed.scopes
+        return text
+    tokens, scopes = text.tokens, text.scopes
     parts, start = [], 0
     for index, token in enumerate(tokens):
         function = registry.get(token.text) if token.kind is TokenKind.WORD else None
@@ -45,7 +44,7 @@ def replace_table_functions(
         alias = "" if _has_alias(tokens, closing + 1) else f" AS {function.name}"
         parts += [sql[start : token.start], table(_call(sql, tokens, index, scopes)), alias]
         start = tokens[closing].end
-    return "".join([*parts, sql[start:]])
+    return text.replaced("".join([*parts, sql[start:]]))
 
 
 def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> TableCall:

@@ -1,16 +1,20 @@
-"""Check of the column types of an UNPIVOT, which turns several columns into one; only a plan has the types."""
+"""Check of the column types of an UNPIVOT, which turns several columns into one; only a plan has the types.
+
+The check reads the text of the plan: DataFusion's Python package does not show the plans of subqueries in another way.
+"""
 
 import re
 from collections.abc import Callable, Sequence
 
 from flightllm.common.names import quoted
-from flightllm.errors import SqlError
+from flightllm.errors import InternalError, SqlError
 from flightllm.sql.literals import text_literal
 
 MARK = "UNPIVOT at "
 _NAME = r'"(?:[^"]|"")*"'
 _MARKED = re.compile(rf'Filter: Utf8\("{MARK}(\d+:\d+) of ({_NAME}(?:, {_NAME})*)"\) IS NOT NULL(.*)')
 """The pattern for a plan's line with a condition of `typed_alike`; the columns of the step are at its end."""
+_ANY_MARK = re.compile(rf'"{MARK}\d+:\d+ of "')
 _TEXT = "Utf8"
 _NULL = "Null"
 
@@ -29,10 +33,17 @@ def check_types(plan: Callable[[], str]) -> None:
 
     Raises:
         SqlError: an UNPIVOT mixes the types. The error names one column of each kind.
+        InternalError: the text of the plan has another form than this check expects.
     """
-    for place, listed, step in _MARKED.findall(plan()):
-        columns = (name[1:-1].replace('""', '"') for name in re.findall(_NAME, listed))
-        types = {column: _type_of(column, step) for column in columns}
+    told = plan()
+    marked = _MARKED.findall(told)
+    if len(marked) != len(_ANY_MARK.findall(told)):
+        raise InternalError("DataFusion shows a step of UNPIVOT in an unknown form, and its types cannot be checked")
+    for place, listed, step in marked:
+        columns = [name[1:-1].replace('""', '"') for name in re.findall(_NAME, listed)]
+        types = {column: found for column in columns if (found := _type_of(column, step)) is not None}
+        if len(columns) > 1 and not types:
+            raise InternalError(f"DataFusion shows no types of the columns of {MARK}{place}, and these must be alike")
         text = next((column for column, kind in types.items() if _TEXT in kind), None)
         other = next((column for column, kind in types.items() if _TEXT not in kind and kind != _NULL), None)
         if text is not None and other is not None:
@@ -42,7 +53,7 @@ def check_types(plan: Callable[[], str]) -> None:
             )
 
 
-def _type_of(column: str, step: str) -> str:
-    """Return the type of a column in the text of a step, or `Null` if the text does not show it."""
+def _type_of(column: str, step: str) -> str | None:
+    """Return the type of a column in the text of a step, or None if the text does not show it."""
     found = re.search(rf"[\[ ]{re.escape(column)}:(\w+(?:\([^)]*\))?)", step)
-    return _NULL if found is None else found[1]
+    return None if found is None else found[1]

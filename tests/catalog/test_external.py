@@ -14,6 +14,7 @@ from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
 from flightllm.session.database import Database
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.storage.objects import ObjectStores
 from tests.catalogs import ENCODED, ROWS, ingest, read, register_file, run, write
 from tests.databases import rows
@@ -44,7 +45,7 @@ def reopened(tmp_path: Path, *folders: Path) -> Catalog:
 
 def create(catalog: Catalog, location: object, kind: str = "PARQUET", verb: str = "CREATE") -> None:
     """Make the external table `e`."""
-    catalog.create_external(classify(f"{verb} EXTERNAL TABLE e STORED AS {kind} LOCATION '{location}'"))
+    catalog.create_external(classify(ParsedText(f"{verb} EXTERNAL TABLE e STORED AS {kind} LOCATION '{location}'")))
 
 
 def test_outlive_the_server(tmp_path: Path, folder: Path, catalog: Catalog) -> None:
@@ -133,7 +134,7 @@ def test_what_cannot_be_one(folder: Path, catalog: Catalog) -> None:
             create(catalog, place, kind)
     with pytest.raises(InvalidInputError, match="a table that the server stores"):
         catalog.create_external(
-            classify(f"CREATE OR REPLACE EXTERNAL TABLE taken STORED AS ARROW LOCATION '{folder}/t.arrow'")
+            classify(ParsedText(f"CREATE OR REPLACE EXTERNAL TABLE taken STORED AS ARROW LOCATION '{folder}/t.arrow'"))
         )
     create(catalog, folder / "t.arrow", "ARROW")
     assert read(catalog, "SELECT id FROM e") == [{"id": 1}, {"id": 2}, {"id": 3}]
@@ -145,7 +146,9 @@ def test_csv_options_outlive_the_server(tmp_path: Path, folder: Path, catalog: C
     path = folder / "odd.csv"
     path.write_bytes("1!'Köln!x'\nNA!-\n".encode("latin-1"))
     options = "'format.delimiter' '!', quote '''', null = 'NA,-', encoding 'latin-1', 'has_header' 'false'"
-    catalog.create_external(classify(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{path}' OPTIONS ({options})"))
+    catalog.create_external(
+        classify(ParsedText(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{path}' OPTIONS ({options})"))
+    )
     expected = [{"column1": 1, "column2": "Köln!x"}, {"column1": None, "column2": None}]
     assert read(catalog, "SELECT * FROM e") == expected
     catalog.close()
@@ -188,7 +191,7 @@ def test_wrong_options(folder: Path, catalog: Catalog, options: str, message: st
     """An option that is unknown or impossible is refused with what to write."""
     with pytest.raises((InvalidInputError, SqlError), match=message):
         catalog.create_external(
-            classify(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{folder}/parts' OPTIONS ({options})")
+            classify(ParsedText(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{folder}/parts' OPTIONS ({options})"))
         )
 
 
@@ -212,7 +215,9 @@ def test_other_processes_read_csv_tables(folder: Path, catalog: Catalog) -> None
     """A process that runs a query apart reads the rows of a CSV table as this one does, with OPTIONS too."""
     (folder / "odd.csv").write_text("1!x\n2!y\n")
     options = "OPTIONS (delimiter '!', header 'false')"
-    catalog.create_external(classify(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{folder}/odd.csv' {options}"))
+    catalog.create_external(
+        classify(ParsedText(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{folder}/odd.csv' {options}"))
+    )
     register_file(catalog, "parts", folder / "parts")
     with catalog.reading():
         sent = shipped(catalog, "SELECT * FROM e, parts")

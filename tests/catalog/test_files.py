@@ -18,6 +18,7 @@ from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.errors import CancelledError, ConfigError, FlightLLMError, PermissionDeniedError
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText, mentions
 from tests.catalogs import ENCODED, ROWS, frame, ingest, read, register_file, run, write
 from tests.servers import await_true
 
@@ -273,9 +274,9 @@ def test_only_named_files_are_read_anew(catalog: Catalog, tmp_path: Path) -> Non
         columns += ",y"
         (tmp_path / "b.csv").write_text(f"{columns}\n{columns}\n")
         before = catalog.entries
-        catalog.reading("SELECT * FROM a").close()
+        catalog.reading(mentions("SELECT * FROM a")).close()
         assert catalog.entries is before
-        catalog.reading(text).close()
+        catalog.reading(None if text is None else mentions(text)).close()
         assert len(catalog.entries[TableName("public", "b")].schema) == len(columns.split(","))
 
 
@@ -285,8 +286,8 @@ def test_a_statement_can_be_stopped_while_a_file_is_read(catalog: Catalog, tmp_p
     register_file(catalog, "t", tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("a;b\n" + "1;x\n" * 150_000)
     with pytest.raises(CancelledError):
-        catalog.reading("SELECT * FROM t", lambda: True)
-    with catalog.reading("SELECT 1"):
+        catalog.reading(mentions("SELECT * FROM t"), lambda: True)
+    with catalog.reading(mentions("SELECT 1")):
         assert frame(catalog, "SELECT 1 AS one").to_pydict() == {"one": [1]}
     assert read(catalog, "SELECT count(*) AS n FROM t") == [{"n": 150_000}]
 
@@ -307,12 +308,12 @@ def test_no_copy_stays_behind(tmp_path: Path) -> None:
     assert len(copies()) == 1
     create = f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{tmp_path}/odd.csv'"
     with pytest.raises(FlightLLMError, match="'t'"):
-        catalog.create_external(classify(create.replace("TABLE e", "TABLE t")))
+        catalog.create_external(classify(ParsedText(create.replace("TABLE e", "TABLE t"))))
     assert len(copies()) == 1
-    catalog.create_external(classify(create))
+    catalog.create_external(classify(ParsedText(create)))
     (tmp_path / "odd.csv").write_text("a;b\n" + "1;x\n" * 150_000)
     with pytest.raises(CancelledError):
-        catalog.reading("SELECT * FROM e", lambda: True)
+        catalog.reading(mentions("SELECT * FROM e"), lambda: True)
     run(catalog, "DROP TABLE e")
     await_true(lambda: len(copies()) == 1)
     catalog.close()

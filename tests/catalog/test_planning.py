@@ -19,6 +19,7 @@ from flightllm.errors import LimitExceededError, SqlError, UnknownTableError
 from flightllm.observe.query_log import QueryLog
 from flightllm.sql.classify import classify
 from flightllm.sql.grants import Grant
+from flightllm.sql.parsed_text import ParsedText
 from tests.catalogs import ingest, read, run
 
 GROWING: dict[str, Callable[[int], str]] = {
@@ -72,7 +73,7 @@ def test_views_that_nest_queries_are_bounded(catalog: Catalog) -> None:
     with pytest.raises(LimitExceededError, match=r"the view 'v17' and the views it reads nest queries .* 17 levels"):
         make_views(catalog, lambda i: f"SELECT a FROM t WHERE a IN (SELECT a FROM v{i - 1})", 40)
     with pytest.raises(LimitExceededError, match="the query and the views it reads nest queries"):
-        catalog.inline_views("SELECT (SELECT max(a) FROM v16)")
+        catalog.inline_views(ParsedText("SELECT (SELECT max(a) FROM v16)"))
     assert read(catalog, "SELECT * FROM v8") == [{"a": 1}]
 
 
@@ -89,9 +90,9 @@ def test_queries_over_views_are_bounded(catalog: Catalog) -> None:
     """A query may not use large views so often that its plan has too many parts; a few times it may."""
     make_views(catalog, GROWING["doubled"], 9)
     once = "SELECT a FROM v8"
-    assert catalog.inline_views(f"{once} UNION ALL {once}")
+    assert catalog.inline_views(ParsedText(f"{once} UNION ALL {once}")).sql
     with pytest.raises(LimitExceededError, match=r"the query and the views it reads are .* sql_terms = 2,000 "):
-        catalog.inline_views(" UNION ALL ".join([once] * 5))
+        catalog.inline_views(ParsedText(" UNION ALL ".join([once] * 5)))
 
 
 def test_nothing_is_planned_at_start_nor_by_changes(reopen: Callable[..., Catalog]) -> None:
@@ -111,7 +112,7 @@ def test_views_beyond_the_limit_are_kept(reopen: Callable[..., Catalog]) -> None
     make_views(reopen(), lambda i: f"SELECT a + 1 AS a FROM v{i - 1}", 60)
     catalog = reopen(sql_terms=400)
     with pytest.raises(LimitExceededError, match="the query and the views it reads"):
-        catalog.inline_views("SELECT * FROM v59")
+        catalog.inline_views(ParsedText("SELECT * FROM v59"))
     with pytest.raises(LimitExceededError, match="the view 'v59' and the views it reads are"):
         read(catalog, "SELECT * FROM v59")
     assert read(catalog, "SELECT * FROM v1") == [{"a": 2}]
@@ -273,7 +274,13 @@ def test_views_with_ai_calls_that_would_read_each_other_are_refused(catalog: Cat
     """Nor may those with AI calls; queries that mention them go on."""
     schema = pa.schema([("g", pa.string())])
     for name, read_there in (("one", "t"), ("two", "one"), ("three", "two")):
-        catalog.create_ai_view(classify(f"CREATE VIEW {name} AS SELECT f(g) AS g FROM {read_there}"), schema)
+        catalog.create_ai_view(
+            classify(ParsedText(f"CREATE VIEW {name} AS SELECT f(g) AS g FROM {read_there}")), schema
+        )
     with pytest.raises(SqlError, match="the views 'one' and 'two' cannot read from each other"):
-        catalog.create_ai_view(classify("CREATE OR REPLACE VIEW one AS SELECT f(g) AS g FROM three"), schema)
-    assert catalog.inline_views("SELECT * FROM three").startswith('WITH "one" AS (SELECT f(g) AS g FROM t), "two"')
+        catalog.create_ai_view(
+            classify(ParsedText("CREATE OR REPLACE VIEW one AS SELECT f(g) AS g FROM three")), schema
+        )
+    assert catalog.inline_views(ParsedText("SELECT * FROM three")).sql.startswith(
+        'WITH "one" AS (SELECT f(g) AS g FROM t), "two"'
+    )

@@ -17,6 +17,7 @@ from flightllm.config import LimitsConfig
 from flightllm.errors import PermissionDeniedError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import open_database, rows
 
 WITHHELD = {"close", "open_file", "register_opened", "create_external"}
@@ -137,10 +138,18 @@ def test_columns_are_those_of_the_moment(database: Database, session: Session) -
     """Metadata, revisions and AI views of one catalog agree with each other, also after a change."""
     with database.catalog.reading():
         before = database.catalog_of(session.principal)
-        known = before.table("t"), before.revision(before.table("t").name), before.inline_views("SELECT * FROM w")
+        known = (
+            before.table("t"),
+            before.revision(before.table("t").name),
+            before.inline_views(ParsedText("SELECT * FROM w")).sql,
+        )
         for change in (CHANGES["fewer columns"], "DROP VIEW w"):
             session.update(change)
-        assert (before.table("t"), before.revision(known[0].name), before.inline_views("SELECT * FROM w")) == known
+        assert (
+            before.table("t"),
+            before.revision(known[0].name),
+            before.inline_views(ParsedText("SELECT * FROM w")).sql,
+        ) == known
         for name in ("t", "v"):
             assert before.columns_of(name) == ["a", "b"]
             assert before.context().sql(f"SELECT a FROM {name} ORDER BY a").to_pydict() == {"a": ["A1", "A2"]}

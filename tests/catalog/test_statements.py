@@ -12,6 +12,7 @@ from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
 from flightllm.sql.keys import ForeignKey, Key
+from flightllm.sql.parsed_text import ParsedText
 from tests.catalogs import ROWS, ingest, read, register_file, run, write
 
 
@@ -228,14 +229,14 @@ def test_rows_for_a_file_are_refused_before_they_are_made(catalog: Catalog, tmp_
         ("INSERT INTO t (a) SELECT [1]", SqlError),
     ):
         with pytest.raises(error):
-            catalog.insert(classify(sql), schema, unasked())
+            catalog.insert(classify(ParsedText(sql)), schema, unasked())
     assert read(catalog, "SELECT count(*) AS n FROM f") == [{"n": 3}]
 
 
 def test_insert_computed_rows(catalog: Catalog) -> None:
     """Rows the session computed go to the named columns by position, duplicate output names included."""
     run(catalog, "CREATE TABLE t (a BIGINT, s VARCHAR)")
-    statement = classify("INSERT INTO t (s, a) SELECT 1")
+    statement = classify(ParsedText("INSERT INTO t (s, a) SELECT 1"))
     batch = pa.RecordBatch.from_arrays([pa.array(["x"]), pa.array([2], pa.int8())], names=["q", "q"])
     assert catalog.insert(statement, batch.schema, [batch]) == 1
     assert read(catalog, "SELECT * FROM t") == [{"a": 2, "s": "x"}]

@@ -6,6 +6,7 @@ import pytest
 from flightllm.catalog import Catalog
 from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 from tests.catalogs import ingest, read, run
 
 
@@ -66,26 +67,26 @@ def test_only_views_of_a_changed_table_are_planned_again(catalog: Catalog) -> No
 def test_ai_views_are_inlined(catalog: Catalog, sql: str, inlined: str) -> None:
     """A query that names an AI view gets it as a WITH query; qualified names lose their schema; own names win."""
     schema = pa.schema([("a", pa.int64()), ("g", pa.string())])
-    catalog.create_ai_view(classify("CREATE VIEW v AS SELECT a, f('p', a) AS g FROM t -- note"), schema)
-    assert catalog.inline_views(sql) == inlined
+    catalog.create_ai_view(classify(ParsedText("CREATE VIEW v AS SELECT a, f('p', a) AS g FROM t -- note")), schema)
+    assert catalog.inline_views(ParsedText(sql)).sql == inlined
 
 
 def test_ai_views_of_views_and_with(catalog: Catalog) -> None:
     """Views come in order of need, before the query's own WITH list, RECURSIVE kept."""
     schema = pa.schema([("g", pa.string())])
-    catalog.create_ai_view(classify("CREATE VIEW v AS SELECT f(a) AS g FROM t"), schema)
-    catalog.create_ai_view(classify("CREATE VIEW w (h) AS SELECT g FROM public.v"), schema)
+    catalog.create_ai_view(classify(ParsedText("CREATE VIEW v AS SELECT f(a) AS g FROM t")), schema)
+    catalog.create_ai_view(classify(ParsedText("CREATE VIEW w (h) AS SELECT g FROM public.v")), schema)
     both = '"v" AS (SELECT f(a) AS g FROM t), "w" ("h") AS (SELECT g FROM v)'
-    assert catalog.inline_views("SELECT * FROM w") == f"WITH {both} SELECT * FROM w"
-    assert catalog.inline_views("WITH RECURSIVE q AS (SELECT 1) SELECT * FROM w, q") == (
+    assert catalog.inline_views(ParsedText("SELECT * FROM w")).sql == f"WITH {both} SELECT * FROM w"
+    assert catalog.inline_views(ParsedText("WITH RECURSIVE q AS (SELECT 1) SELECT * FROM w, q")).sql == (
         f"WITH RECURSIVE {both}, q AS (SELECT 1) SELECT * FROM w, q"
     )
     with pytest.raises(UnsupportedError, match="inner WITH query 'v'"):
-        catalog.inline_views("SELECT * FROM w, (WITH v AS (SELECT 1) SELECT * FROM v)")
+        catalog.inline_views(ParsedText("SELECT * FROM w, (WITH v AS (SELECT 1) SELECT * FROM v)"))
     assert catalog.table("w").type == "VIEW"
     assert catalog.table("w").schema.names == ["h"]
     run(catalog, "DROP VIEW w")
-    assert catalog.inline_views("SELECT * FROM w") == "SELECT * FROM w"
+    assert catalog.inline_views(ParsedText("SELECT * FROM w")).sql == "SELECT * FROM w"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from flightllm.functions import FunctionRegistry
 from flightllm.observe.query_record import CancelToken
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
 from tests.servers import await_true
 
@@ -150,7 +151,7 @@ def test_insert_is_what_it_was(session: Session) -> None:
 def test_rows_of_parameters_together(sql: str, texts: list[str]) -> None:
     """VALUES become as many as there are rows of parameters; any other statement stays one for each."""
     rows = pa.table({"0": pa.chunked_array([[1], [2]]), "1": ["a", "b;("]})
-    together = [text for text, _ in bound_texts(sql, rows, FunctionRegistry.load())]
+    together = [text.sql for text, _ in bound_texts(ParsedText(sql), rows, FunctionRegistry.load())]
     assert len(together) == len(texts)
     assert all(part in text for part, text in zip(texts, together, strict=True))
 
@@ -158,8 +159,8 @@ def test_rows_of_parameters_together(sql: str, texts: list[str]) -> None:
 def test_long_rows_of_parameters_stay_apart() -> None:
     """Rows are put together up to the length that a statement's own text may have."""
     rows = pa.table({"0": ["x" * (300 << 10)] * 8})
-    [(text, more)] = bound_texts("INSERT INTO t VALUES (?)", rows, FunctionRegistry.load())
-    assert [part.count("('x") for part in (text, *(more or ()))] == [4, 4]
+    [(text, more)] = bound_texts(ParsedText("INSERT INTO t VALUES (?)"), rows, FunctionRegistry.load())
+    assert [part.sql.count("('x") for part in (text, *(more or ()))] == [4, 4]
 
 
 def test_thousands_of_rows_of_parameters(database: Database, session: Session) -> None:
@@ -214,7 +215,7 @@ def test_stand_ins(session: Session, monkeypatch: pytest.MonkeyPatch, sql: str, 
         count += 1
         return plan(*arguments, **options)
 
-    monkeypatch.setattr("flightllm.session.session.plan", counted)
+    monkeypatch.setattr("flightllm.session.reading.plan", counted)
     if plans is None:
         assert len(session.describe(sql).parameters) == sql.count("?")
     else:

@@ -9,9 +9,9 @@ import pytest
 from flightllm.dialect.output_names import output_names
 from flightllm.execution.query import plan
 from flightllm.session.session import Session
-from flightllm.sql.classify import classify
 from flightllm.sql.names import NO_NAMES, Item, OutputNames
-from flightllm.sql.parameters import bind, parameter_names
+from flightllm.sql.parameters import parameter_names
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
 
 
@@ -217,10 +217,10 @@ SHAPES = [
 @pytest.mark.parametrize(("sql", "texts"), SHAPES)
 def test_names_are_of_their_own_items(session: Session, sql: str, texts: list[str]) -> None:
     """A column has the name that DataFusion gives it, or the text of its own item; described, it has the same one."""
-    count = len(parameter_names(sql))
+    count = len(parameter_names(ParsedText(sql)))
     row = pa.record_batch({str(at): [7] for at in range(count)}) if count else None
-    text = bind(session._read(sql, session._settings)[0], row)
-    given = plan(classify(text).query or "", session._services, session._settings).schema.names
+    statement = session._reader.bound(sql, session._settings, row)
+    given = plan(statement.parsed_query, session._services, session._settings).schema.names
     names = ask(session, sql, row).table.column_names
     assert len(names) == len(given) == len(texts)
     own = [name in (plain, text) for name, plain, text in zip(names, given, texts, strict=True)]
@@ -259,13 +259,13 @@ def test_other_dialects(session: Session) -> None:
 @pytest.mark.parametrize("sql", ["SHOW TABLES", "DESCRIBE t", "VALUES (1)", "SELECT 'a", "DROP TABLE t", ""])
 def test_none(sql: str) -> None:
     """Other statements have no such names."""
-    assert output_names(sql) == NO_NAMES
+    assert output_names(ParsedText(sql)) == NO_NAMES
 
 
 def test_parameters_are_numbered_over_all_of_the_text() -> None:
     """A `?` has the number of its place among all parameters, in whatever brackets and before whatever SELECT."""
     sql = "WITH q AS (SELECT ? AS a) SELECT coalesce(?, (? + a) * (SELECT ?)), upper(?), ? FROM q WHERE a > ?"
-    names = [item.name for item in output_names(sql).items]
+    names = [item.name for item in output_names(ParsedText(sql)).items]
     assert names == ["coalesce($2, ($3 + a) * (SELECT $4))", "upper($5)", "$6"]
 
 
@@ -282,7 +282,7 @@ def test_many_parameters_take_as_many_steps() -> None:
         sql = f"SELECT {', '.join('?' * count)}"
         sys.setprofile(seen)
         try:
-            output_names(sql)
+            output_names(ParsedText(sql))
         finally:
             sys.setprofile(None)
         return found

@@ -8,6 +8,7 @@ import pytest
 from flightllm.dialect import rewrite
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
 from tests.dialect.places import EMPTY
 
@@ -248,4 +249,4 @@ def test_texts_of_all_types_are_alike(session: Session, kind: str) -> None:
 )
 def test_leaves_alone(sql: str) -> None:
     """Both words are names elsewhere."""
-    assert rewrite(sql, EMPTY).text == sql
+    assert rewrite(ParsedText(sql), EMPTY).text == sql

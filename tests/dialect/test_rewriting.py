@@ -16,6 +16,7 @@ from flightllm.dialect.rewriting import RULES
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.errors import NotFoundError, SqlError, UnsupportedError
+from flightllm.sql.parsed_text import ParsedText
 from tests.catalogs import frame, ingest
 
 PAIRS = Path(__file__).parents[1] / "sql" / "pairs"
@@ -46,7 +47,7 @@ def _place(catalog: Catalog, path: Sequence[str] = ("public",)) -> NameContext:
 
 
 def _rows(catalog: Catalog, sql: str, path: Sequence[str] = ("public",)) -> tuple[list[str], list[tuple[object, ...]]]:
-    found = frame(catalog, rewrite(sql, _place(catalog, path)).text)
+    found = frame(catalog, rewrite(ParsedText(sql), _place(catalog, path)).text)
     table = pa.Table.from_batches(found.collect(), found.schema())
     return shown_names(table.schema.names), [tuple(c[i].as_py() for c in table.columns) for i in range(len(table))]
 
@@ -133,7 +134,7 @@ def test_what_datafusion_takes_stays(catalog: Catalog, sql: str) -> None:
     sql = sql.removesuffix(" FETCH_SIZE")
     if "?" not in sql:
         frame(catalog, sql)
-    assert rewrite(sql, _place(catalog)).text == sql
+    assert rewrite(ParsedText(sql), _place(catalog)).text == sql
 
 
 def test_the_queries_of_other_tests_stay(catalog: Catalog) -> None:
@@ -142,11 +143,11 @@ def test_the_queries_of_other_tests_stay(catalog: Catalog) -> None:
     assert found
     for sql in found:
         for statement in filter(str.strip, sql.split(";")):
-            assert rewrite(statement, _place(catalog)).text == statement
+            assert rewrite(ParsedText(statement), _place(catalog)).text == statement
 
 
 def _rules(sql: str, catalog: Catalog) -> list[str]:
-    source = Source(sql, _place(catalog))
+    source = Source(ParsedText(sql), _place(catalog))
     return [rule.edits.__name__ for rule in RULES if rule.applies(source)]
 
 
@@ -178,7 +179,7 @@ def test_rules_that_do_not_apply_change_nothing(catalog: Catalog) -> None:
     """A rule has no edits for a text without its trigger."""
     for path in sorted(PAIRS.rglob("*.sql")):
         for statement in filter(str.strip, path.read_text().split(";")):
-            source = Source(statement, _place(catalog))
+            source = Source(ParsedText(statement), _place(catalog))
             unasked = [rule for rule in RULES if source.tokens and not rule.applies(source)]
             assert [rule.edits.__name__ for rule in unasked if list(rule.edits(source))] == []
 
@@ -207,9 +208,9 @@ def test_rules_that_do_not_apply_change_nothing(catalog: Catalog) -> None:
 def test_types(catalog: Catalog, written: str, instead: str) -> None:
     """A type of another dialect stands for one of DataFusion's in CAST, after `::` and in CREATE TABLE."""
     place = _place(catalog)
-    assert rewrite(f"SELECT CAST(NULL AS {written})", place).text == f"SELECT CAST(NULL AS {instead})"
-    assert rewrite(f"SELECT NULL::{written}, 1", place).text == f"SELECT NULL::{instead}, 1"
-    made = rewrite(f"CREATE TABLE m (a {written} NOT NULL, b INT)", place).text
+    assert rewrite(ParsedText(f"SELECT CAST(NULL AS {written})"), place).text == f"SELECT CAST(NULL AS {instead})"
+    assert rewrite(ParsedText(f"SELECT NULL::{written}, 1"), place).text == f"SELECT NULL::{instead}, 1"
+    made = rewrite(ParsedText(f"CREATE TABLE m (a {written} NOT NULL, b INT)"), place).text
     assert made == f"CREATE TABLE m (a {instead} NOT NULL, b INT)"
     frame(catalog, f"SELECT CAST(NULL AS {instead})")
 
@@ -218,12 +219,12 @@ def test_types(catalog: Catalog, written: str, instead: str) -> None:
 def test_types_without_a_like(catalog: Catalog, written: str) -> None:
     """A type that nothing here is like stays, so that DataFusion rejects it by its name."""
     sql = f"SELECT CAST(NULL AS {written})"
-    assert rewrite(sql, _place(catalog)).text == sql
+    assert rewrite(ParsedText(sql), _place(catalog)).text == sql
 
 
 def test_a_serial_column_takes_no_null(catalog: Catalog) -> None:
     """Nothing numbers rows, so that one without a number is refused rather than kept as NULL."""
-    made = rewrite("CREATE TABLE m (id BIGSERIAL PRIMARY KEY)", _place(catalog)).text
+    made = rewrite(ParsedText("CREATE TABLE m (id BIGSERIAL PRIMARY KEY)"), _place(catalog)).text
     assert made == "CREATE TABLE m (id BIGINT NOT NULL PRIMARY KEY)"
 
 
@@ -314,7 +315,7 @@ def test_far_times(catalog: Catalog, text: str) -> None:
 def test_names_in_another_schema(catalog: Catalog, sql: str, rows: list[tuple[object, ...]] | None) -> None:
     """After USE s a name without a schema is one of `s`; WITH queries and names with a schema stay what they are."""
     if rows is None:
-        assert rewrite(sql, _place(catalog, ["s"])).text == 'TABLE "flightllm"."s"."t"'
+        assert rewrite(ParsedText(sql), _place(catalog, ["s"])).text == 'TABLE "flightllm"."s"."t"'
     else:
         assert _rows(catalog, sql, ["s"])[1] == rows
 
@@ -344,7 +345,7 @@ def test_names_in_another_schema(catalog: Catalog, sql: str, rows: list[tuple[ob
 )
 def test_targets_in_another_schema(catalog: Catalog, sql: str, text: str | None) -> None:
     """What a statement makes, changes or drops is in the session's schema; only there what it reads gets an alias."""
-    found = rewrite(sql, _place(catalog, ["s", "public"])).text
+    found = rewrite(ParsedText(sql), _place(catalog, ["s", "public"])).text
     assert text is None or found == text
     others = {
         "CREATE OR": 'CREATE OR REPLACE VIEW "flightllm"."s"."v" AS SELECT i FROM "flightllm"."s"."t" AS "t"',
@@ -368,7 +369,7 @@ def test_targets_in_another_schema(catalog: Catalog, sql: str, text: str | None)
 def test_refusals(catalog: Catalog, sql: str, error: type[Exception], said: str) -> None:
     """What would mean something else than it says is refused."""
     with pytest.raises(error, match=said):
-        rewrite(sql, _place(catalog))
+        rewrite(ParsedText(sql), _place(catalog))
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,11 @@ def test_refusals(catalog: Catalog, sql: str, error: type[Exception], said: str)
 )
 def test_places_are_those_of_the_sent_text(catalog: Catalog, sql: str, wrong: str) -> None:
     """An offset of the text that is read is one of the text as it was sent."""
-    found = rewrite(sql, _place(catalog, ["s", "public"])) if wrong != ")" else rewrite(sql[:-1], _place(catalog))
+    found = (
+        rewrite(ParsedText(sql), _place(catalog, ["s", "public"]))
+        if wrong != ")"
+        else rewrite(ParsedText(sql[:-1]), _place(catalog))
+    )
     text = found.text + (")" if wrong == ")" else "")
     assert found.text != sql
     assert found.sent_at(text.index(wrong)) == sql.index(wrong)
@@ -402,7 +407,7 @@ def test_marks_are_not_shown() -> None:
 @pytest.mark.parametrize("sql", ["", "  ", "-- a comment", "/* one */ -- and another"])
 def test_no_statement(catalog: Catalog, sql: str) -> None:
     """A text without a statement stays as it is, whatever schema the session uses."""
-    assert rewrite(sql, _place(catalog, ("s", "public"))).text == sql
+    assert rewrite(ParsedText(sql), _place(catalog, ("s", "public"))).text == sql
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from flightllm.dialect import rewrite
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
 from tests.dialect.places import EMPTY
 
@@ -293,7 +294,7 @@ def test_errors_keep_their_place(session: Session) -> None:
 )
 def test_leaves_alone(sql: str) -> None:
     """Tables and columns of such names, and our own spelling, stay as they are."""
-    assert rewrite(sql, EMPTY).text == sql
+    assert rewrite(ParsedText(sql), EMPTY).text == sql
 
 
 @pytest.mark.parametrize(
@@ -302,4 +303,4 @@ def test_leaves_alone(sql: str) -> None:
 def test_leaves_own_functions_alone(sql: str) -> None:
     """A function of a configured folder is called by its name, whatever vendors call so."""
     own = replace(EMPTY, own_functions=frozenset({"ai_redact", "ai_agg", "list", "json_query"}))
-    assert rewrite(sql, own).text == sql
+    assert rewrite(ParsedText(sql), own).text == sql

@@ -18,6 +18,7 @@ from flightllm.operators.cache import AnswerCache
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.session.database import Database
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, open_database
 from tests.endpoints import answer, endpoint_of
 from tests.using_engines import Scripted, using
@@ -113,7 +114,7 @@ def test_never_exceeded(database: Database, optimizer: bool, tokens: int) -> Non
     """However many requests are under way, and however long their answers are, tokens stay within the limit."""
     services = database._services
     settings = Settings(optimizer=optimizer)
-    query = plan("SELECT ai_gen('x', t, max_tokens => 30) AS g FROM many", services, settings)
+    query = plan(ParsedText("SELECT ai_gen('x', t, max_tokens => 30) AS g FROM many"), services, settings)
     assert isinstance(query, StagedQuery | BatchQuery)
     engine = services.engine
     exact = tokenizing(engine)

@@ -17,6 +17,7 @@ from flightllm.execution.estimate import DryRun
 from flightllm.execution.query import StagedQuery, plan
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import SAMPLES, ask, explained, open_database, small_database
 
 BOTH = "m.movie_info, r.review_content"
@@ -224,7 +225,7 @@ def test_bounded(session: Session) -> None:
     """Beyond a number of prompts, figures are extrapolated from those tried, and a note says so."""
     session.update("CREATE TABLE many AS SELECT 'text ' || value AS t FROM generate_series(1, 2000) AS g(value)")
     services = session._services
-    query = plan("SELECT ai_gen('x', t, max_tokens => 8) FROM many", services, Settings())
+    query = plan(ParsedText("SELECT ai_gen('x', t, max_tokens => 8) FROM many"), services, Settings())
     assert isinstance(query, StagedQuery)
     config = replace(services.engines.own.config, max_in_flight=8)
     models: dict[str | None, OpenModel] = {None: replace(services.engines.own, config=config, learned=LearnedByUser())}

@@ -48,7 +48,7 @@ def is_taken(session: Session, sql: str, between: Callable[[], object] = lambda:
 def test_planned_once(database: Database, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     """Describing a query and executing it plans it once; a second execution by the same plan is none."""
     planned = Mock(wraps=plan_query)
-    monkeypatch.setattr("flightllm.session.session.plan", planned)
+    monkeypatch.setattr("flightllm.session.reading.plan", planned)
     session = database.session()
     plan = session.describe(sql).plan
     assert plan is not None

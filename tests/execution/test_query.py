@@ -10,6 +10,7 @@ from flightllm.errors import AICallError, SqlError
 from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.system_tables.indexes import ServerTables
 from tests.databases import ask, explained, small_database
 
@@ -43,7 +44,7 @@ def session(database: Database) -> Session:
 )
 def test_path(database: Database, sql: str, settings: Settings, kind: type) -> None:
     """Queries without AI calls go to DataFusion; with them, to operators unless they cannot or shall not."""
-    assert type(plan(sql, database._services, settings)) is kind
+    assert type(plan(ParsedText(sql), database._services, settings)) is kind
 
 
 def test_explain_operators(session: Session) -> None:
@@ -224,6 +225,6 @@ def test_a_plain_query_is_planned_once(database: Database, session: Session, mon
 
     monkeypatch.setattr(ServerTables, "snapshot", counted)
     text = "SELECT q.query_id FROM system.queries q LEFT JOIN system.sessions s ON q.session_id = s.session_id"
-    assert isinstance(plan(text, database._services, Settings()), PlainQuery)
+    assert isinstance(plan(ParsedText(text), database._services, Settings()), PlainQuery)
     assert ask(session, text).rows
     assert sorted(taken) == ["queries", "queries", "sessions", "sessions"]

@@ -14,6 +14,7 @@ from flightllm.errors import FlightLLMError, LimitExceededError, PermissionDenie
 from flightllm.execution.read_files import replace_files
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import rows
 
 
@@ -108,7 +109,7 @@ def test_a_session_keeps_the_rows_it_read_last(folder: Path, database: Database)
             tables.append(rows)
             return "t"
 
-        replace_files(f"SELECT * FROM {source}", of._services, keep)
+        replace_files(ParsedText(f"SELECT * FROM {source}"), of._services, keep)
         return tables[0]
 
     plain, other = f"'{folder}/x.csv'", f"read_csv('{folder}/x.csv', nullstr => 'NA')"

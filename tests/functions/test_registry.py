@@ -11,6 +11,7 @@ from flightllm.functions import FunctionRegistry
 from flightllm.functions.bind import AnyNames
 from flightllm.session.session import Session
 from flightllm.sql.calls import extract_calls
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, open_database
 
 HEADLINE = """
@@ -99,7 +100,7 @@ def test_a_faulty_build_is_named(tmp_path: Path, build: str, message: str) -> No
     )
     registry = FunctionRegistry.load([tmp_path])
     with pytest.raises(AICallError, match=f"ai_faulty at 1:8.*{message}"):
-        extract_calls("SELECT ai_faulty(a) FROM t", registry, lambda _: ["a"], names=AnyNames())
+        extract_calls(ParsedText("SELECT ai_faulty(a) FROM t"), registry, lambda _: ["a"], names=AnyNames())
 
 
 OWN_JSON = """

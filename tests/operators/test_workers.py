@@ -15,6 +15,7 @@ from flightllm.errors import CancelledError, LimitExceededError
 from flightllm.execution.query import BatchQuery, plan
 from flightllm.operators.workers import Workers, parallel_parts
 from flightllm.session.database import Database
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
 from tests.servers import await_true
 
@@ -143,7 +144,7 @@ def test_in_turn() -> None:
 )
 def test_parts(slow: Database, sql: str, parts: int) -> None:
     """Only what is merged runs side by side."""
-    query = plan(sql, slow._services, Settings(optimizer=False))
+    query = plan(ParsedText(sql), slow._services, Settings(optimizer=False))
     assert isinstance(query, BatchQuery)
     assert parallel_parts(query._planned.execution_plan(), query.extracted.calls) == parts
 

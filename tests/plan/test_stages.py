@@ -7,12 +7,13 @@ from flightllm.execution.query import StagedQuery, plan
 from flightllm.plan.stages import Limit, Operator, Relational, RowIdStage, StageInput, United
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask
 
 
 def stage_of(database: Database, sql: str) -> Relational:
     """Return the stages of a query."""
-    query = plan(sql, database._services, Settings())
+    query = plan(ParsedText(sql), database._services, Settings())
     assert isinstance(query, StagedQuery)
     return query._stage
 

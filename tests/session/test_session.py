@@ -382,7 +382,7 @@ def test_names_of_columns_are_read_where_they_are_used(
 ) -> None:
     """The names of a query's columns are read once where it is planned, and for no other statement."""
     read = Mock(wraps=output_names)
-    monkeypatch.setattr("flightllm.session.session.output_names", read)
+    monkeypatch.setattr("flightllm.session.reading.output_names", read)
     run(session)
     assert read.call_count == times
 
@@ -390,7 +390,7 @@ def test_names_of_columns_are_read_where_they_are_used(
 def test_describe_plans_its_query_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """DESCRIBE of a query plans that query once, and tells of DataFusion's own types of its columns."""
     planned = Mock(wraps=plan)
-    monkeypatch.setattr("flightllm.session.session.plan", planned)
+    monkeypatch.setattr("flightllm.session.reading.plan", planned)
     rows = ask(session, "DESCRIBE SELECT id, 1 + 1, [now()], ai_filter('x', note) FROM people").table
     assert planned.call_count == 1
     assert rows["column_name"].to_pylist() == ["id", "1 + 1", "[now()]", "ai_filter('x', note)"]

@@ -5,6 +5,7 @@ import pytest
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.bind import AnyNames
 from flightllm.sql.calls import extract_calls
+from flightllm.sql.parsed_text import ParsedText
 
 REGISTRY = FunctionRegistry.load()
 TABLES: dict[str, list[str]] = {}
@@ -35,5 +36,5 @@ TABLES: dict[str, list[str]] = {}
 )
 def test_types(expression: str, types: list[str]) -> None:
     """A text call that is the whole argument, or that a cast makes a number of, is a number; any other stays a text."""
-    found = extract_calls(f"SELECT {expression} FROM t", REGISTRY, TABLES.__getitem__, names=AnyNames())
+    found = extract_calls(ParsedText(f"SELECT {expression} FROM t"), REGISTRY, TABLES.__getitem__, names=AnyNames())
     assert [str(call.type) for call in found.calls.values()] == types

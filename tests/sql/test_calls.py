@@ -12,6 +12,7 @@ from flightllm.functions import FunctionRegistry
 from flightllm.functions.bind import AnyNames
 from flightllm.functions.call import AICall
 from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.parsed_text import ParsedText
 
 REGISTRY = FunctionRegistry.load()
 TABLES = {"movies": ["movie_id", "Movie Info"], "reviews": ["movie_id", "review"]}
@@ -19,7 +20,7 @@ TABLES = {"movies": ["movie_id", "Movie Info"], "reviews": ["movie_id", "review"
 
 def extract(sql: str) -> Extracted:
     """Extract with the shipped functions and two tables."""
-    return extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames())
+    return extract_calls(ParsedText(sql), REGISTRY, TABLES.__getitem__, names=AnyNames())
 
 
 def shape(sql: str) -> str:
@@ -140,7 +141,7 @@ def test_star_over_queries() -> None:
         "WITH c AS (SELECT ai_gen('u', movies.*) p, 1 q FROM movies) "
         "SELECT llm('x', c.*), llm('y', c.*), llm('z', d.*) FROM c, (SELECT * FROM c) AS d(a, b)"
     )
-    extracted = extract_calls(sql, REGISTRY, TABLES.__getitem__, columns_of_query, names=AnyNames())
+    extracted = extract_calls(ParsedText(sql), REGISTRY, TABLES.__getitem__, columns_of_query, names=AnyNames())
     with_c = 'WITH c AS (SELECT __ai_gen("movies"."movie_id", "movies"."Movie Info") p, 1 q FROM movies) '
     assert asked == [with_c + 'SELECT * FROM "c"', with_c + 'SELECT * FROM (SELECT * FROM c) AS "d"(a, b)']
     assert '("d"."p", "d"."q")' in extracted.sql
@@ -163,7 +164,9 @@ def test_star_over_queries() -> None:
 )
 def test_fields_by_name(arguments: str, field: str) -> None:
     """An expression is a field under any name; so is a literal under a name that is no option anywhere."""
-    extracted = extract_calls(f"SELECT ai_gen('x', {arguments})", REGISTRY, TABLES.__getitem__, names=AnyNames())
+    extracted = extract_calls(
+        ParsedText(f"SELECT ai_gen('x', {arguments})"), REGISTRY, TABLES.__getitem__, names=AnyNames()
+    )
     (call,) = extracted.calls.values()
     assert field in call.fields
 
@@ -171,7 +174,7 @@ def test_fields_by_name(arguments: str, field: str) -> None:
 def test_literals_that_the_prompt_names() -> None:
     """A name in the braces of the prompt is a field's, whatever its value is."""
     sql = "SELECT ai_gen('Use {seed} and {Top_P}', seed => 7, top_p => 0.5)"
-    (call,) = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    (call,) = extract_calls(ParsedText(sql), REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
     assert call.fields == ("seed", "top_p")
     assert call.parameters.seed is None
 
@@ -179,7 +182,7 @@ def test_literals_that_the_prompt_names() -> None:
 def test_options_beside_columns_of_their_name() -> None:
     """Where a column has the name in braces, a literal under the name is the option."""
     sql = "SELECT ai_gen('Plant {seed}', t.seed, seed => 7, top_p => 0.5)"
-    (call,) = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    (call,) = extract_calls(ParsedText(sql), REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
     assert call.fields == ("seed",)
     assert (call.parameters.seed, call.parameters.top_p) == (7, 0.5)
 
@@ -188,7 +191,7 @@ def test_bound_options() -> None:
     """A bound number of a type that SQL has no literals of is a literal."""
     cast = "arrow_cast({}, 'Int32')"
     sql = f"SELECT ai_gen('x', a, seed => {cast.format(7)}, max_tokens => {cast.format('NULL')}, top_p => -0)"
-    (call,) = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    (call,) = extract_calls(ParsedText(sql), REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
     assert (call.fields, call.parameters.seed) == (("a",), 7)
 
 
@@ -204,7 +207,7 @@ def test_bound_options() -> None:
 def test_fields_of_a_call_in_parentheses(sql: str, expected: str) -> None:
     """`.name` after a call in parentheses of its own is read as the call's field; after a function's it is not."""
     call = "ai_filter('x', a, confidence => true)"
-    extracted = extract_calls(sql.replace("CALL", call), REGISTRY, TABLES.__getitem__, names=AnyNames())
+    extracted = extract_calls(ParsedText(sql.replace("CALL", call)), REGISTRY, TABLES.__getitem__, names=AnyNames())
     (stub,) = extracted.calls
     assert extracted.sql == expected.replace("STUB", f"{stub}(a)")
 
@@ -212,7 +215,7 @@ def test_fields_of_a_call_in_parentheses(sql: str, expected: str) -> None:
 def test_how_long_the_model_thinks() -> None:
     """A call says how long the model thinks; one that says nothing leaves it to the model."""
     sql = "SELECT ai_gen('a', b, reasoning => 'low'), ai_filter('a', b, reasoning => NULL), ai_summarize(b)"
-    calls = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    calls = extract_calls(ParsedText(sql), REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
     assert [call.parameters.reasoning for call in calls] == ["low", None, None]
 
 

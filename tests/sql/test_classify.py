@@ -5,6 +5,7 @@ import pytest
 from flightllm.common.names import TableName
 from flightllm.errors import FlightLLMError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 
 
 @pytest.mark.parametrize(
@@ -38,23 +39,28 @@ from flightllm.sql.classify import classify
 )
 def test_kind(sql: str, kind: str) -> None:
     """Every supported statement is known, through comments, parentheses and trailing semicolons."""
-    assert classify(sql).kind == kind
+    assert classify(ParsedText(sql)).kind == kind
 
 
 def test_updates_are_told_from_queries() -> None:
     """Only queries, EXPLAIN and SHOW return rows."""
-    assert not any(classify(sql).is_update for sql in ("SELECT 1", "EXPLAIN SELECT 1", "SHOW flightllm.optimizer"))
-    assert all(classify(sql).is_update for sql in ("SET flightllm.a = 1", "DROP TABLE t", "INSERT INTO t VALUES (1)"))
+    assert not any(
+        classify(ParsedText(sql)).is_update for sql in ("SELECT 1", "EXPLAIN SELECT 1", "SHOW flightllm.optimizer")
+    )
+    assert all(
+        classify(ParsedText(sql)).is_update
+        for sql in ("SET flightllm.a = 1", "DROP TABLE t", "INSERT INTO t VALUES (1)")
+    )
 
 
 def test_text_has_no_comment_around_it() -> None:
     """A trailing line comment cannot swallow what is written after the text."""
-    assert classify("/* a */ SELECT 1 -- b\n; -- c").text == "SELECT 1"
+    assert classify(ParsedText("/* a */ SELECT 1 -- b\n; -- c")).text == "SELECT 1"
 
 
 def test_table_becomes_a_query() -> None:
     """TABLE t, which DataFusion does not know, is SELECT * FROM t."""
-    assert classify("TABLE Movies").query == 'SELECT * FROM "flightllm"."public"."movies"'
+    assert classify(ParsedText("TABLE Movies")).query == 'SELECT * FROM "flightllm"."public"."movies"'
 
 
 @pytest.mark.parametrize(
@@ -72,7 +78,7 @@ def test_table_becomes_a_query() -> None:
 @pytest.mark.parametrize("query", ["SELECT 1", "(SELECT 1)"])
 def test_explain_parts(options: str, analyze: bool, form: str, query: str) -> None:
     """EXPLAIN's options, as PostgreSQL and DataFusion spell them, and the query inside are taken apart."""
-    statement = classify(f"EXPLAIN {options} {query}")
+    statement = classify(ParsedText(f"EXPLAIN {options} {query}"))
     assert (statement.analyze, statement.format, statement.query) == (analyze, form, query)
 
 
@@ -93,7 +99,7 @@ def test_explain_mistakes(options: str, text: str) -> None:
     """A format or option that there is not is refused, with what there is."""
     query = "" if text.startswith("EXPLAIN needs") else " SELECT 1"
     with pytest.raises(FlightLLMError, match=text):
-        classify(f"EXPLAIN {options}{query}")
+        classify(ParsedText(f"EXPLAIN {options}{query}"))
 
 
 @pytest.mark.parametrize(
@@ -106,25 +112,25 @@ def test_explain_mistakes(options: str, text: str) -> None:
 )
 def test_settings(sql: str, key: str, value: str) -> None:
     """Keys fold to lower case and lose the prefix; values may be words, numbers or text."""
-    statement = classify(sql)
+    statement = classify(ParsedText(sql))
     assert (statement.key, statement.value) == (key, value)
 
 
 def test_create_table_as_parts() -> None:
     """The session gets target, flags and the inner query to run itself."""
-    made = classify('CREATE OR REPLACE TABLE flightllm.X."Y z" AS WITH a AS (SELECT 1) SELECT * FROM a')
+    made = classify(ParsedText('CREATE OR REPLACE TABLE flightllm.X."Y z" AS WITH a AS (SELECT 1) SELECT * FROM a'))
     assert made.target == TableName("x", "Y z")
     assert (made.or_replace, made.exists_ok) == (True, False)
     assert made.query == "WITH a AS (SELECT 1) SELECT * FROM a"
-    assert classify("CREATE TABLE IF NOT EXISTS t AS SELECT 1").exists_ok
+    assert classify(ParsedText("CREATE TABLE IF NOT EXISTS t AS SELECT 1")).exists_ok
 
 
 def test_view_and_insert_columns() -> None:
     """Column lists are read, and a query in parentheses is not taken for one."""
-    assert classify('CREATE VIEW v (A, "B") AS SELECT 1, 2').columns == ("a", "B")
-    insert = classify('WITH q AS (SELECT 1) INSERT INTO t (A, "B") SELECT * FROM q')
+    assert classify(ParsedText('CREATE VIEW v (A, "B") AS SELECT 1, 2')).columns == ("a", "B")
+    insert = classify(ParsedText('WITH q AS (SELECT 1) INSERT INTO t (A, "B") SELECT * FROM q'))
     assert (insert.columns, insert.query) == (("a", "B"), "WITH q AS (SELECT 1) SELECT * FROM q")
-    assert classify("INSERT INTO t (SELECT 1)").columns == ()
+    assert classify(ParsedText("INSERT INTO t (SELECT 1)")).columns == ()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +155,7 @@ def test_view_and_insert_columns() -> None:
 def test_refused(sql: str) -> None:
     """Paths, foreign settings and statements DataFusion would run wrongly are refused before it sees them."""
     with pytest.raises(UnsupportedError):
-        classify(sql)
+        classify(ParsedText(sql))
 
 
 @pytest.mark.parametrize(
@@ -176,4 +182,4 @@ def test_refused(sql: str) -> None:
 def test_malformed(sql: str, message: str) -> None:
     """What is wrong is named, with what to write instead where that is known."""
     with pytest.raises(SqlError, match=message):
-        classify(sql)
+        classify(ParsedText(sql))

@@ -5,23 +5,28 @@ import pytest
 from flightllm.common.names import TableName
 from flightllm.errors import SqlError
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 
 
 def test_parts() -> None:
     """Name, format, location and what to do with one that exists; comments and letter case do not matter."""
-    read = classify("CREATE EXTERNAL TABLE Logs STORED AS parquet LOCATION '/data/it''s/';")
+    read = classify(ParsedText("CREATE EXTERNAL TABLE Logs STORED AS parquet LOCATION '/data/it''s/';"))
     assert (read.kind, read.target, read.is_update) == ("create_external", TableName("public", "logs"), True)
     assert dict(read.options) == {"format": "parquet", "location": "/data/it's/"}
-    told = classify("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'x' OPTIONS ('Delimiter' ';', header = true)")
+    told = classify(
+        ParsedText("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'x' OPTIONS ('Delimiter' ';', header = true)")
+    )
     assert dict(told.options) == {
         "format": "csv",
         "location": "x",
         "option delimiter": ";",
         "option header": "true",
     }
-    replacing = classify("/* x */ create or replace -- y\n external table a.\"B\" stored as CSV location 'x'")
+    replacing = classify(
+        ParsedText("/* x */ create or replace -- y\n external table a.\"B\" stored as CSV location 'x'")
+    )
     assert (replacing.target, replacing.or_replace, replacing.exists_ok) == (TableName("a", "B"), True, False)
-    assert classify("CREATE EXTERNAL TABLE IF NOT EXISTS t STORED AS JSON LOCATION 's3://b/'").exists_ok
+    assert classify(ParsedText("CREATE EXTERNAL TABLE IF NOT EXISTS t STORED AS JSON LOCATION 's3://b/'")).exists_ok
 
 
 @pytest.mark.parametrize(
@@ -39,5 +44,5 @@ def test_parts() -> None:
 def test_mistakes(rest: str, message: str) -> None:
     """What is missing, unknown or too much is named, with how to write it."""
     with pytest.raises(SqlError, match=message) as raised:
-        classify(f"CREATE EXTERNAL TABLE {rest}")
+        classify(ParsedText(f"CREATE EXTERNAL TABLE {rest}"))
     assert "CREATE EXTERNAL TABLE name STORED AS" in str(raised.value)

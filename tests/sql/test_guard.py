@@ -9,6 +9,7 @@ import pytest
 from flightllm.config import LimitsConfig
 from flightllm.errors import FlightLLMError, LimitExceededError, UnsupportedError
 from flightllm.sql.guard import check_bound, check_sql
+from flightllm.sql.parsed_text import ParsedText
 
 LIMITS = LimitsConfig()
 
@@ -60,9 +61,9 @@ thread.join()
 def test_largest_allowed_passes_and_far_larger_is_refused(shape: str) -> None:
     """Each deep shape passes at its limit; ten times that is refused with the limit's key in the message."""
     build, most = SHAPES[shape]
-    check_sql(build(most), LIMITS)
+    check_sql(ParsedText(build(most)), LIMITS)
     with pytest.raises(LimitExceededError, match="sql_terms = 2,000"):
-        check_sql(build(most * 10), LIMITS)
+        check_sql(ParsedText(build(most * 10)), LIMITS)
 
 
 def test_largest_allowed_survives_planning_on_a_small_stack() -> None:
@@ -86,41 +87,41 @@ def test_largest_allowed_survives_planning_on_a_small_stack() -> None:
 )
 def test_wide_but_flat_sql_passes(sql: str) -> None:
     """Long lists of literals, rows, branches and columns are no depth, and text is no SQL."""
-    check_sql(sql, LIMITS)
+    check_sql(ParsedText(sql), LIMITS)
 
 
 def test_message_names_limit_count_and_key() -> None:
     """10,000 OR terms are refused with their number, the limit and what to write instead."""
     with pytest.raises(LimitExceededError, match=r"19,999 operators.*\[limits\] sql_terms = 2,000.*IN \(…\)"):
-        check_sql(SHAPES["or"][0](10_000), LIMITS)
+        check_sql(ParsedText(SHAPES["or"][0](10_000)), LIMITS)
 
 
 def test_too_many_bytes_are_refused() -> None:
     """The size in UTF-8 bytes counts, and the message names its key."""
     with pytest.raises(LimitExceededError, match=r"23 bytes; \[limits\] sql_bytes = 20"):
-        check_sql("SELECT 'äöüßäöü'", LimitsConfig(sql_bytes=20))
+        check_sql(ParsedText("SELECT 'äöüßäöü'"), LimitsConfig(sql_bytes=20))
 
 
 def test_with_queries_that_double_are_refused() -> None:
     """WITH queries that each use the one before twice make a plan of 2ⁿ parts from n lines."""
     parts = ", ".join(f"c{i} AS (SELECT x.a FROM c{i - 1} x, c{i - 1} y)" for i in range(1, 20))
     with pytest.raises(LimitExceededError, match="use each other so often"):
-        check_sql(f"WITH c0 AS (SELECT 1 AS a), {parts} SELECT * FROM c19", LIMITS)
+        check_sql(ParsedText(f"WITH c0 AS (SELECT 1 AS a), {parts} SELECT * FROM c19"), LIMITS)
 
 
 def test_cube_of_many_columns_is_refused() -> None:
     """CUBE of n columns makes 2ⁿ groupings."""
-    check_sql("SELECT 1 FROM t GROUP BY CUBE (" + ", ".join(f"c{i}" for i in range(12)) + ")", LIMITS)
+    check_sql(ParsedText("SELECT 1 FROM t GROUP BY CUBE (" + ", ".join(f"c{i}" for i in range(12)) + ")"), LIMITS)
     with pytest.raises(LimitExceededError, match="CUBE has 13 columns"):
-        check_sql("SELECT 1 FROM t GROUP BY CUBE (" + ", ".join(f"c{i}" for i in range(13)) + ")", LIMITS)
+        check_sql(ParsedText("SELECT 1 FROM t GROUP BY CUBE (" + ", ".join(f"c{i}" for i in range(13)) + ")"), LIMITS)
 
 
 def test_depth_adds_up_through_nesting() -> None:
     """Chains inside parentheses and subqueries count with the chain around them."""
     inner = " OR ".join(f"a = {i}" for i in range(300))
-    check_sql(f"SELECT a FROM t WHERE ({inner}), ({inner})", LIMITS)
+    check_sql(ParsedText(f"SELECT a FROM t WHERE ({inner}), ({inner})"), LIMITS)
     with pytest.raises(LimitExceededError):
-        check_sql(f"SELECT a FROM (SELECT a FROM t WHERE {inner}) WHERE {inner}", LIMITS)
+        check_sql(ParsedText(f"SELECT a FROM (SELECT a FROM t WHERE {inner}) WHERE {inner}"), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -146,28 +147,28 @@ def test_depth_adds_up_through_nesting() -> None:
 )
 def test_what_stalls_the_planner_is_refused(build: Callable[[int], str], most: int, said: str) -> None:
     """Nesting and lists for which the planner takes minutes are refused, just beyond their limits."""
-    check_sql(build(most), LIMITS)
+    check_sql(ParsedText(build(most)), LIMITS)
     with pytest.raises(LimitExceededError, match=said):
-        check_sql(build(most + 1), LIMITS)
+        check_sql(ParsedText(build(most + 1)), LIMITS)
 
 
 def test_deep_but_harmless() -> None:
     """CASE nested in the branches of CASE, and many small queries side by side, are no such nesting."""
-    check_sql("SELECT " + "CASE WHEN a THEN 1 ELSE " * 40 + "2" + " END" * 40 + " FROM t", LIMITS)
-    check_sql("SELECT " + ", ".join(["(SELECT max(a) FROM t)"] * 100), LIMITS)
+    check_sql(ParsedText("SELECT " + "CASE WHEN a THEN 1 ELSE " * 40 + "2" + " END" * 40 + " FROM t"), LIMITS)
+    check_sql(ParsedText("SELECT " + ", ".join(["(SELECT max(a) FROM t)"] * 100)), LIMITS)
 
 
 @pytest.mark.parametrize("sql", ["", ")))", "((((", "CASE CASE END ) END", "WITH (", "AS (", ") AS ( FROM ,"])
 def test_broken_sql_does_not_break_the_guard(sql: str) -> None:
     """Unbalanced text is left for the parser to report."""
-    check_sql(sql, LIMITS)
+    check_sql(ParsedText(sql), LIMITS)
 
 
 def test_tablesample_is_refused() -> None:
     """DataFusion would parse it and return every row, so that a sample costs as much as the whole table."""
     with pytest.raises(UnsupportedError, match=r"TABLESAMPLE at 1:17.*random\(\)"):
-        check_sql("SELECT * FROM t TABLESAMPLE SYSTEM (10)", LimitsConfig())
-    check_sql('SELECT t.tablesample, "tablesample" FROM t', LimitsConfig())
+        check_sql(ParsedText("SELECT * FROM t TABLESAMPLE SYSTEM (10)"), LimitsConfig())
+    check_sql(ParsedText('SELECT t.tablesample, "tablesample" FROM t'), LimitsConfig())
 
 
 @pytest.mark.parametrize("size", ["5", "(10 ROWS)", "( 1 )", "BERNOULLI (5)", "SYSTEM (5)"])
@@ -175,7 +176,7 @@ def test_tablesample_is_refused() -> None:
 def test_sample_is_refused(table: str, size: str) -> None:
     """SAMPLE, which DataFusion parses and ignores too, is refused wherever a table ends."""
     with pytest.raises(UnsupportedError, match=r"SAMPLE at 1:\d+.*random\(\)"):
-        check_sql(f"SELECT * FROM {table} SAMPLE {size}", LimitsConfig())
+        check_sql(ParsedText(f"SELECT * FROM {table} SAMPLE {size}"), LimitsConfig())
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_sample_is_refused(table: str, size: str) -> None:
 )
 def test_other_samples_pass(sql: str) -> None:
     """A column, function, alias or query of that name is no sample."""
-    check_sql(sql, LimitsConfig())
+    check_sql(ParsedText(sql), LimitsConfig())
 
 
 @pytest.mark.parametrize(
@@ -208,8 +209,8 @@ def test_a_value_beyond_the_memory_is_refused(call: str, size: int) -> None:
     """A number that says by itself how large a value gets is refused before anything is computed."""
     said = rf"makes a value of {size:,} bytes.*can take 268,435,456 .*\[limits\] memory_bytes = 2,147,483,648"
     with pytest.raises(LimitExceededError, match=said):
-        check_sql(f"SELECT 1, length({call}) FROM t", LIMITS)
-    check_sql(f"SELECT 1, length({call}) FROM t", LimitsConfig(memory_bytes=8 * size))
+        check_sql(ParsedText(f"SELECT 1, length({call}) FROM t"), LIMITS)
+    check_sql(ParsedText(f"SELECT 1, length({call}) FROM t"), LimitsConfig(memory_bytes=8 * size))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_a_value_beyond_the_memory_is_refused(call: str, size: int) -> None:
 def test_values_are_checked_in_their_places(sql: str, message: str) -> None:
     """What a value for a parameter can do where it stands is refused as what is written there is."""
     with pytest.raises(FlightLLMError, match=message):
-        check_bound(sql, LIMITS)
+        check_bound(ParsedText(sql), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -243,4 +244,4 @@ def test_values_are_checked_in_their_places(sql: str, message: str) -> None:
 )
 def test_other_numbers_are_no_sizes(call: str) -> None:
     """What is small, computed, or no size at all passes."""
-    check_sql(f"SELECT {call}", LIMITS)
+    check_sql(ParsedText(f"SELECT {call}"), LIMITS)

@@ -5,29 +5,33 @@ import pytest
 from flightllm.common.names import TableName
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 
 
 def test_create() -> None:
     """All parts, in any case; names as SQL has them."""
     statement = classify(
-        """create OR REPLACE Vector INDEX "My Plots" ON x.Movies(Movie_Info)
-        OPTIONS (type 'ivf', lists = 64, Metric cosine, columns 'a, B')"""
+        ParsedText("""create OR REPLACE Vector INDEX "My Plots" ON x.Movies(Movie_Info)
+        OPTIONS (type 'ivf', lists = 64, Metric cosine, columns 'a, B')""")
     )
     assert (statement.kind, statement.key) == ("create_index", "My Plots")
     assert (statement.target, statement.columns) == (TableName("x", "movies"), ("movie_info",))
     assert statement.options == {"type": "ivf", "lists": "64", "metric": "cosine", "columns": "a, B"}
     assert statement.or_replace
     assert statement.is_update
-    plain = classify("CREATE VECTOR INDEX IF NOT EXISTS i ON t(c);")
+    plain = classify(ParsedText("CREATE VECTOR INDEX IF NOT EXISTS i ON t(c);"))
     assert (plain.options, plain.exists_ok, plain.or_replace) == ({}, True, False)
 
 
 def test_others() -> None:
     """DROP, REFRESH and SHOW."""
-    assert classify("DROP VECTOR INDEX IF EXISTS i").exists_ok
-    assert (classify("DROP VECTOR INDEX I").kind, classify("DROP VECTOR INDEX I").key) == ("drop_index", "i")
-    assert classify("REFRESH VECTOR INDEX i").kind == "refresh_index"
-    assert classify("SHOW VECTOR INDEXES").query == 'SELECT * FROM "flightllm"."system"."vector_indexes"'
+    assert classify(ParsedText("DROP VECTOR INDEX IF EXISTS i")).exists_ok
+    assert (classify(ParsedText("DROP VECTOR INDEX I")).kind, classify(ParsedText("DROP VECTOR INDEX I")).key) == (
+        "drop_index",
+        "i",
+    )
+    assert classify(ParsedText("REFRESH VECTOR INDEX i")).kind == "refresh_index"
+    assert classify(ParsedText("SHOW VECTOR INDEXES")).query == 'SELECT * FROM "flightllm"."system"."vector_indexes"'
 
 
 @pytest.mark.parametrize(
@@ -51,10 +55,10 @@ def test_others() -> None:
 def test_what_is_wrong(sql: str, said: str) -> None:
     """Each error says how to write it."""
     with pytest.raises(SqlError, match=said):
-        classify(sql)
+        classify(ParsedText(sql))
 
 
 def test_other_indexes() -> None:
     """CREATE INDEX names what there is."""
     with pytest.raises(UnsupportedError, match="CREATE VECTOR INDEX name ON"):
-        classify("CREATE INDEX i ON t(c)")
+        classify(ParsedText("CREATE INDEX i ON t(c)"))

@@ -4,13 +4,14 @@ import pytest
 
 from flightllm.errors import FlightLLMError, InvalidInputError
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 
 
 def test_create_model() -> None:
     """Options have the types of their literals; `=` and quotes around words may be left out."""
     sql = """create or replace model "gpt-5" options (engine openai, model = 'gpt-5', timeout 1.5, max_in_flight 64,
         send_constraints false, api_key 'env:KEY');"""
-    statement = classify(sql)
+    statement = classify(ParsedText(sql))
     assert (statement.kind, statement.key, statement.or_replace, statement.is_update) == (
         "create_model",
         "gpt-5",
@@ -29,7 +30,7 @@ def test_create_model() -> None:
 
 def test_create_prompt() -> None:
     """A prompt's text is any literal, quotes in it included; names fold as everywhere."""
-    statement = classify("CREATE PROMPT IF NOT EXISTS Family AS $$It's about {title}?$$")
+    statement = classify(ParsedText("CREATE PROMPT IF NOT EXISTS Family AS $$It's about {title}?$$"))
     assert (statement.kind, statement.key, statement.value) == ("create_prompt", "family", "It's about {title}?")
     assert statement.exists_ok
     assert not statement.or_replace
@@ -46,14 +47,14 @@ def test_create_prompt() -> None:
 )
 def test_drop(sql: str, kind: str, exists_ok: bool) -> None:
     """DROP names one object."""
-    statement = classify(sql)
+    statement = classify(ParsedText(sql))
     assert (statement.kind, statement.key, statement.exists_ok) == (kind, "m", exists_ok)
 
 
 def test_show() -> None:
     """SHOW is a query over a system table, and can be explained."""
-    assert classify("SHOW MODELS").query == 'SELECT * FROM "flightllm"."system"."models"'
-    assert classify("explain show prompts").query == 'SELECT * FROM "flightllm"."system"."prompts"'
+    assert classify(ParsedText("SHOW MODELS")).query == 'SELECT * FROM "flightllm"."system"."models"'
+    assert classify(ParsedText("explain show prompts")).query == 'SELECT * FROM "flightllm"."system"."prompts"'
 
 
 @pytest.mark.parametrize(
@@ -79,12 +80,12 @@ def test_show() -> None:
 def test_refused(sql: str, message: str) -> None:
     """A statement that lacks something says what."""
     with pytest.raises(FlightLLMError, match=message):
-        classify(sql)
+        classify(ParsedText(sql))
 
 
 @pytest.mark.parametrize("option", ["api_key 'sk-1'", "hf_token sk1", "password 'x'", "base_url 'http://a:sk-1@host'"])
 def test_secrets(option: str) -> None:
     """A secret is refused while the text is read, and not repeated."""
     with pytest.raises(InvalidInputError, match="'env:NAME'") as caught:
-        classify(f"CREATE MODEL m OPTIONS (engine openai, model 'x', {option})")
+        classify(ParsedText(f"CREATE MODEL m OPTIONS (engine openai, model 'x', {option})"))
     assert "sk" not in str(caught.value)

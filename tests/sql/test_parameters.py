@@ -10,7 +10,8 @@ from datafusion import SessionContext
 
 from flightllm.datafusion.contexts import plain_config
 from flightllm.errors import LimitExceededError, SqlError
-from flightllm.sql.parameters import bind, count_parameters, numbered
+from flightllm.sql.parameters import bind, numbered, parameter_names
+from flightllm.sql.parsed_text import ParsedText
 
 WHEN = datetime(2024, 1, 2, 3, 4, 5, 6)  # noqa: DTZ001 - a timestamp without a zone is one of the cases
 VALUES = [
@@ -78,7 +79,7 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value.type}:{value[0]}")
 def test_round_trip(value: pa.Array) -> None:
     """DataFusion reads back the type and the value that was bound."""
-    sql = bind("SELECT ? AS x", pa.record_batch([value], names=["0"]))
+    sql = bind(ParsedText("SELECT ? AS x"), pa.record_batch([value], names=["0"])).sql
     column = SessionContext(plain_config()).sql(sql).collect()[0].column(0)
     assert column.type == value.type
     assert str(column[0].as_py()) == str(value[0].as_py())
@@ -100,7 +101,7 @@ _DAYS = 10_000_000
 )
 def test_values_that_python_has_not(value: pa.Array) -> None:
     """Dates of any year, and structs that have a name twice, are bound as they are."""
-    sql = bind("SELECT ? AS x", pa.record_batch([value], names=["0"]))
+    sql = bind(ParsedText("SELECT ? AS x"), pa.record_batch([value], names=["0"])).sql
     assert SessionContext(plain_config()).sql(sql).collect()[0].column(0).equals(value)
 
 
@@ -112,7 +113,7 @@ def test_values_that_cannot_be_written() -> None:
     )
     for value in (maps, broken, pa.array([[1]], pa.list_view(pa.int64()))):
         with pytest.raises(SqlError, match=r"parameter 2 \('b'\): a value of type \w+.* cannot be bound"):
-            bind("SELECT ?, ?", pa.record_batch([pa.array([1]), value], names=["a", "b"]))
+            bind(ParsedText("SELECT ?, ?"), pa.record_batch([pa.array([1]), value], names=["a", "b"]))
 
 
 def test_encoded_texts_become_plain() -> None:
@@ -122,25 +123,29 @@ def test_encoded_texts_become_plain() -> None:
         pa.array(["x"], pa.string_view()),
         pa.array(["x"]).dictionary_encode(),
     ):
-        assert bind("SELECT ?", pa.record_batch([array], names=["0"])) == "SELECT 'x'"
+        assert bind(ParsedText("SELECT ?"), pa.record_batch([array], names=["0"])).sql == "SELECT 'x'"
 
 
 def test_placeholders_in_text_and_comments_stay() -> None:
     """Only placeholders are replaced, in order; all other text stays as written."""
     row = pa.record_batch([["a"], [1]], names=["0", "1"])
-    assert bind("SELECT '?', ? -- ?\n, \"?\" , ?", row) == "SELECT '?', 'a' -- ?\n, \"?\" , 1"
-    assert bind("SELECT $2, $1, $2", row) == "SELECT 1, 'a', 1"
+    assert bind(ParsedText("SELECT '?', ? -- ?\n, \"?\" , ?"), row).sql == "SELECT '?', 'a' -- ?\n, \"?\" , 1"
+    assert bind(ParsedText("SELECT $2, $1, $2"), row).sql == "SELECT 1, 'a', 1"
 
 
 def test_numbered() -> None:
     """Question marks become numbered parameters; text that has numbers already stays."""
-    assert numbered("SELECT ?,?, '?' -- ?") == "SELECT $1,$2, '?' -- ?"
-    assert numbered("SELECT $2,$1") == "SELECT $2,$1"
+    assert numbered(ParsedText("SELECT ?,?, '?' -- ?")).sql == "SELECT $1,$2, '?' -- ?"
+    assert numbered(ParsedText("SELECT $2,$1")).sql == "SELECT $2,$1"
 
 
 def test_count() -> None:
     """`?` are counted, of `$n` the highest matters."""
-    assert [count_parameters(sql) for sql in ("SELECT 1", "SELECT ?, '?', ?", "SELECT $3, $1")] == [0, 2, 3]
+    assert [len(parameter_names(ParsedText(sql))) for sql in ("SELECT 1", "SELECT ?, '?', ?", "SELECT $3, $1")] == [
+        0,
+        2,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,7 @@ def test_refused(sql: str, columns: list[list[object]], message: str) -> None:
     """Wrong numbers and types without a literal are refused, the column named."""
     row = pa.record_batch(columns, names=[f"p{index}" for index in range(len(columns))])
     with pytest.raises(SqlError, match=message):
-        bind(sql, row)
+        bind(ParsedText(sql), row)
 
 
 NESTED = [
@@ -178,21 +183,21 @@ def test_large_lists_are_refused(value: pa.Array, monkeypatch: pytest.MonkeyPatc
     """A value that would be thousands of literals is refused before one is written, with what to do instead."""
     monkeypatch.setattr("flightllm.sql.parameters.literal", lambda _: pytest.fail("written"))
     with pytest.raises(LimitExceededError, match="upload them as a table"):
-        bind("SELECT ?", pa.record_batch([value], names=["0"]))
+        bind(ParsedText("SELECT ?"), pa.record_batch([value], names=["0"]))
 
 
 def test_values_named_often_count_each_time() -> None:
     """A value that stands in the text many times is as much text as many values."""
     row = pa.record_batch([pa.array([list(range(2_000))]), pa.array(["x" * (4 << 20)])], names=["0", "1"])
-    assert bind("SELECT $1, $1, $1, $1, $1, $2", row).count("1999") == 5
+    assert bind(ParsedText("SELECT $1, $1, $1, $1, $1, $2"), row).sql.count("1999") == 5
     with pytest.raises(LimitExceededError, match="hold 12,000 values"):
-        bind("SELECT $1, $1, $1, $1, $1, $1, $2", row)
+        bind(ParsedText("SELECT $1, $1, $1, $1, $1, $1, $2"), row)
     with pytest.raises(LimitExceededError, match="characters of SQL text; the limit is 16,777,216"):
-        bind("SELECT $1, $2, $2, $2, $2", row)
+        bind(ParsedText("SELECT $1, $2, $2, $2, $2"), row)
 
 
 def test_unbound_placeholders_are_refused() -> None:
     """A statement with placeholders cannot run without values."""
     with pytest.raises(SqlError, match="takes 1 parameters, but 0"):
-        bind("SELECT ?", None)
-    assert bind("SELECT 1", None) == "SELECT 1"
+        bind(ParsedText("SELECT ?"), None)
+    assert bind(ParsedText("SELECT 1"), None).sql == "SELECT 1"

@@ -14,13 +14,20 @@ from tests.databases import SMALL, open_database
 
 
 def test_one_text_is_one_object() -> None:
-    """A text that is parsed already comes back itself, and a statement carries it."""
-    text = ParsedText("SELECT 1 -- one")
-    assert ParsedText.of(text) is text
-    statement = classify(text)
-    assert statement.whole is text
-    assert statement.parsed(text.sql) is text
-    assert statement.parsed("SELECT 1").sql == "SELECT 1"
+    """A text that a step leaves as it is stays the same object, and a statement carries it."""
+    text = ParsedText("SELECT 1")
+    assert text.replaced("SELECT 1") is text
+    assert text.replaced("SELECT 2").sql == "SELECT 2"
+    assert classify(text).whole is text
+    assert classify(text).parsed_query is text
+    assert classify(ParsedText("EXPLAIN SELECT 1 -- one")).parsed_query.sql == "SELECT 1"
+
+
+def test_names_and_mentions() -> None:
+    """Names leave out literals and comments; mentions are all words, and the empty one for names without words."""
+    text = ParsedText("""SELECT A, 'b' FROM "my T" -- c""")
+    assert text.names == {"select", "a", "from", "my t"}
+    assert text.mentions == {"", "select", "a", "b", "from", "my", "t", "c"}
 
 
 def test_unreadable_text() -> None:

@@ -8,6 +8,7 @@ from flightllm.errors import AICallError
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.bind import AnyNames
 from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.parsed_text import ParsedText
 
 REGISTRY = FunctionRegistry.load()
 TABLES: dict[str, list[str]] = {}
@@ -15,7 +16,7 @@ TABLES: dict[str, list[str]] = {}
 
 def extract(call: str) -> Extracted:
     """Extract the calls of an expression over one table."""
-    return extract_calls(f"SELECT {call} FROM t", REGISTRY, TABLES.__getitem__, names=AnyNames())
+    return extract_calls(ParsedText(f"SELECT {call} FROM t"), REGISTRY, TABLES.__getitem__, names=AnyNames())
 
 
 def read(call: str) -> tuple[str, tuple[str, ...], str]:

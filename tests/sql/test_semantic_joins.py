@@ -10,6 +10,7 @@ from flightllm.errors import SqlError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from tests.databases import rows
 from tests.packages import needs
@@ -61,7 +62,7 @@ def test_the_example_of_replace_semantic_joins(session: Session) -> None:
         return Pairs('"found"', "__query")
 
     statement = f"SELECT w.n, f.id FROM wishes w JOIN fruit f ON {SEARCH} AND f.id > 1"
-    assert replace_semantic_joins(statement, FunctionRegistry.load(), find) == (
+    assert replace_semantic_joins(ParsedText(statement), FunctionRegistry.load(), find).sql == (
         'SELECT w.n, f.id FROM wishes w JOIN "found" AS "f" ON (w.wish) = "f"."__query" AND f.id > 1'
     )
     [join] = joins

@@ -13,6 +13,7 @@ from flightllm.catalog.manifest import CatalogManifest
 from flightllm.config import LimitsConfig
 from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError
 from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 from tests.catalogs import ROWS, ingest, read, run, write
 from tests.databases import open_database, rows
 
@@ -343,7 +344,9 @@ def test_order_is_kept(reopen: Reopen) -> None:
     catalog, count = reopen(), 200_000
     run(catalog, "CREATE TABLE t (s VARCHAR DEFAULT 'x', a BIGINT)")
     numbers = pa.table({"n": pa.array(range(count), pa.int32())})
-    added = catalog.insert(classify("INSERT INTO t (a) SELECT 1"), numbers.schema, numbers.to_batches(10_000))
+    added = catalog.insert(
+        classify(ParsedText("INSERT INTO t (a) SELECT 1")), numbers.schema, numbers.to_batches(10_000)
+    )
     assert added == count
     assert run(catalog, "UPDATE t SET a = a + 1 WHERE a % 2 = 0") == count // 2
     table = catalog.context(parallel=False).sql("SELECT a FROM t").to_arrow_table()

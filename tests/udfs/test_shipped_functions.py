@@ -12,6 +12,7 @@ from flightllm.functions import Choice, FunctionRegistry, JsonSchema
 from flightllm.functions.bind import AnyNames
 from flightllm.functions.call import AICall
 from flightllm.sql.calls import extract_calls
+from flightllm.sql.parsed_text import ParsedText
 
 REGISTRY = FunctionRegistry.load()
 
@@ -22,7 +23,9 @@ def call(expression: str) -> AICall:
     def no_columns(_: str) -> Sequence[str]:
         return []
 
-    (found,) = extract_calls(f"SELECT {expression} FROM t", REGISTRY, no_columns, names=AnyNames()).calls.values()
+    (found,) = extract_calls(
+        ParsedText(f"SELECT {expression} FROM t"), REGISTRY, no_columns, names=AnyNames()
+    ).calls.values()
     return found
 
 

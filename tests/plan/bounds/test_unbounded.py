@@ -17,6 +17,7 @@ from flightllm.plan.bounds import unbounded
 from flightllm.plan.bounds.functions import AGGREGATES, SCALARS, WINDOWS
 from flightllm.plan.bounds.patterns import regex_states
 from flightllm.sql.guard import check_bound
+from flightllm.sql.parsed_text import ParsedText
 from tests.benign import QUERIES, SETUP
 from tests.hostile import HOSTILE, TABLES, Hostile
 
@@ -131,11 +132,11 @@ def test_joins_that_cannot_be_stopped(sql: str, stops: bool) -> None:
 def test_table_functions() -> None:
     """DataFusion evaluates the arguments of table functions as it parses: only small functions may stand there."""
     limits = LimitsConfig()
-    check_bound("SELECT * FROM generate_series(1, 10 * 10), range(0, cast(5 AS bigint))", limits)
-    check_bound("SELECT range(0, length(repeat('a', 5)))", limits)
+    check_bound(ParsedText("SELECT * FROM generate_series(1, 10 * 10), range(0, cast(5 AS bigint))"), limits)
+    check_bound(ParsedText("SELECT range(0, length(repeat('a', 5)))"), limits)
     for text in ("FROM range(1, length(repeat('a', 5)))", "FROM t, range(1, levenshtein('a', 'b'))"):
         with pytest.raises(UnsupportedError, match="in the arguments of range"):
-            check_bound(f"SELECT * {text}", limits)
+            check_bound(ParsedText(f"SELECT * {text}"), limits)
 
 
 def test_regex_states() -> None:

@@ -1,0 +1,145 @@
+"""Read the texts of a session's statements, and plan those that return rows."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+
+import pyarrow as pa
+
+from flightllm.catalog import Catalog
+from flightllm.common.names import TableName
+from flightllm.config import LimitsConfig
+from flightllm.config.session_settings import Settings
+from flightllm.ddl.dispatch import explain_change
+from flightllm.dialect import sent_texts
+from flightllm.dialect.output_names import output_names, without_marks
+from flightllm.errors import FlightLLMError, NotFoundError, SqlError
+from flightllm.execution.context import Services
+from flightllm.execution.query import Query, plan
+from flightllm.execution.summarize import SummarizeQuery, summary
+from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQuery, ShowQuery
+from flightllm.session.place import SessionPlace
+from flightllm.sql.classify import classify
+from flightllm.sql.error_positions import explain_error
+from flightllm.sql.guard import check_bound, check_sql, check_text
+from flightllm.sql.keys import NO_KEYS, TableKeys
+from flightllm.sql.names import OutputNames
+from flightllm.sql.parameters import bind
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.statement import Statement
+
+
+class StatementReader:
+    """Reads the statements of one session; `services` returns the server's services as the session sees them now."""
+
+    def __init__(self, place: SessionPlace, services: Callable[[], Services], limits: LimitsConfig) -> None:
+        self._place = place
+        self._services = services
+        self._limits = limits
+
+    def rewritten(self, sql: str, settings: Settings) -> tuple[ParsedText, Callable[[], OutputNames]]:
+        """Return a statement as DataFusion reads it, and a function that reads its column names from the sent text.
+
+        The sent text is checked, and so is the rewritten text if it differs.
+
+        Raises:
+            FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
+        """
+        check_text(sql, self._limits)
+        found = sent_texts(sql, settings.dialect)
+        sent = ParsedText(found.text)
+        try:
+            check_sql(sent, self._limits)
+        except FlightLLMError as error:
+            error.args = (found.said(str(error)),)
+            raise
+        rewritten = self._place.read(sent.replaced(sql), settings.dialect)
+        read = rewritten.parsed or ParsedText(rewritten.text)
+        if read.sql == sent.sql:
+            sent = read
+        else:
+            check_sql(read, self._limits)
+        return read, cache(lambda: output_names(sent))
+
+    def statement(self, sql: str, settings: Settings) -> Statement:
+        """Parse a text into the statement that all later steps take; its parameters keep their places.
+
+        Raises:
+            FlightLLMError: see `rewritten`; or the kind of the statement is unknown.
+        """
+        read, names = self.rewritten(sql, settings)
+        return replace(classify(read), names=names)
+
+    def bound(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None) -> Statement:
+        """Parse a text as `statement` does, with values in the places of its parameters.
+
+        Raises:
+            FlightLLMError: see `statement`; or the parameters do not fit.
+        """
+        read, names = self.rewritten(sql, settings)
+        return replace(classify(self.with_values(read, parameters)), names=names)
+
+    def with_values(self, read: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
+        """Bind parameters and check the bound text; see `bind`.
+
+        Raises:
+            FlightLLMError: the parameters do not fit, or the bound text is too large.
+        """
+        text = bind(read, parameters)
+        if text is not read:
+            check_bound(text, self._limits)
+        return text
+
+    def explain(self, error: Exception, sql: str, dialect: str) -> None:
+        """Rewrite an error's message: quote the statement as it was sent, and only tables that the user can read.
+
+        The message stays the same if the user was dropped in the meantime.
+        """
+        if not isinstance(error, SqlError):
+            return
+        with suppress(FlightLLMError):
+            read = self._place.read(ParsedText(sql), dialect)
+            services = self._services()
+            catalog, rights = services.catalog, services.rights
+
+            def tables() -> list[TableName]:
+                return [*catalog.entries, *(info.name for info in catalog.store.system_tables())]
+
+            def is_view(name: TableName) -> bool:
+                entry = catalog.store.entries.get(name)
+                return entry is not None and entry.kind == "view" and rights.may("SELECT", name, entry.owner)
+
+            explain_error(error, read.text, tables, is_view, unlimited=rights.unlimited)
+            error.args = (without_marks(read.said(str(error))),)
+
+
+def plan_statement(statement: Statement, services: Services, settings: Settings) -> Query:
+    """Plan a statement that returns rows.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    if statement.kind == "show":
+        return ShowQuery(settings.show(statement.key or "all"))
+    if statement.explained is not None:
+        return explain_change(statement, statement.explained, services, settings)
+    if statement.described is not None:
+        described = plan(ParsedText(statement.described), services, settings, names=statement.names())
+        return DescribedQuery(described.planned_schema, described.schema.names)
+    query = plan(statement.parsed_query, services, settings, names=statement.names())
+    if statement.summarized and statement.query is not None:
+        columns = query.schema
+        query = plan(ParsedText(summary(statement.query, columns)), services, settings)
+        if statement.kind == "query":
+            return SummarizeQuery(query, columns)
+    if statement.kind == "query" and statement.target is not None:
+        return DescribeQuery(query, _keys(statement.target, services.catalog))
+    return ExplainQuery(query, statement) if statement.kind == "explain" else query
+
+
+def _keys(table: TableName, catalog: Catalog) -> TableKeys:
+    """Return a table's keys; DataFusion's own tables in `information_schema` have no keys."""
+    with suppress(NotFoundError):
+        return catalog.table(table).keys
+    return NO_KEYS
