@@ -7,6 +7,7 @@ import pytest
 from flightllm.dialect import rewrite
 from flightllm.errors import SqlError
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, small_database
 from tests.dialect.places import EMPTY
 
@@ -83,4 +84,4 @@ def test_refused(session: Session, expression: str, said: str) -> None:
 @pytest.mark.parametrize("sql", ["SELECT {a: 1}", "SELECT MAP {'fn': 1}", "SELECT space(1), locate(a, b), week(a)"])
 def test_leaves_alone(sql: str) -> None:
     """Structs and maps stay, and so do functions outside of escapes that servers disagree about."""
-    assert rewrite(sql, EMPTY).text == sql
+    assert rewrite(ParsedText(sql), EMPTY).text == sql

@@ -249,17 +249,17 @@ def test_columns_beside_their_casts(catalog: Catalog, sql: str, rows: tuple[obje
 
 def test_tables_of_columns_beside_their_casts(catalog: Catalog) -> None:
     """A table or view of them has a name for each, and columns of equal text stay as they are."""
-    made = rewrite("CREATE VIEW v AS SELECT i, i::VARCHAR FROM pt", _place(catalog)).text
+    made = rewrite(ParsedText("CREATE VIEW v AS SELECT i, i::VARCHAR FROM pt"), _place(catalog)).text
     assert made == 'CREATE VIEW v AS SELECT i, i::VARCHAR AS "i::VARCHAR" FROM pt'
     twice = "CREATE TABLE m AS SELECT CAST(1 AS INT) AS a, i, i FROM pt"
-    assert rewrite(twice, _place(catalog)).text == twice
+    assert rewrite(ParsedText(twice), _place(catalog)).text == twice
 
 
 @pytest.mark.parametrize("zone", ["TIMESTAMP WITH TIME ZONE", "timestamptz"])
 @pytest.mark.parametrize("text", ["0001-01-01 00:00:00", "9999-12-31 23:59:59"])
 def test_far_times_in_a_zone(catalog: Catalog, zone: str, text: str) -> None:
     """A far time with a zone is one in microseconds of UTC."""
-    written = rewrite(f"SELECT {zone} '{text}+00' AS a", _place(catalog)).text
+    written = rewrite(ParsedText(f"SELECT {zone} '{text}+00' AS a"), _place(catalog)).text
     assert written == f"SELECT CAST('{text}+00' AS TIMESTAMPTZ(6)) AS a"
     assert len(_rows(catalog, written)[1]) == 1
 
@@ -281,7 +281,7 @@ def test_far_times_in_a_zone(catalog: Catalog, zone: str, text: str) -> None:
 def test_the_ends_of_nanoseconds(catalog: Catalog, text: str, far: bool) -> None:
     """Times up to the first and last nanosecond keep their nanoseconds."""
     sql = f"SELECT TIMESTAMP '{text}' AS a"
-    assert (rewrite(sql, _place(catalog)).text != sql) == far
+    assert (rewrite(ParsedText(sql), _place(catalog)).text != sql) == far
     assert len(_rows(catalog, sql)[1]) == 1
 
 
