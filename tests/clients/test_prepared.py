@@ -163,7 +163,7 @@ def test_an_adbc_query_is_planned_once(
     The driver prepares a repeated text once, so each repetition adds one plan.
     """
     planned = Mock(wraps=plan)
-    monkeypatch.setattr("flightllm.session.session.plan", planned)
+    monkeypatch.setattr("flightllm.session.reading.plan", planned)
     with adbc.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
         for times in (1, 2, 3):
             cursor.execute(sql, values)
