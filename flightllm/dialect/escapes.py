@@ -36,7 +36,7 @@ _UNITS: Mapping[str, str] = {
     "quarter": "* 3 || ' months'",
     "year": "|| ' years'",
 }
-"""What makes an interval of a number, for each unit of ODBC, without `SQL_TSI_`."""
+"""For each unit of ODBC, without `SQL_TSI_`: the SQL after a number that makes it an interval."""
 
 
 def escapes(source: Source) -> Iterator[Edit]:

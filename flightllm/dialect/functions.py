@@ -87,7 +87,7 @@ def read_call(source: Source, index: int) -> DialectCall | None:
 
 
 def wrapped(before: str, after: str = ")", *, arguments: int = 1) -> Callable[[DialectCall], Iterator[Edit]]:
-    """Return a rule that writes a call of so many arguments between two texts."""
+    """Return a rule that writes a call with this number of arguments between two texts."""
 
     def rule(call: DialectCall) -> Iterator[Edit]:
         if len(call.ranges) == arguments:

@@ -29,7 +29,7 @@ def timestamps(source: Source) -> Iterator[Edit]:
 
 
 def _is_far(text: str) -> bool:
-    """Tell whether nanoseconds cannot represent a time; in the years 1677 and 2262 its whole text decides."""
+    """Return whether nanoseconds cannot represent a time; in the years 1677 and 2262 its whole text decides."""
     year = _YEAR.match(text)
     if year is None or _FIRST <= int(year[1]) <= _LAST:
         return False

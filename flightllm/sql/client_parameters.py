@@ -42,7 +42,7 @@ _MODES = ("isolation level read committed", "isolation level read uncommitted", 
 
 
 def keeps_parameter(tokens: Sequence[Token]) -> bool:
-    """Tell whether a SET statement asks for what holds here anyway, such as `SET TIME ZONE 'UTC'`.
+    """Return whether a SET statement asks for what holds here anyway, such as `SET TIME ZONE 'UTC'`.
 
     Raises:
         UnsupportedError: it gives another value to a parameter that clients set.
