@@ -148,7 +148,7 @@ def _renew(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
 
 
 def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
-    """Set options one by one, and report the wrong ones; a missing schema or catalog is NOT_FOUND if nothing else is wrong."""
+    """Set options one by one, and report the wrong ones; a schema or catalog that is missing is NOT_FOUND."""
     session, result = core.session(context), flight_message("SetSessionOptionsResult")
     known, kinds = session.get_options(), core.option_kinds.setdefault(session, {})
     options = parse_flight("SetSessionOptionsRequest", body).session_options
