@@ -94,7 +94,7 @@ def test_reached_in_a_filter(database: Database) -> None:
 def test_reached_and_failing(database: Database) -> None:
     """Where the session wants it so, the query fails; what was answered is kept."""
     session = using(database, Scripted(lambda _: "Yes")).session()
-    with pytest.raises(BudgetExceededError, match=r"budget is spent.*max_calls is 500.*kept"):
+    with pytest.raises(BudgetExceededError, match=r"budget is spent.*max_calls is 500.*cached"):
         ask(session, FILTERED, max_calls="500", on_budget="fail")
     assert ask(session, FILTERED, max_calls="100").calls == 100
 
