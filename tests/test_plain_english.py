@@ -106,11 +106,20 @@ def test_code_is_not_read(source: Path) -> None:
     source.write_text(
         '"""Return `may` of `a, or\nmay`.\n\n        it may\n    >>> it(may)\n"""\n'
         'def f():\n    """Show.\n\n    \b\n    tool may\n    it may\n\n    a may  →  b\n    SELECT may\n\n'
-        '        it may\n    """\n'
+        '        it(may)\n    """\n'
         'sql = "SELECT may FROM t WHERE a AND b"\nkey = "may"\nx = 1  # noqa: may\n',
         encoding="utf-8",
     )
     assert names(source) == []
+
+
+def test_indented_prose_is_read(source: Path) -> None:
+    """An indented block is prose unless it looks like code; so is a line whose `→` has one space before it."""
+    source.write_text(
+        'def f():\n    """Run.\n\n        It may run.\n\n    It may map a → b.\n\n        python -m it may\n    """\n',
+        encoding="utf-8",
+    )
+    assert [finding.line for finding in find(source)] == [4, 6]
 
 
 def test_errors_are_read(source: Path) -> None:
