@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import count
 from typing import Protocol, cast
 
-from flightllm.engines.learned import Asked, Learned, asked_by
+from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
 from flightllm.engines.random_answers import answerer, likelihood
 from flightllm.errors import CancelledError
