@@ -23,6 +23,7 @@ class Script:
 
 
 SCRIPTS: Final[Mapping[str, Script]] = {
+    "estimates": Script({"*_error": "lower"}),
     "planning": Script({"six_way_join_cpu_ms, all phases": "lower", "*_ms": "lower"}),
     "operator": Script(
         {"cache_*_prompts_per_second": "higher", "cache_*_peak_mib": "lower"},
@@ -34,6 +35,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         {"* / on / calls": "lower", "* / on / computed_tokens": "lower", "* / on / seconds": "lower"},
         smallest=("--quick", "--repeats", "1"),
     ),
+    "fewest_calls": Script({"window *, * / on": "lower"}, smallest=("--quick", "--repeats", "1")),
     "llm_queries": Script(
         {"totals / * / calls": "lower", "totals / * / computed_tokens": "lower", "totals / * / cpu_seconds": "lower"}
     ),

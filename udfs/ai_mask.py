@@ -1,6 +1,6 @@
 """ai_mask: a text with [MASKED] in place of the content that the labels describe."""
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, Room, text_answer
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, Room, Usual, text_answer
 
 
 def build(call: Arguments) -> Answer:
@@ -12,7 +12,7 @@ def build(call: Arguments) -> Answer:
         f"Copy what follows, but write [MASKED] in place of every mention of these kinds: {labels}. "
         "Answer with the text alone."
     )
-    answer = text_answer(instruction, max_tokens=512, room=Room(64, per_byte=1.0))
+    answer = text_answer(instruction, max_tokens=512, room=Room(64, per_byte=1.0), usual=Usual(2, per_byte=0.24))
     question = f"Copy the text. Replace every mention of these kinds with [MASKED]: {labels}. Change nothing else."
     return answer.in_parts(question, reply="Reply with the masked text alone.")
 

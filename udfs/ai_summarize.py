@@ -1,6 +1,6 @@
 """ai_summarize: a summary of a text."""
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, Room, text_answer
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, Room, Usual, text_answer
 
 
 def build(call: Arguments) -> Answer:
@@ -10,6 +10,7 @@ def build(call: Arguments) -> Answer:
         f"Summarize what follows in at most {words} words. Answer with the summary alone.",
         max_tokens=2 * words + 16,
         room=Room(8 * words + 64),  # in some languages, a word is many tokens
+        usual=Usual(4, per_byte=0.2, most=words),
     )
     return answer.in_parts(f"Summarize the text in at most {words} words.", reply="Reply with the summary alone.")
 

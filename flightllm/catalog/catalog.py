@@ -337,6 +337,15 @@ class Catalog:
         """
         yield self.to_change(statements.target_of(statement))
 
+    def adding_to(self, statement: Statement) -> Entry:
+        """Return the table to which an INSERT adds rows. The right to read the table is not needed.
+
+        Raises:
+            NotFoundError: there is no such table.
+            PermissionDeniedError: the table is a file, a view or a system table, or the principal cannot add rows.
+        """
+        return self.to_change(statements.target_of(statement))
+
     def to_change(self, name: TableName) -> Entry:
         """Return the entry in `entries` of a table that clients can change; see `changing`."""
         entry = self.store.writable(name)

@@ -212,6 +212,12 @@ class ScopedCatalog(Catalog):
         with self._allowed(name, lambda entry: self._check_change(statement, name, entry)):
             yield self.to_change(name)
 
+    def adding_to(self, statement: Statement) -> Entry:
+        """Return the table to which an INSERT of the principal adds rows; see `Catalog.adding_to`."""
+        name = statements.target_of(statement)
+        self._check("INSERT", name, self.store.entries.get(name))
+        return self.to_change(name)
+
     def to_change(self, name: TableName) -> Entry:
         """Return a table as it is stored; see `Catalog.to_change`."""
         entry = self.store.writable(name)

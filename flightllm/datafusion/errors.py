@@ -35,6 +35,32 @@ _NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 _UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file", "(os error ")
 """Parts of DataFusion's errors about missing, damaged or unreachable files; paths follow these words."""
+_IN_OTHER_WORDS = (
+    (
+        re.compile("Correlated scalar subquery must be aggregated"),
+        "a subquery that names columns of the outer query must give one row at most: write (SELECT max(column) FROM …)",
+    ),
+    (
+        re.compile(r"Physical plan does not support logical expression (?:ScalarSubquery|Exists|InSubquery)"),
+        (
+            "not supported: a subquery here can compare with columns of the outer query only by =, and cannot be in ON"
+            " of a join: join its table instead, or write it in WHERE"
+        ),
+    ),
+    (
+        re.compile(r"Physical plan does not support logical expression WindowFunction"),
+        "window functions cannot be in WHERE, ON or SET: compute them in a subquery of FROM",
+    ),
+    (
+        re.compile(r"Column 'column(\d+)' is declared as non-nullable but contains null values"),
+        r"value \1 of a row of VALUES is NULL, but its column is NOT NULL",
+    ),
+    (
+        re.compile(r"Query (?:DELETE|UPDATE|INSERT|MERGE) .* not implemented yet", re.DOTALL),
+        "WITH and FROM take queries alone: run INSERT, UPDATE, DELETE or MERGE as a statement of its own",
+    ),
+)
+"""Patterns of DataFusion's errors that do not say what to write, and our texts for them."""
 _PANICS = "pyo3_runtime"
 """The module of the class of Rust panics; this class cannot be imported."""
 _log = structlog.get_logger(__name__)
@@ -65,6 +91,9 @@ def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
     if any(sign in text for sign in _UNREADABLE):
         _log.error("a table's file cannot be read", error=text)
         return InternalError("a table's file is missing, damaged or unreachable; see the server's log for its name")
+    for pattern, ours in _IN_OTHER_WORDS:
+        if found := pattern.search(text):
+            return (UnsupportedError if _UNSUPPORTED in text else SqlError)(found.expand(ours))
     if _UNSUPPORTED in text:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:

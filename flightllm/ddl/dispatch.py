@@ -15,7 +15,14 @@ from flightllm.datafusion.run import Batches
 from flightllm.ddl.grants import check_there
 from flightllm.ddl.models import change_object
 from flightllm.ddl.vector_index import change_index, drop_indexes
-from flightllm.dml import Changed, check_row_change, explain_row_change, run_row_change
+from flightllm.dml import (
+    Changed,
+    check_row_change,
+    explain_row_change,
+    leaves_values,
+    run_row_change,
+    whole_values,
+)
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
 from flightllm.execution.context import Services
 from flightllm.execution.query import plan, plan_rows, uses_ai
@@ -57,6 +64,7 @@ def change(
     if record.cancelled.is_set():
         raise CancelledError("the statement was cancelled")
     _refuse(statement)
+    statement = _whole(statement, fresh)
     if is_row_change(statement, fresh):
         return run_row_change(statement, record, fresh, settings)
     return Changed(_changed(statement, record, fresh(), settings, more))
@@ -104,6 +112,7 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
         FlightLLMError: the statement is wrong.
     """
     _refuse(statement)
+    statement = _whole(statement, lambda: services)
     catalog = services.catalog
     if is_row_change(statement, lambda: services):
         return check_row_change(statement, services, settings)
@@ -132,6 +141,7 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
     Raises:
         FlightLLMError: the statement is wrong.
     """
+    statement = _whole(statement, lambda: services)
     if statement.change is None:
         check(statement, services, settings)
         title = f"{statement.kind.replace('_', ' ').upper()}: EXPLAIN changes nothing"
@@ -139,6 +149,13 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
         return ExplainQuery(planned(statement.parsed_query, services, settings), explain, [("change", title)])
     query, line = explain_row_change(statement, services, settings)
     return ExplainQuery(query, explain, [line])
+
+
+def _whole(statement: Statement, services: Callable[[], Services]) -> Statement:
+    """Return an INSERT with an expression for each DEFAULT of its VALUES; return other statements unchanged."""
+    if not leaves_values(statement):
+        return statement
+    return whole_values(statement, services().catalog.adding_to(statement))
 
 
 def _refuse(statement: Statement) -> None:
@@ -201,7 +218,10 @@ def _values(
     for text in more:
         check_bound(text, services.config.limits)
         with services.watch.changing(text.sql, record.query_id, services.rights.blamed):
-            yield from _rows(_value_rows(classify(text), record, services, settings), record)
+            whole = classify(text)
+            if whole.columns != statement.columns or "default" in text.sql.lower():  # as in the first text
+                whole = _whole(whole, lambda: services)
+            yield from _rows(_value_rows(whole, record, services, settings), record)
 
 
 def _value_rows(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> Batches:
@@ -260,8 +280,13 @@ def _together(before: str, values: ParsedText, rows: Iterable[pa.RecordBatch]) -
 
 
 def _split_values(text: ParsedText) -> tuple[str, ParsedText] | None:
-    """Split `INSERT INTO t VALUES (…), …` before its rows; return None for any other statement."""
+    """Split `INSERT INTO t VALUES (…), …` before its rows; return None for any other statement.
+
+    Another statement is one with ON CONFLICT or RETURNING, too.
+    """
     statement = classify(text)
+    if statement.change is not None:
+        return None
     tokens = tokenize(statement.text)
     start = next((i for i, token in enumerate(tokens) if token.is_word("values")), len(tokens)) + 1
     if not statement.adds_values or start >= len(tokens) or not _only_groups(tokens[start:]):

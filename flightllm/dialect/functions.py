@@ -19,7 +19,7 @@ _STATEMENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class DialectCall:
     """One call: its tokens from the name to the closing parenthesis, and the ranges of its arguments."""
 
     source: Source
@@ -29,6 +29,7 @@ class _Call:
 
     @property
     def start(self) -> int:
+        """Return where the name begins in the text."""
         return self.source.tokens[self.first].start
 
     def literal(self, place: int) -> str | None:
@@ -73,20 +74,37 @@ def functions(source: Source) -> Iterator[Edit]:
     for index, token in enumerate(source.tokens):
         if token.text.lower() not in _RULES or (name := source.called(index)) is None:
             continue
-        closing, rule = source.closing[index + 1], _RULES[name]
-        ranges = tuple(split_arguments(source.tokens, index + 2, closing, source.closing))
-        if all(first < last for first, last in ranges):
-            yield from rule(_Call(source, index, closing, ranges))
+        call = read_call(source, index)
+        if call is not None:
+            yield from _RULES[name](call)
 
 
-def _case(call: _Call) -> Iterator[Edit]:
+def read_call(source: Source, index: int) -> DialectCall | None:
+    """Return the call whose name is at a token; None if one of its arguments is empty."""
+    closing = source.closing[index + 1]
+    ranges = tuple(split_arguments(source.tokens, index + 2, closing, source.closing))
+    return DialectCall(source, index, closing, ranges) if all(first < last for first, last in ranges) else None
+
+
+def wrapped(before: str, after: str = ")", *, arguments: int = 1) -> Callable[[DialectCall], Iterator[Edit]]:
+    """Return a rule that writes a call with this number of arguments between two texts."""
+
+    def rule(call: DialectCall) -> Iterator[Edit]:
+        if len(call.ranges) == arguments:
+            yield call.opened(before)
+            yield call.closed(after)
+
+    return rule
+
+
+def _case(call: DialectCall) -> Iterator[Edit]:
     if len(call.ranges) == 3:
         yield call.opened("(CASE WHEN ")
         yield from call.commas(" THEN ", " ELSE ")
         yield call.closed(" END)")
 
 
-def _count_if(call: _Call) -> Iterator[Edit]:
+def _count_if(call: DialectCall) -> Iterator[Edit]:
     """Write a count of rows under a condition; a FILTER after the call is joined to the condition by AND."""
     source, filtered = call.source, call.closing + 1
     if len(call.ranges) != 1 or source.is_word(call.first + 2, "distinct", "all"):
@@ -100,12 +118,12 @@ def _count_if(call: _Call) -> Iterator[Edit]:
         yield Edit(end, end, ")")
 
 
-def _list(call: _Call) -> Iterator[Edit]:
+def _list(call: DialectCall) -> Iterator[Edit]:
     if len(call.ranges) == 1:
         yield call.opened("array_agg(")
 
 
-def _regexp_extract(call: _Call) -> Iterator[Edit]:
+def _regexp_extract(call: DialectCall) -> Iterator[Edit]:
     """Return a pattern's first match, or one of its groups; an empty text without a match, as in DuckDB and Spark.
 
     The rewritten pattern matches the whole text, so that each argument is evaluated once.
@@ -144,7 +162,7 @@ def _groups(pattern: str) -> int | None:
         return None
 
 
-def _strptime(call: _Call) -> Iterator[Edit]:
+def _strptime(call: DialectCall) -> Iterator[Edit]:
     if len(call.ranges) != 2:
         return
     written = call.literal(1)
@@ -155,7 +173,7 @@ def _strptime(call: _Call) -> Iterator[Edit]:
     yield call.closed(") AS TIMESTAMP(6))")
 
 
-def _strftime(call: _Call) -> Iterator[Edit]:
+def _strftime(call: DialectCall) -> Iterator[Edit]:
     if len(call.ranges) != 2:
         return
     written = call.literal(1)
@@ -165,20 +183,40 @@ def _strftime(call: _Call) -> Iterator[Edit]:
     yield call.argument(1, _formatted(call, to_write, written))
 
 
-def _to_char(call: _Call) -> Iterator[Edit]:
+def _to_char(call: DialectCall) -> Iterator[Edit]:
     written = call.literal(1) if len(call.ranges) == 2 else None
     if written is not None and "%" not in written and any(map(str.isalpha, written)):
         yield call.argument(1, _formatted(call, from_letters, written))
 
 
-def _formatted(call: _Call, read: Callable[[str], str], written: str) -> str:
+def _formatted(call: DialectCall, read: Callable[[str], str], written: str) -> str:
     try:
         return text_literal(read(written))
     except ValueError as error:
         raise call.error(f"{error}") from error
 
 
-_RULES: Mapping[str, Callable[[_Call], Iterator[Edit]]] = {
+def _mod(call: DialectCall) -> Iterator[Edit]:
+    if len(call.ranges) == 2:
+        yield call.opened("((")
+        yield from call.commas(") % (")
+        yield call.closed("))")
+
+
+_PARTS = ("year", "quarter", "month", "day", "hour", "minute", "second")
+_RULES: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {
+    **{part: wrapped(f"date_part('{part}', ") for part in _PARTS},
+    "dayofmonth": wrapped("date_part('day', "),
+    "dayofyear": wrapped("date_part('doy', "),
+    "curdate": wrapped("current_date(", arguments=0),
+    "curtime": wrapped("current_time(", arguments=0),
+    "ucase": wrapped("upper("),
+    "lcase": wrapped("lower("),
+    "ceiling": wrapped("ceil("),
+    "sign": wrapped("signum("),
+    "truncate": wrapped("trunc(", arguments=2),
+    "mod": _mod,
+    "from_hex": wrapped("decode(", ", 'hex')"),
     "iff": _case,
     "if": _case,
     "count_if": _count_if,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from flightllm.common.names import quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
+from flightllm.dialect.types import end_of_cast_value, type_range
 from flightllm.errors import SqlError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_FROM, ENDS_TYPE
@@ -201,12 +202,16 @@ def _text(parsed: ParsedText, index: int, token: Token) -> str:
 
 
 def duplicates(source: Source) -> Iterator[Edit]:
-    """Rewrite `SELECT i, i FROM t` as `SELECT i, i AS "¤1¤i" FROM t`; `shown_names` restores the names."""
-    if not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
+    """Rewrite `SELECT i, i FROM t` as `SELECT i, i AS "¤1¤i" FROM t`; `shown_names` restores the names.
+
+    A table or view must not have equal names, so CREATE keeps them, but it can have a column and casts of the column.
+    """
+    if not (source.is_word(0, *_STATEMENTS, "create") or source.is_symbol(0, "(")):
         return
     for select in source.selects:
         if len(select.items) > 1:
-            yield from _renamed(source, [read_item(source, first, last) for first, last in select.items])
+            items = [read_item(source, first, last) for first, last in select.items]
+            yield from _renamed(source, items, only_casts=source.is_word(0, "create"))
 
 
 def with_equal_calls_apart(written: str, stubbed: str) -> str:
@@ -261,6 +266,10 @@ class SelectItem:
     """The qualifier of a star; empty for `*`, and None for other items."""
     text: tuple[object, ...]
     """The item's tokens in a form that is equal for items with equal spelling."""
+    uncast: tuple[object, ...]
+    """The same without casts, which DataFusion leaves out of a column's name; empty with an alias."""
+    value: tuple[str, ...]
+    """The parts of the column's name, if the item is a plain column or its cast, without an alias."""
 
 
 def read_item(source: ParsedText, first: int, last: int) -> SelectItem:
@@ -268,7 +277,7 @@ def read_item(source: ParsedText, first: int, last: int) -> SelectItem:
     tokens = source.tokens[first:last]
     column = _dotted(tokens)
     if tokens[-1].is_symbol("*") and (len(tokens) == 1 or tokens[-2].is_symbol(".")):
-        return SelectItem(first, last, None, None, (), _dotted(tokens[:-2]), ())
+        return SelectItem(first, last, None, None, (), _dotted(tokens[:-2]), (), (), ())
     alias = None
     if len(tokens) > 1 and not column and identifier(tokens[-1]) is not None:
         before = tokens[-2]
@@ -276,9 +285,28 @@ def read_item(source: ParsedText, first: int, last: int) -> SelectItem:
         ends = ends or (before.kind is TokenKind.WORD and not before.is_word(*_NO_ALIAS_AFTER))
         implicit = ends and not tokens[-1].is_word(*_NO_ALIAS) and not any(t.is_word("interval") for t in tokens)
         alias = last - 1 if implicit or before.is_word("as") else None
-    folded = tuple((identifier(t) or t.text) if t.kind is not TokenKind.STRING else (t.text,) for t in tokens)
     name = identifier(source.tokens[alias]) if alias is not None else (column[-1] if column else None)
-    return SelectItem(first, last, alias, name, column, None, folded)
+    kept = [source.tokens[index] for index in _without_casts(source, first, last)] if alias is None else []
+    return SelectItem(first, last, alias, name, column, None, _folded(tokens), _folded(kept), _dotted(kept))
+
+
+def _folded(tokens: Sequence[Token]) -> tuple[object, ...]:
+    return tuple((identifier(t) or t.text) if t.kind is not TokenKind.STRING else (t.text,) for t in tokens)
+
+
+def _without_casts(source: ParsedText, first: int, last: int) -> Iterator[int]:
+    """Yield the tokens of an expression but those of `CAST(… AS type)` and `::type`."""
+    index = first
+    while index < last:
+        called = source.tokens[index].is_word("cast", "try_cast") and source.is_symbol(index + 1, "(")
+        if called and (end := end_of_cast_value(source, index + 1)):
+            yield from _without_casts(source, index + 2, end)
+            index = source.closing[index + 1] + 1
+        elif source.is_symbol(index, "::"):
+            index = next((after for _, after in type_range(source, index + 1)), index + 1)
+        else:
+            yield index
+            index += 1
 
 
 def _dotted(tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -288,15 +316,21 @@ def _dotted(tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(name or "" for name in names) if len(tokens) % 2 and dotted and None not in names else ()
 
 
-def _renamed(source: Source, items: Sequence[SelectItem]) -> Iterator[Edit]:
+def _renamed(source: Source, items: Sequence[SelectItem], *, only_casts: bool) -> Iterator[Edit]:
     for place, item in enumerate(items):
         if item.star is not None:
             continue
         first = next((i for i, other in enumerate(items[:place]) if _is_same(other, item)), None)
-        covered = item.column and item.alias is None and any(_covers(source, other, item) for other in items)
+        covered = item.value and any(_covers(source, other, item) for other in items)
         if first is None and not covered:
             continue
+        if only_casts:
+            if item.uncast != item.text:
+                end = source.tokens[item.last - 1].end
+                yield Edit(end, end, f" AS {quoted(source.text(item.first, item.last))}")
+            continue
         plain = first is not None and all(other.star is None for other in items[first:place])
+        plain = plain and (items[first or 0].text == item.text or bool(item.column) or item.alias is not None)
         delta = place - first if plain and first is not None else ""
         fallback = item.name or source.text(item.first, item.last)
         name = quoted(f"{_MARK}{delta}{_MARK}{fallback}")
@@ -312,12 +346,13 @@ def _is_same(one: SelectItem, other: SelectItem) -> bool:
     """Return whether DataFusion takes two items for columns of one name; two parameters can differ in their values."""
     if one.star is not None:
         return False
-    if one.column and other.column and one.alias is None and other.alias is None:
-        shortest = min(len(one.column), len(other.column))
-        return one.column[-shortest:] == other.column[-shortest:]
+    if one.value and other.value:
+        shortest = min(len(one.value), len(other.value))
+        return one.value[-shortest:] == other.value[-shortest:]
     if one.name is not None or other.name is not None:
         return one.name == other.name
-    return one.text == other.text and "?" not in one.text and not any(str(part)[:1] == "$" for part in one.text)
+    bound = "?" in one.uncast or any(str(part)[:1] == "$" for part in one.uncast)
+    return one.uncast == other.uncast and not bound
 
 
 def _covers(source: Source, star: SelectItem, item: SelectItem) -> bool:
@@ -327,4 +362,4 @@ def _covers(source: Source, star: SelectItem, item: SelectItem) -> bool:
     if not star.star:
         return True
     tables = source.scopes.of[item.first].tables
-    return star.star[-1:] == item.column[-2:-1] or (len(item.column) == 1 and len(tables) == 1)
+    return star.star[-1:] == item.value[-2:-1] or (len(item.value) == 1 and len(tables) == 1)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from flightllm.dialect.dual import dual
+from flightllm.dialect.escapes import WORDS as ESCAPES
+from flightllm.dialect.escapes import escapes
 from flightllm.dialect.fetch_first import fetch_first
 from flightllm.dialect.from_first import from_first
 from flightllm.dialect.functions import NAMES as FUNCTIONS
@@ -81,6 +83,7 @@ def _marks(*marks: str) -> Trigger:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
     Rule(summarize, _words("summarize")),
     Rule(from_first, Trigger(frozenset({"from"}), test=ParsedText.has_leading_from)),
     Rule(pivot, _words("pivot")),
@@ -94,17 +97,22 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(functions, Trigger(FUNCTIONS)),
     Rule(json_operators, Trigger(JSON_FUNCTIONS), Trigger(marks=JSON_OPERATORS)),
-    Rule(show, _words("show")),
+    Rule(show, _words("show", "describe", "desc")),
     Rule(top, _words("top")),
     Rule(fetch_first, _words("fetch")),
     Rule(dual, _words("dual")),
     Rule(national_texts, _marks("n'")),
-    Rule(timestamps, _words("timestamp")),
+    Rule(timestamps, _words("timestamp", "timestamptz")),
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
     Rule(table_names, _words(*TEMPORARY, *INFORMATION), in_other_schemas=True),
-    Rule(duplicates, Trigger(frozenset({"select"}), test=ParsedText.has_similar_items)),
+    Rule(
+        duplicates,
+        Trigger(frozenset({"select"}), test=ParsedText.has_similar_items),
+        _words("cast", "try_cast"),
+        _marks("::"),
+    ),
 )
 
 

@@ -1,38 +1,27 @@
 """Rewrite SHOW of schemas, tables and parameters, which clients send when they connect and browse."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from flightllm.common.names import quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import NotFoundError
+from flightllm.sql.client_parameters import PARAMETERS
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import TokenKind
 
 _TABLES = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables"
 _CATALOGS = "SELECT DISTINCT catalog_name AS {name} FROM information_schema.schemata"
-_PARAMETERS: Mapping[str, str] = {
-    "client_encoding": "UTF8",
-    "datestyle": "ISO, YMD",
-    "integer_datetimes": "on",
-    "max_identifier_length": "1024",
-    "server_encoding": "UTF8",
-    "standard_conforming_strings": "on",
-    "transaction isolation level": "read committed",
-    "transaction_isolation": "read committed",
-    "default_transaction_isolation": "read committed",
-    "transaction_read_only": "off",
-    "is_superuser": "off",
-}
-"""Parameters that PostgreSQL's clients ask for, and their values here.
-
-The isolation level is "read committed": each statement sees the data committed before it begins.
-"""
 
 
 def show(source: Source) -> Iterator[Edit]:
-    """Rewrite `SHOW SCHEMAS` as `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and so on."""
+    """Rewrite `SHOW SCHEMAS` as `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and so on.
+
+    `DESCRIBE TABLE t` is `DESCRIBE t`.
+    """
+    if source.is_word(0, "describe", "desc") and source.is_word(1, "table") and len(source.tokens) > 2:
+        yield Edit(source.tokens[1].start, source.tokens[2].start, "")
     if not source.is_word(0, "show"):
         return
     query = _query(source)
@@ -76,5 +65,5 @@ def _listed(source: Source, at: int, query: str, named: str, within: str | None)
 
 def _parameter(source: Source) -> str | None:
     name = " ".join(token.text.lower() for token in source.tokens[1:] if not token.is_symbol(";"))
-    known = {**_PARAMETERS, "search_path": ", ".join(source.place.path), "server_version": source.place.version}
+    known = {**PARAMETERS, "search_path": ", ".join(source.place.path), "server_version": source.place.version}
     return f"SELECT {text_literal(known[name])} AS {quoted(name.replace(' ', '_'))}" if name in known else None

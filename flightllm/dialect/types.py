@@ -7,6 +7,7 @@ from functools import lru_cache
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.sql.column_lists import column_ranges
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import TokenKind
 
 _DIALECTS = ("postgres", "tsql", "mysql", "snowflake", "oracle", "bigquery", "duckdb")
@@ -82,18 +83,18 @@ def _ranges(source: Source) -> Iterator[tuple[int, int]]:
     tokens = source.tokens
     for index, token in enumerate(tokens):
         if token.is_symbol("::"):
-            yield from _range(source, index + 1)
+            yield from type_range(source, index + 1)
         elif token.is_word("cast", "try_cast", "safe_cast") and source.is_symbol(index + 1, "("):
-            as_ = _as(source, index + 1)
-            yield from _range(source, as_ + 1) if as_ else ()
+            as_ = end_of_cast_value(source, index + 1)
+            yield from type_range(source, as_ + 1) if as_ else ()
     if source.is_word(0, "create") and (opening := _column_list(source)) is not None:
         inner = tokens[opening : source.closing.get(opening, opening) + 1]
         for first, last in column_ranges(inner):
             if last - first > 1 and inner[first].kind in {TokenKind.WORD, TokenKind.QUOTED}:
-                yield from _range(source, opening + first + 1)
+                yield from type_range(source, opening + first + 1)
 
 
-def _as(source: Source, opening: int) -> int:
+def end_of_cast_value(source: ParsedText, opening: int) -> int:
     """Return the index of the AS of a CAST, or 0 without an AS."""
     index, end = opening + 1, source.closing.get(opening, opening)
     while index < end:
@@ -118,7 +119,7 @@ def _column_list(source: Source) -> int | None:
     return None
 
 
-def _range(source: Source, first: int) -> Iterator[tuple[int, int]]:
+def type_range(source: ParsedText, first: int) -> Iterator[tuple[int, int]]:
     """Yield the range of the type that begins at a token: its first word, further words, and parameters in between."""
     if (
         first >= len(source.tokens)

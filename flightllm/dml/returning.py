@@ -44,6 +44,8 @@ class _ReturningReader:
         self._extras: list[str] = []
         self._names: list[str] = []
         self._shown: dict[str, str] = {}
+        self._written: set[str] = set()
+        """The expressions so far; a second one of the same text needs a name."""
 
     def read(self) -> Returning:
         text = self._change.returning
@@ -67,6 +69,8 @@ class _ReturningReader:
                 known = ", ".join([self._change.alias, *self._source])
                 raise SqlError(f"RETURNING {table}.*: the statement has no table {table}; its tables are {known}")
             return self._others(table)
+        if len(tokens) > 2 and tokens[-2].is_word("as") and (name := identifier(tokens[-1])) is not None:
+            return [f"{self._replaced(tokens[:-2], text)} AS {self._named(name)}"]
         return [self._expression(tokens, text)]
 
     def _own(self) -> list[str]:
@@ -95,18 +99,32 @@ class _ReturningReader:
         return column if name is None else f"{column} AS {self._named(name)}"
 
     def _expression(self, tokens: Sequence[Token], text: str) -> str:
+        """Return an expression without an alias; a column keeps its name, and so does a repeated expression."""
+        shown = self._replaced(tokens, text)
+        if shown == self._merge_action:
+            return f"{shown} AS {self._named('merge_action')}"
+        names, after = read_parts(tokens, 0)
+        if names and after == len(tokens):
+            return f"{shown} AS {self._named(names[-1])}"
+        again = shown in self._written
+        self._written.add(shown)
+        return f"{shown} AS {self._named(shown)}" if again else shown
+
+    def _replaced(self, tokens: Sequence[Token], text: str) -> str:
+        """Return tokens as text, with the first query's columns in place of columns of other tables."""
         parts, end, index = [], tokens[0].start, 0
         while index < len(tokens):
             token = tokens[index]
             parts.append(" " if token.start > end else "")
             found, after = self._reference(tokens, index, text)
             parts.append(text[token.start : tokens[after - 1].end] if found is None else found)
-            if found is not None and index == 0 and after == len(tokens):
-                name = "merge_action" if MERGE_ACTION in found else identifier(tokens[after - 1])
-                parts.append(f" AS {self._named(name or '')}")
             index = after
             end = tokens[index - 1].end
         return "".join(parts)
+
+    @property
+    def _merge_action(self) -> str:
+        return f"{quoted(self._change.alias)}.{quoted(MERGE_ACTION)}"
 
     def _reference(self, tokens: Sequence[Token], index: int, text: str) -> tuple[str | None, int]:
         """Return the replacement of a column of another table, or None, and the index after the name."""
@@ -114,7 +132,7 @@ class _ReturningReader:
         names, after = read_parts(tokens, index)
         called = after < len(tokens) and tokens[after].is_symbol("(")
         if self._change.merged and names == ("merge_action",) and called:
-            return f"{quoted(self._change.alias)}.{quoted(MERGE_ACTION)}", after + 2
+            return self._merge_action, after + 2
         before = tokens[index - 1] if index else None
         names_item = before is not None and (before.is_word("as") or before.is_symbol("."))
         if token.kind not in {TokenKind.WORD, TokenKind.QUOTED} or not names or called or names_item:

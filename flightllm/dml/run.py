@@ -36,6 +36,8 @@ from flightllm.dml.selection import (
     Selection,
     check_alias,
     columns_query,
+    inserts_by_bare_names,
+    of_source,
     selection,
     source_aliases,
     without_hidden,
@@ -148,6 +150,10 @@ class _Planned:
             self.change = conflict_change(statement.change, entry)
         else:
             check_alias(self.change, entry.name)
+            if inserts_by_bare_names(self.change, entry):
+                (alias,) = source_aliases(self.change.source)
+                columns = self.plan(columns_query(self.change, alias)).schema.names
+                self.change = of_source(self.change, columns)
         self.returning = self._returning()
 
     def _returning(self) -> Returning | None:
@@ -356,6 +362,11 @@ class _Run(_Planned):
                     found = f"RETURNING comes to {size:,} bytes or more"
                     raise over_limit("result_bytes", most, found, "return fewer columns; nothing was changed")
         table = pa.Table.from_batches(kept, shown)
+        if table.num_rows != rewriting.changed:
+            raise SqlError(
+                "RETURNING gives one row for each changed row, so it takes no aggregates and no DISTINCT;"
+                " nothing was changed"
+            )
         return table.rename_columns([self.returning.shown.get(name, name) for name in table.column_names])
 
 

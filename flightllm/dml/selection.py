@@ -9,8 +9,8 @@ For each row it returns these columns:
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.numbered import ROW
 from flightllm.common.names import TableName, quoted
 from flightllm.dml.defaults import defaults_of
+from flightllm.dml.returning import MERGE_ACTION
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.names import identifier
 from flightllm.sql.row_change import Action, ActionKind, RowChange
@@ -29,7 +30,13 @@ POSITION, ACTION = "position", "action"
 TARGET = "search.public.changing"
 """The query's name for the table to change."""
 _PRESENT = " present"
-_HIDDEN = re.compile(rf'(?:"[^"]*"|\w+)\."(?:{ROW}|{_PRESENT})"(?:, )?|(?<![\w"])"(?:{ROW}|{_PRESENT})"(?:, )?')
+_NAMES = rf'(?:"(?:{ROW}|{_PRESENT}|{MERGE_ACTION})"|extra\d+)'
+_HIDDEN = re.compile(rf'(?:(?:"[^"]*"|\w+)\.|(?<![\w".])){_NAMES}(?:, )?')
+_DANGLING = re.compile(r",\s*(?=\.(?:\s|$))")
+_EXPRESSION_WORDS = (
+    *("case", "when", "then", "else", "end", "and", "or", "not", "is", "in", "like", "between"),
+    *("null", "true", "false"),
+)
 _AFTER_TABLE = ("join", "inner", "left", "right", "full", "cross", "natural", "on", "using")
 _JOINS = {
     frozenset({"matched"}): "INNER",
@@ -58,6 +65,56 @@ class Selection:
     """The type to cast each output column to: the type of the table column that it changes."""
     extras: tuple[str, ...]
     """The output columns that RETURNING reads."""
+
+
+def inserts_by_bare_names(change: RowChange, entry: Entry) -> bool:
+    """Return whether MERGE inserts a value or tests a condition by a column's bare name that the table has, too."""
+    texts = (text or "" for action in change.actions if action.rows == "not_matched" for text in _texts_of(action))
+    return change.merged and any(name in entry.schema.names for text in texts for _, name in _bare_names(text))
+
+
+def of_source(change: RowChange, columns: Collection[str]) -> RowChange:
+    """Return a MERGE whose bare names after WHEN NOT MATCHED are columns of the source: the table has no row there.
+
+    `INSERT (k, v) VALUES (k, upper(v))` → `INSERT (k, v) VALUES ("s".k, upper("s".v))`
+    """
+    alias = quoted(_merged_alias(change.source))
+
+    def written(text: str) -> str:
+        parts, end = list[str](), 0
+        for token, name in _bare_names(text):
+            if name in columns:
+                parts += (text[end : token.start], f"{alias}.")
+                end = token.start
+        return "".join([*parts, text[end:]])
+
+    def changed(action: Action) -> Action:
+        if action.rows != "not_matched":
+            return action
+        values = tuple((column, None if value is None else written(value)) for column, value in action.values)
+        return replace(action, condition=written(action.condition), values=values)
+
+    return replace(change, actions=tuple(map(changed, change.actions)))
+
+
+def _texts_of(action: Action) -> Iterator[str | None]:
+    yield action.condition
+    for _, value in action.values:
+        yield value
+
+
+def _bare_names(text: str) -> Iterator[tuple[Token, str]]:
+    """Yield the names without a table in an expression; in a text with a subquery, some can belong to the subquery."""
+    tokens = tokenize(text)
+    if any(token.is_word("select") for token in tokens):
+        return
+    for index, token in enumerate(tokens):
+        name = identifier(token)
+        before, after = tokens[index - 1] if index else None, tokens[index + 1] if index + 1 < len(tokens) else None
+        qualified = before is not None and (before.is_symbol(".") or before.is_word("as") or before.is_symbol("::"))
+        called = after is not None and (after.is_symbol(".") or after.is_symbol("(") or after.is_symbol("=>"))
+        if name is not None and not qualified and not called and not token.is_word(*_EXPRESSION_WORDS):
+            yield token, name
 
 
 def selection(change: RowChange, entry: Entry, extras: Sequence[str]) -> Selection:
@@ -198,13 +255,19 @@ def columns_query(change: RowChange, alias: str) -> str:
 
 
 def check_alias(change: RowChange, target: TableName) -> None:
-    """Raise `UnsupportedError` if MERGE uses one name for the table to change and for its source."""
+    """Raise `UnsupportedError` if a statement uses one name for the table to change and for another table."""
     if change.merged and _merged_alias(change.source) == change.alias:
         raise UnsupportedError(
             f"MERGE has two tables named {change.alias!r}: write MERGE INTO {target.display} AS t USING … AS s"
+        )
+    if change.source and change.alias in source_aliases(change.source):
+        deletes = change.actions[0].kind == "delete"
+        form = "DELETE FROM {0} AS a USING … AS b" if deletes else "UPDATE {0} AS a SET … FROM … AS b"
+        raise UnsupportedError(
+            f"the statement has two tables named {change.alias!r}: write {form.format(target.display)}"
         )
 
 
 def without_hidden(text: str) -> str:
     """Return the text of an error without the hidden columns that the query adds to tables."""
-    return _HIDDEN.sub("", text)
+    return _DANGLING.sub("", _HIDDEN.sub("", text))

@@ -25,6 +25,8 @@ Fewer free texts are kept, because they can be long and no decision depends on t
 _KEPT_OPTIONS = 256
 _ENOUGH = 16
 """The least number of answers for a prediction."""
+_ENOUGH_OF_ONE = 4
+"""The least number of answers to one instruction, to predict the length of others and the share of each option."""
 _REMEMBERED_SECONDS = 30.0
 """After this long, a failed engine counts as up again: callers do not ask an engine that is down, so they would not
 notice its return."""
@@ -83,29 +85,40 @@ class Learned:
             known = list(self._options.items())[-1:]
         return max(0, known[0][1] - count(known[0][0])) if known else 0
 
-    def length(self, function: str, max_tokens: int) -> float | None:
-        """Return the mean tokens of a free text, at most `max_tokens`; None while there are too few texts.
+    def length(self, asked: Asked, *, others: bool = True) -> float | None:
+        """Return the mean tokens of a call's free texts, at most its `max_tokens`; None while there are too few texts.
 
-        The texts are those of the function if there are enough of them, otherwise those of all functions.
+        The texts are those of the same instruction, else those of the function, else, with `others`, those of all
+        functions. A few texts of the same instruction are enough.
         """
+        function, instruction, parameters, _ = asked
         with self._lock:
-            sites = [(a, seen) for a, seen in self._sites.items() if a[2].constraint is None]
-        own = [(a, seen) for a, seen in sites if a[0] == function]
-        for some in (own, sites):
-            count = sum(seen.count for _, seen in some)
-            if count >= _ENOUGH:
-                return min(max_tokens, sum(seen.tokens for _, seen in some) / count)
+            sites = [(a, seen.count, seen.tokens) for a, seen in self._sites.items() if a[2].constraint is None]
+        own = [site for site in sites if site[0][0] == function]
+        same = [site for site in own if site[0][1] == instruction]
+        for some, enough in ((same, _ENOUGH_OF_ONE), (own, _ENOUGH), (sites if others else [], _ENOUGH)):
+            count = sum(answers for _, answers, _ in some)
+            if count >= enough:
+                return min(parameters.max_tokens, sum(tokens for _, _, tokens in some) / count)
         return None
 
     def alike(self, asked: Asked) -> list[str]:
-        """Return answers of all call sites with the same function and options; empty while there are too few."""
+        """Return likely answers of a call site with few answers of its own; empty while there are too few.
+
+        A few answers of the same instruction are returned with each option once: so no option is impossible.
+        Otherwise the answers are those of all call sites with the same function and options.
+        """
+        function, instruction, parameters, _ = asked
         with self._lock:
             sites = [
-                seen.texts
+                (a[1], list(seen.texts))
                 for a, seen in self._sites.items()
-                if a[0] == asked[0] and a[2].constraint == asked[2].constraint
+                if a[0] == function and a[2].constraint == parameters.constraint
             ]
-        texts = [text for some in sites for text in some]
+        own = [text for other, texts in sites if other == instruction for text in texts]
+        if len(own) >= _ENOUGH_OF_ONE:
+            return [*own, *(parameters.constraint.options if isinstance(parameters.constraint, Choice) else ())]
+        texts = [text for _, some in sites for text in some]
         return texts if len(texts) >= _ENOUGH else []
 
     def answers(self, asked: Asked) -> tuple[list[str], float] | None:

@@ -8,11 +8,12 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import count
-from typing import Protocol, cast
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, cast
 
 from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
@@ -26,6 +27,12 @@ EXACT_PROMPTS = 4_096
 _NONE = PrefixCache(16, None)
 _PAUSE_SECONDS = 0.001
 _SEEDS = 1 << 64
+
+
+UsualTokens: TypeAlias = Callable[[Sequence[tuple[str, str]]], int]
+"""Returns the usual tokens of an answer for the names and values in one prompt."""
+_Tokens: TypeAlias = Callable[[str, Request], int]
+"""Returns the tokens of an answer to a request."""
 
 
 class Tokenizing(Protocol):
@@ -115,11 +122,14 @@ class PredictingEngine:
         tokens: PromptTokens | None = None,
         most: int = sys.maxsize,
         turn: float = 0.0,
+        usual: Mapping[tuple[str, str, Parameters], UsualTokens] = MappingProxyType({}),
     ) -> None:
+        """`usual` tells how long free texts usually are, by function, instruction and parameters."""
         self._engine = engine
         self._learned = learned
         self._window = window
         self._tokens = tokens or PromptTokens(engine)
+        self._usual = usual
         self._left = most
         self._turn = int(turn * _SEEDS)
         self._shape = engine.prefix_cache
@@ -131,7 +141,7 @@ class PredictingEngine:
         self._numbers = count()
         self._flying: dict[int, tuple[Completion, deque[Completion]]] = {}
         """The completion of each run, and the queue that gets it, by the run's number."""
-        self._answerers: dict[Asked, tuple[bytes, Callable[[int], str], Callable[[str], int]]] = {}
+        self._answerers: dict[Asked, tuple[bytes, Callable[[int], str], _Tokens]] = {}
         self._option_lengths: dict[str, int] = {}
         self.sites: dict[Asked, CallSiteForecast] = {}
 
@@ -238,25 +248,49 @@ class PredictingEngine:
         parameters = request.parameters
         confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
         thinks = parameters.reasoning not in {None, "off"}  # the learned lengths include the thoughts
-        return text, max(1, tokens(text) if thinks else min(tokens(text), request.limit)), confidence
+        length = tokens(text, request)
+        return text, max(1, length if thinks else min(length, request.limit)), confidence
 
-    def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], Callable[[str], int]]:
+    def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], _Tokens]:
         """Return a call site's salt, its function from a seed to an answer, and that from an answer to its tokens."""
         salt = blake2b(repr(asked).encode("utf-8", "surrogatepass")).digest()
         known = self._learned.answers(asked)
         self.sites[asked] = CallSiteForecast(learned=known is not None)
         if known is not None:
             texts, mean = known
-            return salt, _one_of(sorted(texts)), lambda _: round(mean)
+            options = isinstance(asked[2].constraint, Choice) and asked[2].reasoning in {None, "off"}
+            length = (lambda text, _: self._reported_tokens(text)) if options else _spread(mean)
+            return salt, _one_of(sorted(texts)), length
         parameters = asked[2]
         if isinstance(parameters.constraint, Choice):
             alike = sorted(self._learned.alike(asked))
-            return salt, _one_of(alike or parameters.constraint.options), self._reported_tokens
+            return salt, _one_of(alike or parameters.constraint.options), lambda text, _: self._reported_tokens(text)
         if parameters.constraint is None:
-            usual = self._learned.length(asked[0], parameters.max_tokens)
-            length = parameters.max_tokens if usual is None else max(1, round(usual))
-            return salt, answerer(None), lambda _: length
-        return salt, answerer(parameters.constraint), lambda text: self._engine.count_tokens(text) + 1
+            return salt, answerer(None), self._text_tokens(asked)
+        return salt, answerer(parameters.constraint), lambda text, _: self._engine.count_tokens(text) + 1
+
+    def _text_tokens(self, asked: Asked) -> _Tokens:
+        """Return a function to the tokens of a free text: as other calls of the function, else as usual for it."""
+        function, instruction, parameters, _ = asked
+        usual = self._usual.get((function, instruction, parameters))
+        length = self._learned.length(asked, others=usual is None)
+        if length is not None or usual is None:
+            return _spread(parameters.max_tokens if length is None else max(1.0, length))
+        return lambda _, request: usual(request.fields)
+
+
+def _spread(mean: float) -> _Tokens:
+    """Return a function to whole numbers that differ by one at most; their mean is `mean`."""
+    wanted, given = 0.0, 0
+
+    def tokens(_: str, __: Request) -> int:
+        nonlocal wanted, given
+        wanted += mean
+        number = round(wanted) - given
+        given += number
+        return number
+
+    return tokens
 
 
 def _one_of(texts: Sequence[str]) -> Callable[[int], str]:

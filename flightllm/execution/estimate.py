@@ -80,9 +80,10 @@ class DryRun:
         turn: float,
     ) -> Figures:
         record = QueryRecord("", "", _Until(deadline, cancelled))
+        usual = {(c.function, c.instruction, c.parameters): c.usual.of for c in self.calls if c.usual is not None}
         engines = {
             name: PredictingEngine(
-                m.engine, m.learned.of(self.user), m.window, self.tokens[name], self.most_prompts, turn
+                m.engine, m.learned.of(self.user), m.window, self.tokens[name], self.most_prompts, turn, usual
             )
             for name, m in self.models.items()
         }
@@ -149,7 +150,7 @@ def _figures(
     if any(not call.learned and call.work.calls for call in found):
         notes.append(
             "answers are assumed for calls without known earlier answers: each answer is equally likely,"
-            " and texts are as long as those of other calls, or as max_tokens allows"
+            " and texts are as long as is usual for the function"
         )
     return Figures(round(rows * max(scales.values(), default=1.0)), found, None, tuple(notes))
 

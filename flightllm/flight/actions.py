@@ -148,9 +148,11 @@ def _renew(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
 
 
 def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
+    """Set options one by one, and report the wrong ones; a schema or catalog that is missing is NOT_FOUND."""
     session, result = core.session(context), flight_message("SetSessionOptionsResult")
     known, kinds = session.get_options(), core.option_kinds.setdefault(session, {})
-    for key, value in parse_flight("SetSessionOptionsRequest", body).session_options.items():
+    options = parse_flight("SetSessionOptionsRequest", body).session_options
+    for key, value in options.items():
         name, kind = key.lower().removeprefix("flightllm."), value.WhichOneof("option_value")
         try:
             if kind is not None:
@@ -159,7 +161,9 @@ def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> 
             else:
                 session.reset_option(name)
                 kinds.pop(name, None)
-        except (InvalidInputError, NotFoundError):
+        except (InvalidInputError, NotFoundError) as error:
+            if len(options) == 1 and isinstance(error, NotFoundError):
+                raise
             result.errors[key].value = _INVALID_VALUE if name in known else _INVALID_NAME
     return _encoded(result)
 

@@ -29,12 +29,12 @@ SUBSTRAIT = "0.85.0"
 
 _KEYWORDS = ["EXPLAIN", "ILIKE", "LATERAL", "LIMIT", "OFFSET", "QUALIFY", "UNNEST"]
 _NUMERIC = (
-    "abs acos asin atan atan2 ceil cos cot degrees exp floor ln log10 pi power radians rand round signum sin sqrt tan "
-    "trunc"
+    "abs acos asin atan atan2 ceil ceiling cos cot degrees exp floor ln log log10 mod pi power radians rand round sign "
+    "signum sin sqrt tan trunc truncate"
 )
 _STRING = (
-    "ascii char_length concat left length lower lpad ltrim position repeat replace right rpad rtrim strpos substr trim "
-    "upper"
+    "ascii char char_length concat lcase left length locate lower lpad ltrim position repeat replace right rpad rtrim "
+    "space strpos substr substring trim ucase upper"
 )
 _NUMBERS = (0, 5, 6, 7, 12, 13, 14, 17)
 """BIGINT, DECIMAL, FLOAT, INTEGER, NUMERIC, REAL, SMALLINT and TINYINT in SqlSupportsConvert."""
@@ -48,7 +48,10 @@ _CONVERSIONS = {
     _TIMESTAMP: [_TIMESTAMP, _DATE, _TIME, _CHAR, _VARCHAR],
 }
 """The type codes that CAST converts to, by the code that it converts from."""
-_DATETIME = "current_date current_time current_timestamp date_part date_trunc extract now to_timestamp"
+_DATETIME = (
+    "curdate current_date current_time current_timestamp curtime date_part date_trunc dayname dayofmonth dayofweek "
+    "dayofyear extract hour minute month monthname now quarter second timestampadd to_timestamp week year"
+)
 
 
 def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Value]:

@@ -17,7 +17,7 @@ from flightllm.functions.base import (
     Parameter,
     ScalarFunction,
 )
-from flightllm.functions.call import Room
+from flightllm.functions.call import Room, Usual
 from flightllm.functions.labels import described
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import search_answer
@@ -40,6 +40,7 @@ __all__ = [
     "Regex",
     "Room",
     "ScalarFunction",
+    "Usual",
     "choice_answer",
     "described",
     "json_answer",

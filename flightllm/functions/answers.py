@@ -11,14 +11,23 @@ import pyarrow as pa
 from flightllm.common.text import excerpt
 from flightllm.errors import AICallError
 from flightllm.functions.base import Answer
-from flightllm.functions.call import Room
+from flightllm.functions.call import Room, Usual
 from flightllm.functions.schema import Shape, read_schema
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
+_USUAL_TOKENS = 20
 
-def text_answer(instruction: str, *, max_tokens: int = 128, room: Room | None = None) -> Answer:
-    """Answer with free text; surrounding white space is removed, and an empty answer is an error."""
-    return Answer(instruction, pa.string(), _parse_text, max_tokens=max_tokens, room=room)
+
+def text_answer(
+    instruction: str, *, max_tokens: int = 128, room: Room | None = None, usual: Usual | None = None
+) -> Answer:
+    """Answer with free text; surrounding white space is removed, and an empty answer is an error.
+
+    `usual` is the usual length of an answer, for predictions. Without it, an answer is assumed to have 20 tokens.
+    """
+    return Answer(
+        instruction, pa.string(), _parse_text, max_tokens=max_tokens, room=room, usual=usual or Usual(_USUAL_TOKENS)
+    )
 
 
 def choice_answer(
@@ -35,6 +44,8 @@ def choice_answer(
     answer = Answer(instruction, type_, _one_of(values), Choice(tuple(values)), max_tokens=longest + 2)
     try:
         pa.array(values.values(), type=type_)
+    except pa.ArrowNotImplementedError:
+        pass  # pyarrow cannot convert values into this type at once, so only each answer is checked
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise AICallError(
             f"a value of the options is not of type {type_} ({error}): pass output, such as output=pa.int64()"

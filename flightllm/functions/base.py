@@ -20,13 +20,14 @@ FUNCTION = AIFunction(
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from flightllm.errors import AICallError
-from flightllm.functions.call import MODEL, SEARCH, Backend, Room
+from flightllm.functions.call import MODEL, SEARCH, Backend, Room, Usual
 from flightllm.llm.engine import Constraint, Engine
 from flightllm.llm.prompt_formats import Question
 
@@ -206,6 +207,8 @@ class Answer:
 
     The key of a cached answer does not include it, because a complete answer does not depend on its limit.
     """
+    usual: Usual | None = None
+    """The usual length of a free text; predictions use it until enough answers are known."""
     through: str = ""
     """The SQL function that encodes the fields as bytes, where they are not texts."""
     probability: bool = False
@@ -228,8 +231,9 @@ class Answer:
         if not isinstance(self.output, pa.DataType):
             raise AICallError(f"the output must be an Arrow type such as pa.string(), not {self.output!r}")
         limit: object = self.max_tokens
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        if isinstance(limit, bool) or not isinstance(limit, Integral) or limit < 1:
             raise AICallError(f"max_tokens must be a whole number from 1 on, not {limit!r}")
+        object.__setattr__(self, "max_tokens", int(limit))
 
     def in_parts(self, question: str, *, task: str = "", reply: str | None = None) -> Self:
         """Return the answer with its instruction also in parts, for models with a chat format.

@@ -458,6 +458,7 @@ class _Binder:
             on_error=str(values.get("on_error", "fail")),
             on_truncated=str(values.get("on_truncated", "error")),
             room=None if isinstance(max_tokens, int) else answer.room,
+            usual=answer.usual,
             model=self._model(values),
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),

@@ -38,8 +38,27 @@ class Room:
 
     def of(self, fields: Iterable[tuple[str, str]]) -> int:
         """Return the limit for the pairs of name and value in one prompt."""
-        given = sum(len(value) if value.isascii() else len(value.encode(errors="replace")) for _, value in fields)
-        return min(self.tokens + ceil(self.per_byte * given), MOST_ROOM)
+        return min(self.tokens + ceil(self.per_byte * _bytes(fields)), MOST_ROOM)
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The usual tokens of an answer: `tokens`, plus `per_byte` for each byte of the values in the prompt, up to `most`.
+
+    A prediction uses this figure until enough answers are known. English has about four bytes a token.
+    """
+
+    tokens: int
+    per_byte: float = 0.0
+    most: int = MOST_ROOM
+
+    def of(self, fields: Iterable[tuple[str, str]]) -> int:
+        """Return the usual tokens for the pairs of name and value in one prompt."""
+        return min(self.tokens + round(self.per_byte * _bytes(fields)), self.most)
+
+
+def _bytes(fields: Iterable[tuple[str, str]]) -> int:
+    return sum(len(value) if value.isascii() else len(value.encode(errors="replace")) for _, value in fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +110,8 @@ class AICall:
     """The handling of an answer that was cut at the token limit: 'error' gives a row error, 'keep' gives the value."""
     room: Room | None = field(default=None, kw_only=True)
     """The limit by the size of the prompt's values. It applies if it is larger than `parameters.max_tokens`."""
+    usual: Usual | None = field(default=None, kw_only=True, compare=False)
+    """The usual length of a free text, for predictions; None if nothing is known about it."""
     normalize: frozenset[str] = frozenset()
     """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal
     share one answer. The model sees the row that was sent first."""

@@ -21,6 +21,9 @@ from flightllm.operators.read_through import Answers
 from flightllm.operators.rows import Counters, Named
 from flightllm.plan.stages import BoundStep, Condition
 
+_CAUTION = 0.75
+"""One wave under a LIMIT takes this part of the likely need, because every superfluous prompt is wasted."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelBinding:
@@ -60,15 +63,16 @@ class LimitTracker:
     """Count the rows that the LIMIT needs and those that it got. One thread uses it.
 
     A trial is one distinct tuple, or one row if rows are taken in their order. The tracker learns how many rows a trial
-    brings to the LIMIT. So the waves of trials grow if few rows pass. Without a limit, every trial can run at once.
+    brings to the LIMIT. So the waves of trials grow if few rows pass. A wave has at least the trials that are needed
+    even if all of them pass. Without a limit, every trial can run at once.
 
     Example, `LIMIT 10`:
 
     | after | passing rows per trial | trials needed |
     |---|---|---|
-    | nothing | 1 / 2, a guess | 20 |
-    | 20 trials, no row passed | 1 / 22 | 220 |
-    | the same, and then 9 rows | 10 / 22 | 3 |
+    | nothing | 1 / 2, a guess | 15 |
+    | 20 trials, no row passed | 1 / 22 | 165 |
+    | the same, and then 9 rows | 10 / 22 | 1 |
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -112,8 +116,10 @@ class LimitTracker:
             raise ValueError("there is no limit")
         left = self._limit - self._rows
         # One success in two trials is counted before the first trial, so the estimate is never 0.
-        passing = (self._rows + max(1.0, min(self.rows_per_trial, left))) / (self._trials + 2)
-        return max(math.ceil(left / passing) - running, 0 if running else 1)
+        most = max(1.0, min(self.rows_per_trial, left))
+        passing = (self._rows + most) / (self._trials + 2)
+        wanted = max(math.ceil(left / most), int(_CAUTION * left / passing))
+        return max(wanted - running, 0 if running else 1)
 
 
 @dataclass(slots=True)

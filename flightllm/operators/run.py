@@ -252,7 +252,7 @@ def _group_limited(stage_input: GroupLimited, rows: Batches, runtime: Runtime) -
         runtime.hold(stage_input.wave, stage_input.wave_schema, [wave], runtime.context)
         with closing(run(stage_input.chain, runtime)) as found:
             for batch in found:
-                waves.got(batch.column(stage_input.number))
+                waves.got(batch)
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=stage_input.schema)
 
 

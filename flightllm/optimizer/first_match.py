@@ -12,7 +12,7 @@ from dataclasses import replace
 from substrait.algebra_pb2 import Expression, JoinRel
 
 from flightllm.optimizer.chain import Chain, all_over
-from flightllm.optimizer.group_limit import filtered, limited, plain
+from flightllm.optimizer.group_limit import Cut, filtered, limited, plain
 from flightllm.optimizer.join_before_ai import compares_sides
 from flightllm.optimizer.semi_join_before_ai import repeatable, same
 from flightllm.plan import expressions as ex
@@ -60,7 +60,7 @@ def _limit(node: Node, functions: Functions, limit: int | None) -> Node:
     if keys is None or not plain(keys, chain, functions):
         return node
     partners = None if limit is None or node.kind not in _SEMI else _partners(node, kept, start, chain, functions)
-    found = limited(chain, keys) if partners is None else limited(partners, keys, limit=limit)
+    found = limited(chain, keys) if partners is None else limited(partners, keys, cut=Cut(limit=limit))
     return with_children(node, (kept, found) if from_left else (found, kept))
 
 

@@ -1,9 +1,9 @@
-"""Stops the AI calls for a window partition once enough of its rows pass for a condition on row_number().
+"""Stops the AI calls for a window partition once enough of its rows pass for a condition on the rows' numbers.
 
 Filter(n <= 2, Project(row_number() OVER (PARTITION BY k ORDER BY b) AS n, Filter(f(a), AiMap(a, x))))
   →  the same over GroupLimit(Filter(f(a), AiMap(a, Groups(k, x))))
 
-The GroupLimit keeps two rows of each group, in the order of b.
+The GroupLimit keeps two rows of each group, in the order of b. With rank() and dense_rank(), it also keeps the ties.
 
 The window function and the condition stay in the plan. QUALIFY is such a condition.
 """
@@ -11,14 +11,16 @@ The window function and the condition stay in the plan. QUALIFY is such a condit
 from substrait.algebra_pb2 import Expression
 
 from flightllm.optimizer.chain import Chain, all_over
-from flightllm.optimizer.group_limit import at_most, filtered, limited, plain
+from flightllm.optimizer.group_limit import Cut, at_most, filtered, limited, plain
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import Filter, Node, Project, has_window, over_input, transform, windows
+from flightllm.plan.nodes import Filter, Node, Project, Ties, has_window, over_input, transform, windows
+
+_TIES = {"row_number": None, "rank": Ties.RANK, "dense_rank": Ties.DENSE_RANK}
 
 
 def first_numbers(root: Node, functions: Functions) -> Node:
-    """Limit each partition of row_number() to the rows that a condition on row_number() can keep."""
+    """Limit each partition to the rows that a condition on row_number(), rank() or dense_rank() can keep."""
     return transform(root, lambda node: _limit(node, functions) if isinstance(node, Filter) else node)
 
 
@@ -35,9 +37,9 @@ def _limit(node: Filter, functions: Functions) -> Node:
         moved = [over_input(c, project.expressions, functions) for c in conjuncts]
         conjuncts = [c for c in moved if c is not None]
     numbers = [_kept(c, below, functions) for c in conjuncts]
-    count = min((n for n in numbers if n is not None), default=None)
-    chain = None if count is None or count < 1 else filtered(below.input, functions)
-    limited_ = None if chain is None or count is None else _limited(below, chain, count, functions)
+    count, name = min((n for n in numbers if n is not None), default=(0, ""))
+    chain = None if count < 1 else filtered(below.input, functions)
+    limited_ = None if chain is None else _limited(below, chain, count, _TIES[name], functions)
     if limited_ is None:
         return node
     for project in reversed(above):
@@ -45,20 +47,21 @@ def _limit(node: Filter, functions: Functions) -> Node:
     return Filter(limited_, node.condition)
 
 
-def _kept(conjunct: Expression, project: Project, functions: Functions) -> int | None:
-    """Return the largest row_number() that a conjunct keeps; None if the conjunct is about other columns."""
+def _kept(conjunct: Expression, project: Project, functions: Functions) -> tuple[int, str] | None:
+    """Return the largest number that a conjunct keeps, and its function; None where it is about other columns."""
     for column in ex.fields(conjunct):
         expression = project.expressions[column]
         if expression.WhichOneof("rex_type") == "window_function":
             name = functions.names[expression.window_function.function_reference]
-            return at_most(conjunct, column, functions) if name == "row_number" else None
+            most = at_most(conjunct, column, functions) if name in _TIES else None
+            return None if most is None else (most, name)
     return None
 
 
-def _limited(project: Project, chain: Chain, count: int, functions: Functions) -> Node | None:
+def _limited(project: Project, chain: Chain, count: int, ties: Ties | None, functions: Functions) -> Node | None:
     """Return the projection over fewer rows; None if another window function needs all rows."""
     found = [w.window_function for w in windows(project)]
-    if any(functions.names[w.function_reference] != "row_number" for w in found):
+    if any(functions.names[w.function_reference] not in _TIES for w in found):
         return None
     alike = {(tuple(map(ex.key, w.partitions)), tuple((ex.key(s.expr), s.direction) for s in w.sorts)) for w in found}
     keys = all_over(found[0].partitions, chain.columns, functions)
@@ -66,4 +69,7 @@ def _limited(project: Project, chain: Chain, count: int, functions: Functions) -
     if len(alike) > 1 or keys is None or order is None or not plain((*keys, *order), chain, functions):
         return None
     directions = [s.direction for s in found[0].sorts]
-    return Project(limited(chain, keys, list(zip(order, directions, strict=True)), count), project.expressions)
+    ordered = list(zip(order, directions, strict=True))
+    if ties is not None and not ordered:
+        return None
+    return Project(limited(chain, keys, ordered, Cut(count, ties=ties)), project.expressions)

@@ -1,41 +1,69 @@
 """Puts a `GroupLimit` over a chain of filters and AI operators, to stop asking once enough rows have passed."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from substrait.algebra_pb2 import Expression, SortField, SortRel
 
 from flightllm.functions.call import MODEL, SEARCH
 from flightllm.optimizer.chain import Chain, peel
 from flightllm.plan import expressions as ex
-from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import GroupLimit, Groups, Node, Project
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import GroupLimit, Groups, Node, Project, Ties
+
+Order: TypeAlias = Sequence[tuple[Expression, "SortField.SortDirection.ValueType"]]
+"""Expressions and the directions in which they sort rows."""
 
 
 def filtered(node: Node, functions: Functions) -> Chain | None:
     """Take apart a chain whose filters read a language model's answers; None where fewer calls would save nothing."""
-    chain = peel(node, functions)
+    chain = asking(node, functions)
     if chain is None or all(map(chain.is_plain, (s for s in chain.steps if isinstance(s, Expression)))):
+        return None
+    return chain
+
+
+def asking(node: Node, functions: Functions) -> Chain | None:
+    """Take apart a chain of filters and AI operators; None where no language model answers, or a search does."""
+    chain = peel(node, functions)
+    if chain is None:
         return None
     backends = {call.ai.backend for step in chain.steps if isinstance(step, tuple) for call in step}
     return chain if MODEL in backends and SEARCH not in backends else None
 
 
-def limited(
-    chain: Chain,
-    keys: Iterable[Expression],
-    order: Sequence[tuple[Expression, "SortField.SortDirection.ValueType"]] = (),
-    count: int = 1,
-    limit: int | None = None,
-) -> Node:
-    """Return the node from which `chain` was made, cut to at least `count` rows of each group.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The rows that a `GroupLimit` keeps; its fields have the same names.
+
+    `decided` is an expression over a chain's base and calls. `first` is the order of the groups, over the base.
+    """
+
+    count: int = 1
+    limit: int | None = None
+    decided: Expression | None = None
+    first: Order = ()
+    ties: Ties | None = None
+
+
+def limited(chain: Chain, keys: Iterable[Expression], order: Order = (), cut: Cut | None = None) -> Node:
+    """Return the node from which `chain` was made, cut to one row of each group, or as `cut` says.
 
     `keys` and `order` are over the chain's base.
     """
+    cut = cut or Cut()
     sorts = [SortField(expr=expression, direction=direction) for expression, direction in order]
-    groups = Groups(chain.base, tuple(keys), SortRel(sorts=sorts) if sorts else None)
+    ranked = (*(expression for expression, _ in cut.first), *keys)
+    groups = Groups(chain.base, ranked, SortRel(sorts=sorts) if sorts else None)
     move = chain.mover(groups, range(chain.base.width))
     top = chain.over(groups, move)
-    return Project(GroupLimit(top, chain.base.width, count, limit), tuple(map(move, chain.columns)))
+    directions = tuple(direction for _, direction in cut.first)
+    place = None
+    if cut.decided is not None:
+        top, place = Project(top, (*map(field, range(top.width)), move(cut.decided))), top.width
+    kept = GroupLimit(top, chain.base.width, cut.count, cut.limit, place, directions, cut.ties)
+    return Project(kept, tuple(map(move, chain.columns)))
 
 
 def plain(expressions: Iterable[Expression], chain: Chain, functions: Functions) -> bool:

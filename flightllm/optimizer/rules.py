@@ -48,7 +48,7 @@ RULES: tuple[Rule, ...] = tuple(_RULES)
 
 _LAST_RULES: Mapping[Rule, tuple[Kinds, ...]] = {
     having_before_ai: ((AiMap, Filter, Aggregate),),
-    first_of_group: ((AiMap, Filter, Aggregate),),
+    first_of_group: ((AiMap, Aggregate), (AiMap, Filter, Sort, Fetch)),
     first_match: ((AiMap, Filter, Join),),
     first_numbers: ((AiMap, Filter, Project),),
 }

@@ -7,6 +7,7 @@ from textwrap import indent
 from datafusion import SessionContext
 
 from flightllm.datafusion.contexts import analyzed
+from flightllm.plan.nodes import ALL_ROWS
 from flightllm.plan.stages import (
     BoundStep,
     Condition,
@@ -59,13 +60,14 @@ def _explain(stage: Relational, context: SessionContext, name: str, *, folded: b
 
 
 def _group_limit(stage_input: GroupLimited) -> str:
-    rows = "one row" if stage_input.count == 1 else f"{stage_input.count} rows"
-    whole = "" if stage_input.limit is None else f", and with all groups after {stage_input.limit} rows"
-    group = (
-        f"each group of equal values in its last {stage_input.keys} columns"
-        if stage_input.keys
-        else "all rows as one group"
-    )
+    rows = {1: "one row", ALL_ROWS: "all rows"}.get(stage_input.count, f"{stage_input.count} rows")
+    rows += "" if stage_input.decided is None else f" with c{stage_input.decided}"
+    first = "the first groups in their order" if stage_input.directions else "all groups"
+    whole = "" if stage_input.limit is None else f", and with {first} after {stage_input.limit} rows"
+    rows += "" if stage_input.ties is None else " and the rows that rank like the last one"
+    columns = f"its last {stage_input.keys} columns"
+    columns += f" before {stage_input.peers} that order them" if stage_input.peers else ""
+    group = f"each group of equal values in {columns}" if stage_input.keys else "all rows as one group"
     return f"asks about a few rows of a group at a time and is done with the group after {rows}: {group}{whole}"
 
 

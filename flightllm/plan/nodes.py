@@ -6,9 +6,10 @@ look through keeps its own Substrait message as `rel`, without the message's inp
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from google.protobuf.message import Message
-from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortRel
+from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortField, SortRel
 from substrait.type_pb2 import Type
 
 from flightllm.functions.call import AICall
@@ -218,18 +219,37 @@ class Groups:
         return self.input.width + 1
 
 
+ALL_ROWS = 2**31
+"""The `count` of a `GroupLimit` that keeps all rows of `limit` groups."""
+
+
+class Ties(Enum):
+    """The window function whose ties a `GroupLimit` keeps."""
+
+    RANK = "rank"
+    DENSE_RANK = "dense_rank"
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class GroupLimit:
     """Keep at least the first `count` rows of each group, or all rows of a smaller group, and at least `limit` groups.
 
     Column `number` comes from the `Groups` below; only filters, projections and AI operators can be between them. More
     rows can stay: the nodes above work with these rows, and extra rows do not change their result.
+
+    With `decided`, only rows for which this boolean column is true count towards `count`. With `directions`, the groups
+    have an order, by the first keys of `Groups` in these directions, and the first `limit` groups of this order stay.
+    With `ties`, all rows stay that are equal to the last of the `count` rows in the order of `Groups`: RANK counts
+    rows, DENSE_RANK counts rows that differ in this order.
     """
 
     input: "Node"
     number: int
     count: int
     limit: int | None = None
+    decided: int | None = None
+    directions: tuple["SortField.SortDirection.ValueType", ...] = ()
+    ties: "Ties | None" = None
 
     @property
     def width(self) -> int:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Producer, Serde
-from substrait.algebra_pb2 import Expression, SetRel
+from substrait.algebra_pb2 import Expression, SetRel, SortField
 from substrait.plan_pb2 import Plan
 
 from flightllm.errors import InternalError
@@ -31,6 +31,7 @@ from flightllm.plan.nodes import (
     Scan,
     SetOp,
     Sort,
+    Ties,
     children,
     has_ai,
     has_window,
@@ -159,7 +160,8 @@ class GroupLimited:
 
     The last `keys` columns of `input` are equal for all rows of a group. Its rows come in the order in which they are
     wanted. `wave` is the table that `chain` reads: the other columns, and the row number. Column `number` of the result
-    of `chain` has this number too.
+    of `chain` has this number too. `decided`, `directions` and `ties` are those of `nodes.GroupLimit`. With `ties`, the
+    columns of the order follow the keys; `peers` is their number.
     """
 
     table: str
@@ -172,6 +174,10 @@ class GroupLimited:
     number: int
     count: int
     limit: int | None
+    decided: int | None
+    directions: tuple["SortField.SortDirection.ValueType", ...]
+    ties: Ties | None
+    peers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +408,8 @@ class Cutter:
         groups = _groups_below(node)
         base: Node = groups.input if groups.order is None else Sort(groups.input, groups.order)
         width = base.width
-        rows = Project(base, (*map(field, range(width)), *groups.keys))
+        peers = [] if node.ties is None or groups.order is None else [s.expr for s in groups.order.sorts]
+        rows = Project(base, (*map(field, range(width)), *groups.keys, *peers))
         input_ = self.cut(rows, ordered=groups.order is not None)
         wave = f"{STAGE_CATALOG}.public.{(name := next(self._names))}"
         types = [*input_.schema.types[:width], pa.int64()]
@@ -411,9 +418,22 @@ class Cutter:
         chain = self.cut(transform(node.input, lambda n: table if n is groups else n), ordered=False)
         name = next(self._names)
         schema = positional(chain.schema.types, f"{name}_")
-        keys, number = len(groups.keys), node.number
-        table_name = f"{STAGE_CATALOG}.public.{name}"
-        return GroupLimited(table_name, schema, input_, keys, wave, wave_schema, chain, number, node.count, node.limit)
+        return GroupLimited(
+            f"{STAGE_CATALOG}.public.{name}",
+            schema,
+            input_,
+            len(groups.keys),
+            wave,
+            wave_schema,
+            chain,
+            node.number,
+            node.count,
+            node.limit,
+            node.decided,
+            node.directions,
+            node.ties,
+            len(peers),
+        )
 
     def _row_id_stage(self, node: Number) -> RowIdStage:
         if node.key not in self._numbers:

@@ -140,13 +140,12 @@ class SessionPlace:
         """Change the schema; the catalog is fixed.
 
         Raises:
-            InvalidInputError: `value` names another catalog.
-            NotFoundError: there is no such schema.
+            NotFoundError: there is no such schema or catalog.
         """
         if key == "schema":
             self.go_to([value])
         elif value != CATALOG:
-            raise InvalidInputError(f"there is no catalog {value!r}; the only one is {CATALOG!r}")
+            raise NotFoundError(f"there is no catalog {value!r}; the only one is {CATALOG!r}")
 
     def close(self) -> None:
         """Remove the temporary tables. Idempotent."""

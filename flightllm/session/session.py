@@ -218,7 +218,7 @@ class Session:
                 self._settings.reset(statement.key or "")
             case "search_path":
                 self._place.check(statement.columns)
-            case "transaction":
+            case "transaction" | "parameter":
                 pass
             case _:
                 return check(statement, services, self._settings)
@@ -399,6 +399,8 @@ class Session:
                 return Changed(-1)
             case "transaction":
                 self._transactions.run(statement.key or "")
+                return Changed(-1)
+            case "parameter":
                 return Changed(-1)
         record = self._began(sql, cancelled, statement.kind)
         try:

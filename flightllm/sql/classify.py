@@ -7,6 +7,7 @@ from typing import ClassVar
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
+from flightllm.sql.client_parameters import keeps_parameter
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
@@ -171,7 +172,11 @@ class _StatementReader:
         return read_place_statement(self._tokens, self._rest(0))
 
     def _set(self) -> Statement:
-        return self._place() or read_set(self._tokens, self._rest(0))
+        if (found := self._place()) is not None:
+            return found
+        if keeps_parameter(self._tokens):
+            return Statement("parameter", self._rest(0))
+        return read_set(self._tokens, self._rest(0))
 
     def _reset(self) -> Statement:
         return self._place() or read_reset(self._tokens, self._rest(0))
@@ -222,6 +227,8 @@ class _StatementReader:
         columns, self._at = read_column_names(self._tokens, self._at)
         rest = self._tokens[self._at :]
         end, change = read_insert_tail(rest, self._sql, alias)
+        if [token.text.lower() for token in rest[:end]] == ["default", "values"]:
+            return _insert_of(target, columns, "DEFAULT VALUES", change)
         inner = _StatementReader(self._sql, self._tokens[: self._at + end])
         inner._at = self._at
         return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)

@@ -4,6 +4,7 @@
 
 By SQL's rule, NULL comes first; other keys keep this rule. An answer is NULL if its row gives no input or if the model
 failed, so these rows must not rank best. An alias or a position of a call in the same SELECT counts as the call.
+So does a name that a subquery or a WITH query of the statement gives to a call.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from flightllm.sql.tokens import Token, TokenKind
 
 ADDED = " NULLS LAST"
 _ENDS = ("limit", "offset", "fetch", "for", "union", "intersect", "except", "rows", "range", "groups")
+_ENDS_OF_LIST = ("from", "union", "intersect", "except")
 
 
 def ends_of_answers(
@@ -27,24 +29,37 @@ def ends_of_answers(
             for first, last in _parts(tokens, closing, place + 2, len(tokens), _ENDS):
                 if last - first > 1 and tokens[last - 1].is_word("desc"):
                     key = range(first, last - 1)
-                    if any(map(is_call, key)) or (
-                        len(key) == 1 and _names_call(tokens, closing, is_call, place, first)
-                    ):
+                    if any(map(is_call, key)) or _names_call(tokens, closing, is_call, place, key):
                         found.add(last - 1)
     return frozenset(found)
 
 
 def _names_call(
-    tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool], order: int, key: int
+    tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool], order: int, key: range
 ) -> bool:
-    """Return whether a key is the alias or the position of a call in the SELECT of an ORDER BY."""
+    """Return whether a key, as in `s`, `q.s` or `2`, names a call: in the SELECT of an ORDER BY, or in a subquery."""
+    text = tokens[key[-1]].text
+    if len(key) != 1 and not (len(key) == 3 and tokens[key[1]].is_symbol(".")):
+        return False
     items = list(_selected(tokens, closing, order))
-    text = tokens[key].text
     if text.isdigit():
         items = items[int(text) - 1 : int(text)] if int(text) else []
     else:
-        items = [(a, b) for a, b in items if b - a > 1 and tokens[b - 1].text.lower() == text.lower()]
+        named = [(a, b) for a, b in items if _is_named(tokens, a, b, text)]
+        items = named or [(a, b) for a, b in _all_selected(tokens, closing) if _is_named(tokens, a, b, text)]
     return any(is_call(i) for a, b in items for i in range(a, b))
+
+
+def _is_named(tokens: Sequence[Token], first: int, end: int, name: str) -> bool:
+    """Return whether an item of a SELECT list has an alias."""
+    return end - first > 1 and tokens[end - 1].text.lower() == name.lower() and not tokens[end - 2].is_symbol(".")
+
+
+def _all_selected(tokens: Sequence[Token], closing: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield the token range of each item of all SELECT lists."""
+    for place, token in enumerate(tokens):
+        if token.is_word("select"):
+            yield from _parts(tokens, closing, place + 1, len(tokens), _ENDS_OF_LIST)
 
 
 def _selected(tokens: Sequence[Token], closing: Mapping[int, int], order: int) -> Iterator[tuple[int, int]]:
@@ -56,7 +71,7 @@ def _selected(tokens: Sequence[Token], closing: Mapping[int, int], order: int) -
             select = place
         place = closing.get(place, place) + 1
     if select is not None:
-        yield from _parts(tokens, closing, select + 1, order, ("from", "union", "intersect", "except"))
+        yield from _parts(tokens, closing, select + 1, order, _ENDS_OF_LIST)
 
 
 def _parts(

@@ -31,7 +31,8 @@ def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Stat
     if kind == "delete" and not (len(tokens) > 1 and tokens[1].is_word("from")):
         raise SqlError("write DELETE FROM table [USING …] [WHERE …] [RETURNING …]")
     start = 1 if kind == "update" else 2
-    start += start < len(tokens) - 1 and tokens[start].is_word("only") and identifier(tokens[start + 1]) is not None
+    if start < len(tokens) - 1 and tokens[start].is_word("only") and identifier(tokens[start + 1]) is not None:
+        tokens = [*tokens[:start], *tokens[start + 1 :]]  # no table inherits from another one
     target, start = read_name(tokens, start)
     parts = _Parts(tokens, start, sql)
     returning = parts.at("returning")
@@ -44,7 +45,7 @@ def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Stat
     if kind == "update":
         if named == tables:
             raise SqlError("write UPDATE table SET column = value, … [FROM …] [WHERE …] [RETURNING …]")
-        values = _assignments(tokens[named + 1 : tables], sql)
+        values = _assignments(tokens[named + 1 : tables], sql, (alias, target.name))
     together = any(part and part[0].is_symbol("(") for part in split_list(tokens[named + 1 : tables]))
     change = RowChange(
         alias,
@@ -129,6 +130,8 @@ def _conflict(tokens: Sequence[Token], sql: str) -> Conflict:
             raise SqlError(f"ON CONFLICT takes names of columns: {_CONFLICT}")
         columns, at = tuple(name for name in names if name is not None), end + 1
     words = [token.text.lower() for token in tokens[at : at + 2]]
+    if words in (["on", "constraint"], ["where", *words[1:]]):
+        raise UnsupportedError(f"ON CONFLICT names the columns of a key, not a constraint or a condition: {_CONFLICT}")
     rest = tokens[at + 2 :]
     if words == ["do", "nothing"] and not rest:
         return Conflict(columns, Action("nothing"))
@@ -204,8 +207,8 @@ def _merge_insert(tokens: Sequence[Token], sql: str, condition: str) -> Action:
     return Action("insert", "not_matched", condition, tuple(pairs), positional=not names)
 
 
-def _assignments(tokens: Sequence[Token], sql: str) -> tuple[tuple[str, str | None], ...]:
-    """Read `a = 1, (b, c) = (2, 3)`.
+def _assignments(tokens: Sequence[Token], sql: str, tables: Sequence[str] = ()) -> tuple[tuple[str, str | None], ...]:
+    """Read `a = 1, (b, c) = (2, 3)`. Columns can be qualified with one of the names `tables`; empty: with any name.
 
     Raises:
         SqlError: an assignment is malformed, or it sets a column twice. DataFusion would silently use one value.
@@ -218,6 +221,8 @@ def _assignments(tokens: Sequence[Token], sql: str) -> tuple[tuple[str, str | No
         name, after = read_parts(part, 0)
         if not name or after + 1 >= len(part) or not part[after].is_symbol("="):
             raise SqlError(f"write SET column = value, not {_text(part, sql)[:80]!r}")
+        if tables and len(name) > 1 and name[-2] not in tables:
+            raise SqlError(f"SET {'.'.join(name)}: UPDATE changes only the columns of {tables[0]}")
         found.append((name[-1], _value(part[after + 1 :], sql)))
     _check_twice([name for name, _ in found], "UPDATE sets")
     return tuple(found)

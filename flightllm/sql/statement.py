@@ -46,6 +46,7 @@ StatementKind = Literal[
     "drop_policy",
     "transaction",
     "search_path",
+    "parameter",
 ]
 
 

@@ -10,11 +10,12 @@ from flightllm.common.names import quoted
 from flightllm.errors import InternalError, SqlError
 from flightllm.sql.literals import text_literal
 
-MARK = "UNPIVOT at "
+MARK = "\ufdd2UNPIVOT at "
+"""Begins the condition. The first character is not in any text of a user, because Unicode gives it no meaning."""
+_SHOWN = MARK[1:]
 _NAME = r'"(?:[^"]|"")*"'
 _MARKED = re.compile(rf'Filter: Utf8\("{MARK}(\d+:\d+) of ({_NAME}(?:, {_NAME})*)"\) IS NOT NULL(.*)')
 """The pattern for a plan's line with a condition of `typed_alike`; the columns of the step are at its end."""
-_ANY_MARK = re.compile(rf'"{MARK}\d+:\d+ of "')
 _TEXT = "Utf8"
 _NULL = "Null"
 
@@ -37,18 +38,18 @@ def check_types(plan: Callable[[], str]) -> None:
     """
     told = plan()
     marked = _MARKED.findall(told)
-    if len(marked) != len(_ANY_MARK.findall(told)):
+    if len(marked) != told.count(MARK):
         raise InternalError("DataFusion shows a step of UNPIVOT in an unknown form, and its types cannot be checked")
     for place, listed, step in marked:
         columns = [name[1:-1].replace('""', '"') for name in re.findall(_NAME, listed)]
         types = {column: found for column in columns if (found := _type_of(column, step)) is not None}
         if len(columns) > 1 and not types:
-            raise InternalError(f"DataFusion shows no types of the columns of {MARK}{place}, and these must be alike")
+            raise InternalError(f"{_SHOWN}{place}: DataFusion shows no types of the columns")
         text = next((column for column, kind in types.items() if _TEXT in kind), None)
         other = next((column for column, kind in types.items() if _TEXT not in kind and kind != _NULL), None)
         if text is not None and other is not None:
             raise SqlError(
-                f"{MARK}{place}: the column {text} holds texts and {other} holds {types[other]}: cast one, as in"
+                f"{_SHOWN}{place}: the column {text} holds texts and {other} holds {types[other]}: cast one, as in"
                 f" UNPIVOT (SELECT * REPLACE ({quoted(other)}::varchar AS {quoted(other)}) FROM …) ON …"
             )
 

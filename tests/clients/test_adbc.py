@@ -223,6 +223,43 @@ def test_sent_as_the_wrong_kind(cursor: Any) -> None:
         cursor.adbc_statement.execute_update()
 
 
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("CREATE TABLE made (id INT, value VARCHAR(10))", 0),
+        ("INSERT INTO made (id) VALUES (1), (2)", 2),
+        ("INSERT INTO made SELECT * FROM made WHERE id > 2", 0),
+        ("UPDATE made SET id = id + 1 WHERE id = 2", 1),
+        ("DELETE FROM made", 2),
+        ("SET flightllm.cache = off", 0),
+        ("SET TIME ZONE 'UTC'", 0),
+        ("USE public", 0),
+        ("BEGIN", 0),
+        ("CREATE VIEW seen AS SELECT id FROM made", 0),
+        ("DROP VIEW seen", 0),
+        ("DROP TABLE made", 0),
+        ("DROP TABLE IF EXISTS made", 0),
+    ],
+)
+def test_rows_affected(database: Database, cursor: Any, sql: str, rows: int) -> None:
+    """An update and a query both say how many rows a statement changed; DDL and SET changed none."""
+    session = database.session()
+    for prepared in (False, True):
+        session.update("CREATE OR REPLACE TABLE made AS SELECT 1 AS id, 'x' AS value UNION ALL SELECT 2, 'y'")
+        session.update("CREATE OR REPLACE VIEW seen AS SELECT 1 AS id")
+        if sql.startswith(("CREATE", "DROP TABLE IF")):
+            session.update("DROP VIEW seen")
+            session.update("DROP TABLE made")
+            if "seen" in sql:
+                session.update("CREATE TABLE made (id INT)")
+        if prepared:
+            cursor.execute(sql)
+            assert cursor.rowcount == rows
+        else:
+            cursor.adbc_statement.set_sql_query(sql)
+            assert cursor.adbc_statement.execute_update() == rows
+
+
 def test_metadata(connection: Connection, cursor: Any, movies: pa.Table) -> None:
     """Table schema, types, names and versions."""
     assert connection.adbc_get_table_schema("movies") == movies.schema

@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from adbc_driver_manager import AdbcStatusCode
 
 from tests.servers import ServerProcess
 
@@ -61,8 +62,9 @@ def test_the_schema_of_an_adbc_connection(process: ServerProcess) -> None:
         assert low.get_option(SCHEMA) == "public"
         assert _rows(cursor, "SELECT count(*) FROM t") == [(3,)]
         for name, value in ((SCHEMA, "nope"), ("adbc.connection.catalog", "nope")):
-            with pytest.raises(adbc.Error):
+            with pytest.raises(adbc.Error, match=r"there is no (schema|catalog) 'nope'") as refused:
                 low.set_options(**{name: value})
+            assert refused.value.status_code == AdbcStatusCode.NOT_FOUND
         assert _rows(cursor, "SELECT current_schema()") == [("public",)]
 
 

@@ -2,11 +2,15 @@
 
 import threading
 from typing import Any
+from unittest.mock import Mock
 
+import adbc_driver_flightsql.dbapi as adbc
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from flightllm.execution.query import plan
+from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
 from tests.flight_messages import count, fetch, prepare, prepared, put
 
@@ -139,3 +143,29 @@ def test_prepared_statements_side_by_side(bare: flight.FlightClient) -> None:
     for thread in threads:
         thread.join()
     assert found == {number: [number] for number in range(4)}
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    ("sql", "values", "passes"),
+    [
+        ("SELECT name FROM people WHERE id > 0", None, 1),
+        ("SELECT ai_gen('Say {name}', name) FROM people", None, 1),
+        ("SELECT name FROM fans", None, 1),
+        ("SELECT name FROM people WHERE id > ?", (0,), 2),  # described without the value, and planned with it
+    ],
+)
+def test_an_adbc_query_is_planned_once(
+    server: FlightSqlServer, monkeypatch: pytest.MonkeyPatch, sql: str, values: tuple[int] | None, passes: int
+) -> None:
+    """Prepare, GetFlightInfo and DoGet of one query share one plan; a query with values needs a second one.
+
+    The driver prepares a repeated text once, so each repetition adds one plan.
+    """
+    planned = Mock(wraps=plan)
+    monkeypatch.setattr("flightllm.session.reading.plan", planned)
+    with adbc.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
+        for times in (1, 2, 3):
+            cursor.execute(sql, values)
+            assert cursor.fetchall()
+            assert planned.call_count == passes + times - 1

@@ -10,7 +10,7 @@ import pytest
 from flightllm.errors import FlightLLMError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from tests.databases import open_database, rows
+from tests.databases import open_database
 from tests.dml.postgres import Outcome, Postgres, binaries, cluster
 
 OTHERS = """DROP TABLE IF EXISTS s; DROP TABLE IF EXISTS m;
@@ -21,6 +21,19 @@ INSERT INTO m VALUES (1, 1), (1, 2), (3, 3), (NULL, 4), (5, 5);"""
 SETUP = """DROP TABLE IF EXISTS t;
 CREATE TABLE t (k BIGINT PRIMARY KEY, i BIGINT DEFAULT 7, v VARCHAR);
 INSERT INTO t VALUES (1, 2, 'a'), (2, 1, 'Ab'), (3, NULL, 'b'), (4, 4, NULL), (5, 5, ''), (6, -3, 'c'), (7, 2, 'a');"""
+OWN_SETUPS = {
+    "t": "",
+    '"Q t"': """DROP TABLE IF EXISTS "Q t";
+CREATE TABLE "Q t" ("Key One" BIGINT PRIMARY KEY, "select" VARCHAR, "Ümlaut" DOUBLE PRECISION DEFAULT 1.5);
+INSERT INTO "Q t" VALUES (1, 'one', 1.25), (2, 'two', NULL), (3, NULL, 3.5);""",
+    "ty": """DROP TABLE IF EXISTS ty;
+CREATE TABLE ty (id INT PRIMARY KEY, d DECIMAL(10, 2) DEFAULT 9.99, dt DATE, tx VARCHAR DEFAULT 'dft');
+INSERT INTO ty VALUES (1, 1.10, '2024-01-31', 'a'), (2, NULL, NULL, NULL), (3, 3.33, '2023-12-31', 'c');""",
+    "sch.u": """DROP TABLE IF EXISTS sch.u;
+CREATE TABLE sch.u (a BIGINT, b BIGINT, UNIQUE (a, b));
+INSERT INTO sch.u VALUES (1, 1), (1, 2), (2, NULL), (NULL, NULL);""",
+}
+"""How each table of `statements.sql` is made; `t` is there, too."""
 SEEDS, STATEMENTS = 4, 50
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
@@ -61,8 +74,36 @@ def test_same_outcomes(postgres: Postgres, session: Session, seed: int) -> None:
     assert failed < STATEMENTS / 3
 
 
-def _ours(session: Session, statement: str) -> Outcome:
-    _run(session, SETUP)
+@pytest.mark.parametrize("table", OWN_SETUPS)
+def test_written_by_hand(postgres: Postgres, session: Session, table: str) -> None:
+    """Self-joins, duplicates, NULLs, quoted names, types, defaults and wrong statements do as in PostgreSQL."""
+    statements = _written()[table]
+    once = f"{OTHERS}\nDROP SCHEMA IF EXISTS sch CASCADE;\nCREATE SCHEMA sch;"
+    theirs = postgres.outcomes(once, f"{SETUP}\n{OWN_SETUPS[table]}", statements, table)
+    if table == "sch.u":
+        _run(session, "CREATE SCHEMA sch")
+    for statement, wanted in zip(statements, theirs, strict=True):
+        found = _ours(session, statement, table)
+        if wanted.failed:
+            assert found.failed, statement
+            assert found.rows == wanted.rows, statement
+        else:
+            assert found == wanted, statement
+
+
+def _written() -> dict[str, list[str]]:
+    """Return the statements of `statements.sql` by the table that they change."""
+    found, table = dict[str, list[str]](), ""
+    for line in Path(__file__).with_name("statements.sql").read_text(encoding="utf-8").splitlines():
+        if line.startswith("-- table "):
+            table = line.removeprefix("-- table ")
+        elif not line.startswith("--"):
+            found.setdefault(table, []).append(line)
+    return found
+
+
+def _ours(session: Session, statement: str, name: str = "t") -> Outcome:
+    _run(session, f"{SETUP}\n{OWN_SETUPS[name]}")
     failed = False
     try:
         if "RETURNING" in statement:
@@ -72,9 +113,8 @@ def _ours(session: Session, statement: str) -> Outcome:
             affected, returned = session.update(statement), []
     except FlightLLMError:
         affected, returned, failed = 0, [], True
-    names = ["k", "i", "v"]
-    table = pa.table({name: [row[name] for row in rows(session, "SELECT * FROM t")] for name in names})
-    return Outcome(failed, affected, returned, _shown(table))
+    result = session.execute(f"SELECT * FROM {name}")
+    return Outcome(failed, affected, returned, _shown(pa.Table.from_batches(list(result.batches), result.schema)))
 
 
 def _run(session: Session, script: str) -> None:
@@ -85,8 +125,17 @@ def _run(session: Session, script: str) -> None:
 
 def _shown(table: pa.Table) -> list[str]:
     columns = [column.to_pylist() for column in table.columns]
-    lines = ["|".join("NULL" if v is None else str(v) for v in row) for row in zip(*columns, strict=True)]
+    lines = ["|".join(map(_text, row)) for row in zip(*columns, strict=True)]
     return sorted(line for line in lines if line)
+
+
+def _text(value: object) -> str:
+    """Return a value as psql shows it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class _Draw:

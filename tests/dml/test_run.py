@@ -359,3 +359,90 @@ def test_a_full_disk_fails_the_change_alone(tmp_path: Path, monkeypatch: pytest.
         assert list(disk.rglob("*.arrow")) == []
         assert rows(session, "SELECT count(*) AS n FROM t WHERE s <> 'old'") == [{"n": 0}]
         database.close()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_parameters_of_conflicts(session: Session, many: bool) -> None:
+    """ON CONFLICT and RETURNING hold for VALUES with parameters, which they can have too, for one row and for many."""
+    session.update("CREATE TABLE k (id BIGINT PRIMARY KEY, n BIGINT, name VARCHAR)")
+    session.update("INSERT INTO k VALUES (1, 1, 'one')")
+    given = pa.table({"0": [1, 2][: 1 + many], "1": [5, 6][: 1 + many], "2": [10, 10][: 1 + many]})
+    changed = session.update(
+        "INSERT INTO k (id, n) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET n = k.n + excluded.n + ?", given
+    )
+    assert changed == 1 + many
+    assert rows(session, "SELECT id, n FROM k ORDER BY id") == [{"id": 1, "n": 16}, {"id": 2, "n": 6}][: 1 + many]
+    more = pa.table({"0": [1], "1": ["said"]})
+    done = session.update_returning("INSERT INTO k (id) VALUES (?) ON CONFLICT DO NOTHING RETURNING ? AS said", more)
+    assert (done.affected, done.rows.num_rows) == (0, 0)
+    assert rows(session, "SELECT count(*) AS c FROM k WHERE id = 1") == [{"c": 1}]
+
+
+VALUES: dict[str, list[tuple[object, ...]]] = {
+    "(k, v) VALUES (?, ?)": [(1, "a"), (2, "b")],
+    "VALUES (?, DEFAULT, ?)": [(1, "a"), (2, "b")],
+    "(v, i, k) VALUES (?, DEFAULT, ?)": [("a", 1), ("b", 2)],
+}
+
+
+@pytest.mark.parametrize("text", VALUES)
+@pytest.mark.parametrize("tail", ["", " ON CONFLICT (k) DO NOTHING", " RETURNING *"])
+def test_defaults_of_many_rows(session: Session, text: str, tail: str) -> None:
+    """A row of VALUES can leave values to the defaults, once or for each row of parameters."""
+    session.update("CREATE TABLE d (k BIGINT PRIMARY KEY, i BIGINT DEFAULT 7 + 1, v VARCHAR DEFAULT 'none')")
+    given = pa.table({str(n): list(column) for n, column in enumerate(zip(*VALUES[text], strict=True))})
+    assert session.update(f"INSERT INTO d {text}{tail}", given) == 2
+    session.update("INSERT INTO d VALUES (3), (4)")
+    session.update("INSERT INTO d (i, k) VALUES (DEFAULT, 5), (5, 6)")
+    found = rows(session, "SELECT * FROM d ORDER BY k")
+    assert [row["k"] for row in found] == [1, 2, 3, 4, 5, 6]
+    assert [row["i"] for row in found] == [8, 8, 8, 8, 8, 5]
+    assert [row["v"] for row in found] == ["a", "b", *["none"] * 4]
+
+
+def test_a_row_of_defaults(session: Session) -> None:
+    """DEFAULT VALUES adds one row, as a plain INSERT and with RETURNING."""
+    session.update("CREATE TABLE d (i BIGINT DEFAULT 7, v VARCHAR)")
+    assert session.update("INSERT INTO d DEFAULT VALUES") == 1
+    done = session.update_returning("INSERT INTO d DEFAULT VALUES RETURNING *")
+    assert done.rows.to_pylist() == [{"i": 7, "v": None}]
+    assert explained(session, "INSERT INTO d DEFAULT VALUES")["change"]
+    assert rows(session, "SELECT count(*) AS c FROM d WHERE i = 7") == [{"c": 2}]
+
+
+ERRORS = {
+    "UPDATE people SET likes.thing = 'x' FROM likes": "UPDATE changes only the columns of people",
+    "UPDATE people SET name = thing FROM likes AS people": "two tables named 'people': write UPDATE people AS a",
+    "DELETE FROM people USING people WHERE true": "two tables named 'people': write DELETE FROM people AS a",
+    "DELETE FROM people RETURNING count(*)": "one row for each changed row",
+    "DELETE FROM people RETURNING DISTINCT name": "one row for each changed row",
+    "DELETE FROM people RETURNING nope": r"Valid fields are people\.id, .*people\.day\.$",
+    "DELETE FROM people WHERE row_number() OVER () = 1": "compute them in a subquery of FROM",
+    "UPDATE people SET name = (SELECT thing FROM likes WHERE person_id = people.id)": "one row at most",
+    "UPDATE people SET id = (SELECT max(weight) FROM likes WHERE weight > people.id)": "outer query only by =",
+    "WITH d AS (DELETE FROM likes RETURNING *) DELETE FROM people USING d": "as a statement of its own",
+    "INSERT INTO people VALUES (1, 'a'), (2)": "into 2 columns, but row 2 of VALUES has 1 values",
+    "INSERT INTO people (id, name) VALUES (1)": "into 2 columns, but row 1 of VALUES has 1 values",
+    "INSERT INTO people (id, id) VALUES (1, 2)": "names the column 'id' twice",
+    "INSERT INTO needed VALUES ('x', 1) ON CONFLICT ON CONSTRAINT needed_pkey DO NOTHING": "not a constraint",
+    "INSERT INTO needed VALUES ('x', 1) ON CONFLICT (id) WHERE id > 1 DO NOTHING": "or a condition",
+    "INSERT INTO needed VALUES ('x', NULL)": "value 2 of a row of VALUES is NULL",
+}
+
+
+@pytest.mark.parametrize("sql", ERRORS)
+def test_errors(session: Session, sql: str) -> None:
+    """A wrong change says what to write instead, and changes nothing."""
+    session.update("CREATE TABLE needed (name VARCHAR, id BIGINT NOT NULL)")
+    before = rows(session, "SELECT * FROM people")
+    with pytest.raises(FlightLLMError, match=ERRORS[sql]):
+        session.update(sql)
+    assert rows(session, "SELECT * FROM people") == before
+
+
+def test_names_of_returning(session: Session) -> None:
+    """RETURNING takes one column or expression twice, and keeps the names."""
+    items = "id, people.id, upper(name), upper(name), id AS a, id AS a"
+    done = session.update_returning(f"UPDATE ONLY people SET id = id WHERE id = 1 RETURNING {items}").rows
+    assert [done.column_names[index] for index in (0, 1, 4, 5)] == ["id", "id", "a", "a"]
+    assert [column[0].as_py() for column in done.columns] == [1, 1, "ANN", "ANN", 1, 1]

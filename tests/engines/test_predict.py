@@ -218,3 +218,52 @@ def test_hits_of_vllm(vllm_engine: Engine, shuffled: bool) -> None:
     assert predicted[0] == actual[0]
     assert predicted[1] == pytest.approx(actual[1], abs=0.05)
     assert 0.2 < actual[1] < 0.95
+
+
+def test_usual_lengths() -> None:
+    """A free text is as long as usual for its prompt, at most max_tokens, until answers of its function are known."""
+    free = Parameters(30)
+    asked = requests(2, free)
+    usual = {("ai_filter", INSTRUCTION, free): lambda fields: 10 + 15 * fields[1][1].count("1")}
+
+    def lengths(learned: Learned) -> list[int]:
+        engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), learned, 8, usual=usual)
+        return [completion.completion_tokens for completion in ask(engine, asked)]
+
+    learned = Learned()
+    assert lengths(learned) == [10, 25]
+    other = asked_by(replace(asked[0], function="ai_gen"))
+    for i in range(20):
+        learned.observe(other, Completion(i, "text", None, 10, 0, 3))
+    assert lengths(learned) == [10, 25], "answers of other functions say nothing"
+    own = asked_by(replace(asked[0], instruction="another"))
+    for i in range(20):
+        learned.observe(own, Completion(i, "text", None, 10, 0, 4))
+    assert lengths(learned) == [4, 4]
+    usual = dict.fromkeys(usual, lambda _: 90)
+    long = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), Learned(), 8, usual=usual)
+    assert [completion.completion_tokens for completion in ask(long, asked)] == [30, 30]
+
+
+def test_few_texts_of_the_same_instruction() -> None:
+    """Four texts of an instruction are enough to predict the length of further ones, whatever other calls wrote."""
+    free = Parameters(30)
+    asked = requests(2, free)
+    learned = Learned()
+    for i in range(20):
+        learned.observe(asked_by(replace(asked[0], instruction="another")), Completion(i, "text", None, 10, 0, 4))
+    for i in range(4):
+        learned.observe(asked_by(asked[0]), Completion(i, "text", None, 10, 0, 20 + i % 2))
+    engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), learned, 8)
+    assert sorted(completion.completion_tokens for completion in ask(engine, asked)) == [20, 21]
+
+
+def test_few_answers_of_the_same_instruction() -> None:
+    """Four answers to an instruction already say which options are likely, and leave none impossible."""
+    learned = Learned()
+    asked = requests(600)
+    for i in range(4):
+        learned.observe(asked_by(asked[0]), Completion(i, "No", None, 10, 0, 1))
+    engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), learned, 8)
+    answers = Counter(completion.text for completion in ask(engine, asked))
+    assert 50 <= answers["Yes"] <= 150  # one of six

@@ -255,3 +255,20 @@ def test_limit(session: Session) -> None:
     total = told(session, "SELECT t FROM many WHERE ai_filter('x', t) LIMIT 5", "ANALYZE, FORMAT json")["total"]
     assert total["predicted"]["calls"] < 100
     assert total["actual"]["calls"] < 100
+
+
+def test_first_texts_are_as_long_as_usual(session: Session) -> None:
+    """Without earlier answers, texts are as long as the function's kind and the data say, not as max_tokens allows."""
+    session.update("CREATE TABLE texts AS SELECT repeat('word ', CAST(value AS INT)) AS t FROM generate_series(10, 12)")
+    tokens = {
+        call: told(session, f"SELECT {call} FROM texts")["total"]["predicted"]["completion_tokens"]
+        for call in (
+            "ai_translate(t, 'German')",
+            "ai_fix_grammar(t)",
+            "ai_summarize(t)",
+            "ai_summarize(t, max_words => 5)",
+            "ai_gen('x', t)",
+            "ai_gen('x', t, max_tokens => 5)",
+        )
+    }
+    assert list(tokens.values()) == [55, 45, 45, 15, 60, 15]

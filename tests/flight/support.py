@@ -305,7 +305,9 @@ class TinySession:
         self._transactions.remove(transaction)
 
     def set_option(self, key: str, value: str) -> None:
-        """Change a setting."""
+        """Change a setting; the catalog is fixed."""
+        if key == "catalog":
+            raise NotFoundError(f"there is no catalog {value!r}")
         if key not in self._options or value not in ("on", "off"):
             raise InvalidInputError(f"no setting {key}={value}")
         self._options[key] = value

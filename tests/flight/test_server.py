@@ -122,13 +122,17 @@ def test_batches_stay_below_two_mebibytes(bare: flight.FlightClient, server: Fli
 
 
 def test_session_options(bare: flight.FlightClient) -> None:
-    """Set, get and close; a bad name and a bad value are told apart."""
+    """Set, get and close; a bad name and a bad value are told apart, and a missing catalog alone is not found."""
     request = flight_message("SetSessionOptionsRequest")
     for key, value in {"optimizer": "off", "flightllm.optimizer": "maybe", "nothing": "1", "catalog": "other"}.items():
         request.session_options[key].string_value = value
     errors = {k: e.value for k, e in act(bare, "SetSessionOptions", request, "SetSessionOptionsResult").errors.items()}
     assert errors == {"flightllm.optimizer": 2, "nothing": 1, "catalog": 2}
     assert _options(bare) == {"catalog": "flightllm", "schema": "public", "optimizer": "off"}
+    alone = flight_message("SetSessionOptionsRequest")
+    alone.session_options["catalog"].string_value = "other"
+    with pytest.raises(pa.ArrowKeyError, match="there is no catalog 'other'"):
+        act(bare, "SetSessionOptions", alone, "SetSessionOptionsResult")
     act(bare, "CloseSession", flight_message("CloseSessionRequest"), "CloseSessionResult")
     assert _options(bare)["optimizer"] == "on"
 

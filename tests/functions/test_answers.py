@@ -17,6 +17,7 @@ from flightllm.functions import (
     Arguments,
     Choice,
     Regex,
+    Usual,
     choice_answer,
     described,
     json_answer,
@@ -161,3 +162,19 @@ def test_a_wide_range_has_no_number_outside(low: int, high: int) -> None:
         assert bool(re.fullmatch(constraint.pattern, str(number))) == (low <= number <= high)
         decimal = f"{number}.75" if number >= 0 else f"{number + 1 or '-0'}.25"
         assert bool(re.fullmatch(constraint.pattern, decimal)) == (low <= float(decimal) <= high)
+
+
+def test_unusual_types() -> None:
+    """A number of numpy limits tokens, and a struct that pyarrow cannot convert at once is a type of options."""
+    limited = text_answer("x", max_tokens=np.int64(5))  # type: ignore[arg-type]
+    assert type(limited.max_tokens) is int
+    choice_answer("x", {"a": {"x": "1"}}, pa.struct([("x", pa.json_())]))
+
+
+def test_usual_length() -> None:
+    """A usual length grows with the bytes of the values, up to its bound."""
+    usual = Usual(4, per_byte=0.5, most=10)
+    assert usual.of([("text", "abcd")]) == 6
+    assert usual.of([("text", "ää")]) == 6
+    assert usual.of([("a", "x" * 10), ("b", "y" * 10)]) == 10
+    assert text_answer("x").usual == Usual(20)

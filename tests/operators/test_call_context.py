@@ -15,15 +15,16 @@ CONDITION = Condition((0,), "t", pa.schema([]), None)
 
 
 def test_waves() -> None:
-    """The first wave takes half of the rows to pass; later ones what was seen, so that they grow where few pass."""
+    """The first wave expects half of the rows to pass; later ones what was seen, so that they grow where few pass."""
     tracker = LimitTracker(10)
-    assert tracker.trials_needed() == 20
-    assert tracker.trials_needed(15) == 5
+    assert tracker.trials_needed() == 15
+    assert tracker.trials_needed(10) == 5
     assert tracker.trials_needed(25) == 0
     tracker.add_trials(20)
-    assert tracker.trials_needed() == 220
+    assert tracker.trials_needed() == 165
     tracker.add_rows(9)
-    assert tracker.trials_needed() == 3
+    assert tracker.trials_needed() == 1
+    assert LimitTracker(1).trials_needed() == 1
     assert not LimitTracker().limited
 
 

@@ -360,7 +360,7 @@ def test_window_limit() -> None:
     """Under a LIMIT as many batches open as the tracker needs tuples, and none while one waits for the consumer."""
     window = BatchWindow(batches(20, 16), 8, LimitTracker(20), NOTHING_TO_LEARN)
     first = opened(window)
-    assert len(first) == 3  # 40 tuples, of which half are expected to pass
+    assert len(first) == 2  # 30 tuples: three quarters of those needed if half of them pass
     window.finish(first[0])
     assert not window.can_open()
     window.take_finished()

@@ -194,6 +194,49 @@ def test_transactions_in_sql(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE, ISOLATION LEVEL READ UNCOMMITTED",
+        "SET autocommit = 1",
+        "SET TIME ZONE 'UTC'",
+        "SET timezone TO 'Etc/UTC'",
+        "SET datestyle = ISO, MDY",
+        "SET client_encoding = 'UTF8';",
+        "SET NAMES utf8mb4",
+        "SET SESSION application_name = 'a tool'",
+        "SET extra_float_digits = -3",
+    ],
+)
+def test_parameters_that_hold_anyway(database: Database, sql: str) -> None:
+    """What clients set when they connect is taken where the server works so anyway; nothing changes."""
+    session = database.session()
+    before = session.get_options()
+    assert session.describe(sql).is_update
+    session.update(sql)
+    assert session.get_options() == before
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SET TRANSACTION READ ONLY", "transactions cannot be 'READ ONLY' here"),
+        ("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "'ISOLATION LEVEL SERIALIZABLE' here: every statement reads"),
+        ("SET autocommit = off", "autocommit cannot be 'off' here: it is 'on'"),
+        ("SET timezone = 'Europe/Berlin'", "timezone cannot be 'europe/berlin' here: it is 'utc'"),
+        ("SET client_encoding = 'latin1'", "client_encoding cannot be 'latin1' here: it is 'UTF8'"),
+        ("SET application_name", "only this server's own settings"),
+        ("SET work_mem = '1GB'", "only this server's own settings"),
+        ("SET", "only this server's own settings"),
+    ],
+)
+def test_parameters_that_do_not_hold(database: Database, sql: str, said: str) -> None:
+    """Another value is refused, with the value that holds; other parameters are unknown."""
+    with pytest.raises(UnsupportedError, match=said):
+        database.session().update(sql)
+
+
+@pytest.mark.parametrize(
     ("sql", "place"),
     [
         ("SELECT TOP 2 CAST(a AS NVARCHAR(9)), +* FROM t", "Line: 1, Column: 39"),

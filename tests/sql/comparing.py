@@ -20,6 +20,8 @@ class Outcome:
     wrong: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     more: list[str] = field(default_factory=list)
+    most_more: int = 0
+    """The calls that one query makes at most beyond those without the optimizer."""
     calls: int = 0
     calls_off: int = 0
 
@@ -52,6 +54,7 @@ def compare(session: Session, sql: str, outcome: Outcome) -> None:
         most = max(most, again.calls if isinstance(again, Ran) else 0)
     else:
         outcome.more.append(f"{sql}\n  on: {on.calls} calls, off: {most}")
+    outcome.most_more = max(outcome.most_more, on.calls - most)
     outcome.calls += on.calls
     outcome.calls_off += most
 

@@ -70,6 +70,26 @@ def until(said: list[bool], count: int) -> int:
          "WHERE ai_filter('p', body)) WHERE n = 1", "goods", "grp", "price", 1),
         ("SELECT grp, id FROM goods WHERE ai_filter('p', body) "
          "QUALIFY row_number() OVER (PARTITION BY grp ORDER BY price DESC) <= 3", "goods", "grp", "price DESC", 3),
+        ("SELECT grp, id FROM goods WHERE ai_filter('p', body) "
+         "QUALIFY rank() OVER (PARTITION BY grp ORDER BY price DESC) <= 2", "goods", "grp", "price DESC", 2),
+        ("SELECT grp, id FROM goods WHERE ai_filter('p', body) "
+         "QUALIFY dense_rank() OVER (PARTITION BY grp ORDER BY price) <= 2", "goods", "grp", "price", 2),
+        ("SELECT grp, bool_or(ai_filter('p', body)) FROM goods GROUP BY grp", "goods", "grp", "id", 1),
+        ("SELECT grp FROM goods GROUP BY grp HAVING bool_or(ai_filter('p', body))", "goods", "grp", "id", 1),
+        ("SELECT grp FROM goods GROUP BY grp HAVING count(*) FILTER (WHERE ai_filter('p', body)) > 2",
+         "goods", "grp", "id", 3),
+        ("SELECT grp, max(price) FILTER (WHERE ai_filter('p', body)) FROM goods GROUP BY grp",
+         "goods", "grp", "price DESC", 1),
+        ("SELECT grp, last_value(id ORDER BY price) FROM goods WHERE ai_filter('p', body) GROUP BY grp",
+         "goods", "grp", "price DESC", 1),
+        ("SELECT DISTINCT ON (grp) grp, id FROM goods WHERE ai_filter('p', body) ORDER BY grp, price",
+         "goods", "grp", "price", 1),
+        ("SELECT k FROM talks WHERE ai_filter('p', body) UNION SELECT id FROM keys WHERE id < 9",
+         "talks", "k", "tid", 1),
+        ("SELECT keys.id, price FROM keys JOIN (SELECT id, price FROM goods WHERE ai_filter('p', body) "
+         "ORDER BY price LIMIT 3) AS l ON keys.id = l.id", "goods", "1", "price", 3),
+        ("SELECT id, price FROM goods WHERE ai_filter('p', body) UNION ALL SELECT id, id + 20000 FROM keys "
+         "ORDER BY 2 LIMIT 3", "goods", "1", "price", 3),
     ],
 )  # fmt: skip
 def test_groups(session: Session, sql: str, table: str, key: str, order: str, count: int) -> None:
@@ -90,6 +110,10 @@ def test_groups(session: Session, sql: str, table: str, key: str, order: str, co
          "LIMIT 10", 20),
         ("SELECT id FROM goods WHERE ai_filter('p', body) AND ai_filter('q', body) LIMIT 10", 60),
         ("SELECT grp, avg(ai_score('p', body)) FROM goods GROUP BY grp HAVING count(*) > 1000", 0),
+        ("SELECT max(price), min(price), max(id) FROM goods WHERE ai_filter('p', body)", 9),
+        ("SELECT DISTINCT grp FROM goods WHERE ai_filter('p', body) ORDER BY grp LIMIT 5", 10),
+        ("SELECT grp, avg(ai_score('p', body)) FROM goods GROUP BY grp ORDER BY grp LIMIT 2", 100),
+        ("SELECT grp, count(*) FROM goods WHERE ai_filter('p', body) GROUP BY grp LIMIT 2", 100),
         ("SELECT id FROM goods WHERE id < 0 EXCEPT ALL SELECT tid FROM talks WHERE ai_filter('p', body)", 0),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from tests.sql.random_queries import TABLES, random_query
 BATCH, BATCHES = 52, 10
 REFUSED = 2
 """How many queries of a batch may be refused; both ways must then refuse them alike."""
+WAVE = 128
+"""The prompts of one wave: those that the engine of the tests keeps in flight."""
 DEARER = frozenset([338, 459])
 """Queries that cost more with the optimizer on: without it, a join meets its empty side before the other side asks."""
 
@@ -39,9 +42,34 @@ def test_same_rows(session: Session, batch: int) -> None:
     for seed in seeds:
         compare(session, random_query(seed), dearer if seed in DEARER else outcome)
     assert not dearer.wrong, "\n\n".join(dearer.wrong)
+    assert dearer.most_more <= WAVE, "\n\n".join(dearer.more)
     assert not outcome.wrong, "\n\n".join(outcome.wrong)
     assert len(outcome.refused) <= REFUSED, "\n\n".join(outcome.refused)
     assert not outcome.more, "\n\n".join(outcome.more)
+    assert outcome.calls * 2 < outcome.calls_off
+
+
+@pytest.mark.parametrize(
+    ("table", "count"),
+    [("talk", 10), *(pytest.param(t, 500, marks=pytest.mark.slow) for t in ("talk", "people", "films", "likes"))],
+)
+def test_empty_tables(tmp_path: Path, table: str, count: int) -> None:
+    """A table without rows makes other calls needless with the optimizer too, but for those of one wave."""
+    database = small_database(tmp_path, tables=SAMPLES)
+    session = database.session()
+    for text in TABLES:
+        session.update(text)
+    session.update(f"CREATE TABLE empty AS SELECT * FROM {table} WHERE 1 = 0")
+    session.update(f"DROP TABLE {table}")
+    session.update(f"CREATE TABLE {table} AS SELECT * FROM empty")
+    outcome = Outcome()
+    try:
+        for seed in range(count):
+            compare(session, random_query(seed), outcome)
+    finally:
+        database.close()
+    assert not outcome.wrong, "\n\n".join(outcome.wrong)
+    assert outcome.most_more <= WAVE, "\n\n".join(outcome.more)
     assert outcome.calls * 2 < outcome.calls_off
 
 

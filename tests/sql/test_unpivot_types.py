@@ -15,7 +15,7 @@ def _told(columns: str, *names: str) -> str:
 def test_alike() -> None:
     """Columns of one type pass, and a text that only looks like a mark is not one."""
     check_types(lambda: _told("1 AS a, 2 AS b", "a", "b"))
-    check_types(lambda: _told("'UNPIVOT at 1:1 of it' AS a", "a"))
+    check_types(lambda: _told("""'UNPIVOT at 1:1 of "a"' AS a""", "a"))
 
 
 def test_mixed() -> None:
@@ -25,7 +25,8 @@ def test_mixed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [("Filter:", "Where:"), ('Utf8("UNPIVOT', 'Text("UNPIVOT'), ("a:Int64, b:", "a Int64, b ")]
+    ("before", "after"),
+    [("Filter:", "Where:"), ('Utf8("\ufdd2UNPIVOT', 'Text("\ufdd2UNPIVOT'), ("a:Int64, b:", "a Int64, b ")],
 )
 def test_another_form_of_plan(before: str, after: str) -> None:
     """A plan whose text has another form is an error; it does not pass unchecked."""

@@ -1,0 +1,44 @@
+"""ORDER BY … DESC of answers puts NULL last, wherever the statement names the call."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flightllm.session.session import Session
+from tests.databases import rows, small_database
+
+SCORE = "ai_score('How nice?', note)"
+LAST = (
+    f"SELECT id, {SCORE} AS s FROM people ORDER BY {SCORE} DESC LIMIT 3",
+    f"SELECT id, {SCORE} AS s FROM people ORDER BY s DESC LIMIT 3",
+    f"SELECT id, {SCORE} AS s FROM people ORDER BY 2 DESC LIMIT 3",
+    f"SELECT id, s FROM (SELECT id, {SCORE} AS s FROM people) AS q ORDER BY s DESC LIMIT 3",
+    f"SELECT id, s AS best FROM (SELECT id, {SCORE} AS s FROM people) AS q ORDER BY q.s DESC LIMIT 3",
+    f"WITH q AS (SELECT id, {SCORE} AS s FROM people) SELECT id, s FROM q ORDER BY s DESC, id LIMIT 3",
+)
+FIRST = (
+    f"SELECT id, {SCORE} AS s FROM people ORDER BY s DESC NULLS FIRST LIMIT 3",
+    f"SELECT id, note AS s FROM (SELECT id, note, {SCORE} AS s FROM people) AS q ORDER BY s DESC LIMIT 3",
+    f"SELECT id, note FROM (SELECT id, note, {SCORE} AS s FROM people) AS q ORDER BY note DESC LIMIT 3",
+)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Return a session over the small tables, where two people have no note."""
+    database = small_database(Path(tmp_path_factory.mktemp("data")))
+    yield database.session()
+    database.close()
+
+
+@pytest.mark.parametrize("sql", LAST)
+def test_answers_put_null_last(session: Session, sql: str) -> None:
+    """Rows without an answer do not rank best."""
+    assert {4, 6}.isdisjoint(row["id"] for row in rows(session, sql))
+
+
+@pytest.mark.parametrize("sql", FIRST)
+def test_others_keep_the_rule_of_sql(session: Session, sql: str) -> None:
+    """A key that is no answer, or that gives a place for NULL, has NULL where SQL puts it."""
+    assert {4, 6} <= {row["id"] for row in rows(session, sql)}
