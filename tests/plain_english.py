@@ -62,6 +62,8 @@ PATTERNS: Final = (
     Pattern("let go", r"\blet(s|ting)? go\b(?! of)|\blet(s|ting)? (\w+ )?go first\b", "`evict`, `release` or `drop`"),
     Pattern("found out", r"\b(is|are|was|were|be|been) found out\b", "`is detected`"),
     Pattern("be said", r"\b(is|are|was|were|be|been) said\b", "`is given`, `is configured`, `is stated`"),
+    Pattern("be had", r"\bbe had\b", "`is available`"),
+    Pattern("come to nothing", r"\b(came|come|comes) to nothing\b", "`fail`"),
     Pattern("tell of", r"\b(tell(s|ing)?|told|spoken|speaks?) of\b", "`report`, `describe`"),
     Pattern(
         "stand",
@@ -75,6 +77,7 @@ PATTERNS: Final = (
         rf"waits|matters|exists|works|has|have|had)( it| them| one| that)? not{_END}",
         "`does not read`",
     ),
+    Pattern("has not a", r"\b(has|have|had) not (a|an|any|the|one|its|their|it|them)\b", "`has no`, `does not have`"),
     Pattern(
         "is no",
         r"(?<!there )(?<!There )\b(is|are|was|were) no (?!longer|more\b|less|fewer|other|use\b|way|room|need|such|\d)",
@@ -90,11 +93,13 @@ PATTERNS: Final = (
     ),
     Pattern("is one", rf"\b(it|this|that|they) (is|are) one{_END}", "the noun in place of `one`"),
     Pattern("without one", rf"\b(without|has|have) (one|such|any){_END}", "the noun in place of the pronoun"),
+    Pattern("such", rf"(?<!as )\bsuch{_END}", "the noun in place of `such`"),
     Pattern(
         "so long",
         r"\b(for|of|with|after|by|than|in|where|there are|to [a-z]+) so (long|much|many|few|little)\b(?! (that|as))",
         "`this long`, or the name of the number",
     ),
+    Pattern("one call more", r"\bone (?!or\b|and\b|of\b)\w+ more\b(?! than)", "`one more call`"),
     Pattern(
         "possessive without a noun",
         r"\b(is|are|was|were|be)( not| no)?( an?| the)?( \w+)? (?!it's|that's|what's)\w+'s"

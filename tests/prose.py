@@ -13,6 +13,8 @@ Kind = Literal["docstring", "comment", "message", "page"]
 
 _WORDS_OF_MESSAGE: Final = 4
 """A shorter string is a name, a key or a label."""
+_CODE: Final = re.compile(r" *(python |flightllm |\"|\||[A-Z]{2,} )|.*(\S {2,}\S|\w\()")
+"""The first line of an indented block that is a command, JSON, a table, SQL, columns of text, or a plan."""
 _DIRECTIVE: Final = re.compile(r"#\s*(noqa|type:|fmt:|pragma|mypy:|ruff:|syntax=|!)")
 _SPAN: Final = re.compile(r"``.+?``|`[^`\n]*(?:\n[^`\n]*)?`|https?://\S+", re.DOTALL)
 _FENCE: Final = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
@@ -137,20 +139,23 @@ def _toml_comments(text: str) -> Iterator[Passage]:
 def _without_examples(text: str) -> str:
     """Blank the lines of a docstring that are not prose: code, SQL, tables, plans and commands.
 
-    Code is a line of SQL, a doctest, a line with `→`, a line indented by 8 more than the text, or an indented block
-    after an empty line. A paragraph after click's mark for verbatim text is code too. Entries of `Raises:` are prose.
+    Code is a line of SQL, a doctest, a line with two spaces before `→`, or a line indented by 8 more than the text. An
+    indented block after an empty line is code if its first line looks like code. A paragraph after click's mark for
+    verbatim text is code too. Entries of `Raises:` are prose.
     """
     lines = text.split("\n")
     margins = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
     margin = min(margins, default=0)
-    code = re.compile(rf" {{{margin + 8}}}| *(>>>|\.\.\. |\||SELECT )|.*→")
+    code = re.compile(rf" {{{margin + 8}}}| *(>>>|\.\.\. |\||SELECT )|.*  →")
     verbatim = section = False
     kept = []
     for before, line in zip(["", *lines], lines, strict=False):
         if not line.strip() or "\b" in line:
             verbatim, section = "\b" in line, False
         section = section or _SECTION.match(line) is not None
-        verbatim = verbatim or (not before.strip() and line.startswith(" " * (margin + 4)))
+        verbatim = verbatim or (
+            not before.strip() and line.startswith(" " * (margin + 4)) and _CODE.match(line) is not None
+        )
         kept.append(" " * len(line) if verbatim or (not section and code.match(line)) else line)
     return "\n".join(kept)
 

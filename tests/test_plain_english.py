@@ -17,14 +17,19 @@ BAD = {
     "let go": "The policy lets go the oldest block.",
     "found out": "The delimiter is found out from the file.",
     "be said": "Nothing is said of the length.",
+    "be had": "A lost event cannot be had again.",
+    "come to nothing": "The request came to nothing.",
     "tell of": "The engine tells of its cache.",
     "stand": "A comma stands between two columns.",
     "verb, then not": "Drop columns that the query reads not.",
+    "has not a": "The table has not a key.",
     "is no": "The text is no JSON.",
     "none": "Return the table, or None where there is none.",
     "is one": "Read a tuple where it is one.",
     "without one": "Return the default without one.",
+    "such": "Return False where the machine has no such.",
     "so long": "Wait for so long.",
+    "one call more": "This costs one call more.",
     "possessive without a noun": "The engine is the server's.",
     "whose it is": "Return whose it is.",
     "of whose": "Order a table all of whose columns are fields.",
@@ -102,11 +107,20 @@ def test_code_is_not_read(source: Path) -> None:
     source.write_text(
         '"""Return `may` of `a, or\nmay`.\n\n        it may\n    >>> it(may)\n"""\n'
         'def f():\n    """Show.\n\n    \b\n    tool may\n    it may\n\n    a may  →  b\n    SELECT may\n\n'
-        '        it may\n    """\n'
+        '        it(may)\n    """\n'
         'sql = "SELECT may FROM t WHERE a AND b"\nkey = "may"\nx = 1  # noqa: may\n',
         encoding="utf-8",
     )
     assert names(source) == []
+
+
+def test_indented_prose_is_read(source: Path) -> None:
+    """An indented block is prose unless it looks like code; so is a line whose `→` has one space before it."""
+    source.write_text(
+        'def f():\n    """Run.\n\n        It may run.\n\n    It may map a → b.\n\n        python -m it may\n    """\n',
+        encoding="utf-8",
+    )
+    assert [finding.line for finding in find(source)] == [4, 6]
 
 
 def test_errors_are_read(source: Path) -> None:

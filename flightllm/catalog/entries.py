@@ -21,7 +21,7 @@ from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
 EntryKind = Literal["file", "managed", "external", "view", "ai_view", "system"]
-"""A `file` is named in the configuration; an `external` table is created by an admin's statement."""
+"""The configuration names a `file`; an admin's statement creates an `external` table."""
 _TYPES: dict[EntryKind, str] = {
     "file": "BASE TABLE",
     "managed": "BASE TABLE",

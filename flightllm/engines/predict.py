@@ -15,9 +15,9 @@ from itertools import count
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, cast
 
-from flightllm.engines.fake.engine import answerer, likelihood
-from flightllm.engines.learned import Asked, Learned, asked_by
+from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
+from flightllm.engines.random_answers import answerer, likelihood
 from flightllm.errors import CancelledError
 from flightllm.llm.engine import Choice, Completion, Engine, More, Parameters, PrefixCache, Request, pull
 from flightllm.llm.tokenizer import misfit

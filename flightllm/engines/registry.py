@@ -11,7 +11,7 @@ import structlog
 
 from flightllm.config import EngineConfig
 from flightllm.engines import create_engine
-from flightllm.engines.learned import Health, LearnedByUser
+from flightllm.engines.observed import Health, LearnedByUser
 from flightllm.engines.openai.prices import prices_of
 from flightllm.engines.prompt_format import format_of
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, FlightLLMError

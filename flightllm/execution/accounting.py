@@ -10,7 +10,7 @@ from flightllm.access.store import Allowance
 from flightllm.common.priority import Precedence
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
-from flightllm.engines.learned import ObservedEngine
+from flightllm.engines.observed import ObservedEngine
 from flightllm.engines.predict import PromptTokens, tokenizing
 from flightllm.engines.registry import OpenModel, without_section
 from flightllm.errors import BudgetExceededError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flightllm.datafusion.run import Batches
-from flightllm.engines.learned import Asked
+from flightllm.engines.observed import Asked
 from flightllm.engines.predict import CallSiteForecast, EnoughError, PredictingEngine, PromptTokens
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import CancelledError

@@ -29,7 +29,7 @@ INTERNAL = "XX000"
 _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE), code)
     for kind, pattern, code in (
-        (SqlError, r"^syntax error|^no statement starts|unterminated|; found |, found ", "42601"),
+        (SqlError, r"^syntax error|^no statement starts|unterminated|; found |, found |' was not expected: ", "42601"),
         (SqlError, r"^table '.*' not found", "42P01"),
         (SqlError, r"^no field named|no field named", "42703"),
         (SqlError, r"ambiguous", "42702"),

@@ -1,7 +1,7 @@
 """The part of a prompt before the question: instructions, and examples with their answers.
 
-Both are constants, so all prompts of a call share them, and a prefix cache computes them once. In instructions,
-`{name}` refers to a field, and `{{` and `}}` are literal braces.
+Both are constants, so all prompts of a call share them, and a prefix cache computes them once. In prompts and
+instructions, `{name}` refers to a field, and `{{` and `}}` are literal braces.
 """
 
 import json

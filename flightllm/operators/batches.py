@@ -1,4 +1,4 @@
-"""Rows with their distinct argument tuples and the answers of these, and the conditions that drop rows."""
+"""Batches of rows with their distinct argument tuples and answers, and the conditions that drop rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,8 @@
-"""The input of a CallExecutor: its calls, the order of their steps, and the services that answer their prompts."""
+"""The input of a CallExecutor: its calls, the order of their steps, and the services that answer their prompts.
+
+`ModelBinding` holds the engine and the cache of a run. `LimitTracker` counts the rows that a LIMIT needs; operators
+without a CallExecutor use it too.
+"""
 
 import math
 from collections.abc import Callable, Collection, Sequence

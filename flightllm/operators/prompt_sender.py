@@ -1,4 +1,7 @@
-"""Send the prompts of one pass within the budget, receive the answers, and ask again if an answer is unusable."""
+"""Send the prompts of one pass within the budget, receive the answers, and ask again if an answer is unusable.
+
+`PrefixOverlap` counts the characters that each prompt shares with the one before it. `Trace` logs prompts and answers.
+"""
 
 import logging
 from bisect import bisect_left

@@ -125,7 +125,7 @@ class Explained:
     plan: Sequence[tuple[str, str]]
     """Titles and texts of the query's stages and operators."""
     predicted: Figures | None = None
-    """None if the query has no calls, or where they could not be predicted."""
+    """None if the query has no calls, or if their figures could not be predicted."""
     actual: Figures | None = None
     savings: Sequence[RuleSaving] = ()
     failures: Sequence[str] = ()

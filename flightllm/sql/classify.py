@@ -8,6 +8,7 @@ from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
 from flightllm.sql.client_parameters import keeps_parameter
+from flightllm.sql.cursor import Cursor
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
@@ -245,7 +246,7 @@ class _StatementReader:
                 f"only {ANSWER_CACHE.display} can be truncated, not {target.display}: DELETE FROM empties a table made"
                 " with CREATE TABLE; files and system tables are read-only"
             )
-        self._end(f"TRUNCATE TABLE {ANSWER_CACHE.display} takes nothing more")
+        Cursor(self._tokens, self._at).end(f"TRUNCATE TABLE {ANSWER_CACHE.display} takes nothing more")
         return Statement("truncate", self._rest(0), target=target)
 
     # --- pieces
@@ -260,10 +261,6 @@ class _StatementReader:
         found = self._word(word)
         self._at += found
         return found
-
-    def _end(self, message: str) -> None:
-        if self._at < len(self._tokens):
-            raise SqlError(f"{message}; found {self._tokens[self._at].text[:40]!r}")
 
     def _name(self) -> TableName:
         name, self._at = read_name(self._tokens, self._at)

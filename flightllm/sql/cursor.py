@@ -32,8 +32,11 @@ class Cursor:
 
     def need(self, usage: str, *words: str) -> None:
         """Read words that must follow; raises `SqlError` if they do not."""
-        if not self.take(*words):
-            raise SqlError(f"{' '.join(words).upper()} was expected: {usage}")
+        for word in words:
+            if not self.take(word):
+                ended = self.at >= len(self.tokens)
+                found = "the end of the statement" if ended else repr(self.tokens[self.at].text[:40])
+                raise SqlError(f"{' '.join(words).upper()} was expected: {usage}; found {found}")
 
     def next(self) -> Token | None:
         """Read a token; return None after the last token."""

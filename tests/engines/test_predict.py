@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
-from flightllm.engines.learned import Learned, asked_by
+from flightllm.engines.observed import Learned, asked_by
 from flightllm.engines.predict import EnoughError, PredictingEngine, PromptTokens
 from flightllm.errors import CancelledError
 from flightllm.llm.engine import Choice, Completion, Engine, JsonSchema, Parameters, PrefixCache, Request

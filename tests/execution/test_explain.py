@@ -10,7 +10,7 @@ import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.config.session_settings import Settings
-from flightllm.engines.learned import LearnedByUser
+from flightllm.engines.observed import LearnedByUser
 from flightllm.engines.registry import OpenModel
 from flightllm.execution.accounting import prompt_tokens
 from flightllm.execution.estimate import DryRun

@@ -2,8 +2,12 @@
 
 import re
 
+import pytest
+
 from flightllm import errors
 from flightllm.flight.sqlstates import INTERNAL, sqlstate
+from flightllm.sql.classify import classify
+from flightllm.sql.parsed_text import ParsedText
 
 
 def test_every_class_has_a_code() -> None:
@@ -30,3 +34,11 @@ def test_long_messages() -> None:
     """What a message quotes is searched once, not from each of its words to its end."""
     assert sqlstate(errors.SqlError("parameters " * 200_000)) == "42000"
     assert sqlstate(errors.SqlError("the statement takes 2 parameters, but 1 are bound")) == "07001"
+
+
+@pytest.mark.parametrize("sql", ["FROB 1", "CREATE VIEW v", "DROP TABLE IF a", "DROP TABLE a b", "SHOW MODELS x"])
+def test_malformed_statements(sql: str) -> None:
+    """A statement with a missing word, or with a word too much, has the code of a syntax error."""
+    with pytest.raises(errors.SqlError) as raised:
+        classify(ParsedText(sql))
+    assert sqlstate(raised.value) == "42601"

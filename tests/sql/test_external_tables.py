@@ -34,8 +34,9 @@ def test_parts() -> None:
     [
         ("t (a INT) STORED AS CSV LOCATION 'x'", "takes its columns from its files"),
         ("t STORED AS AVRO LOCATION 'x'", "one of parquet, csv, json, arrow"),
-        ("t LOCATION 'x'", "STORED AS was expected"),
-        ("t STORED AS CSV", "LOCATION was expected"),
+        ("t LOCATION 'x'", "STORED AS was expected: .*; found 'LOCATION'"),
+        ("t STORED AS CSV", "LOCATION was expected: .*; found the end of the statement"),
+        ("t STORED CSV", "STORED AS was expected: .*; found 'CSV'"),
         ("t STORED AS CSV LOCATION x", "in single quotes"),
         ("t STORED AS CSV LOCATION 'x' PARTITIONED BY (a)", "nothing can follow"),
         ("t STORED AS", "one of parquet"),

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flightllm.common.fair_queue import Requester
 from flightllm.config import HttpConfig, LimitsConfig
-from flightllm.engines.learned import Health
+from flightllm.engines.observed import Health
 from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.operators import cache as cache_module

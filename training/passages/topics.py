@@ -70,7 +70,7 @@ def _sentence(writer: Writer, topic: str, marks: list[Mark]) -> str:
 def _classes(writer: Writer, topic: str, beside: str) -> tuple[Classes, ...]:
     """Return labels with other topics of the same side, seen or unseen, but not the topic `beside` of the text.
 
-        A topic has its first name or a synonym.
+    A topic has its first name or a synonym.
 
     In training, further labels are the parts of topics: these are so many words that only their meaning helps.
     """

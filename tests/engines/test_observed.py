@@ -1,7 +1,7 @@
 """An engine that is observed answers as ever, and what it did is learned."""
 
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
-from flightllm.engines.learned import Learned, ObservedEngine, asked_by
+from flightllm.engines.observed import Learned, ObservedEngine, asked_by
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Parameters, Request
 
