@@ -112,7 +112,7 @@ def test_an_index_s_name_that_is_as_long_as_may_be(database: Database) -> None:
     [
         "INSERT INTO theirs_t VALUES ('x', 'y', [1.0])",
         "INSERT INTO theirs_t (id) SELECT 'x'",
-        "INSERT INTO theirs_t VALUES (1)",
+        "INSERT INTO theirs_t VALUES (1, 2, 3, 4, 5, 6)",
         "INSERT INTO theirs_t (nope) VALUES (1)",
         "INSERT INTO theirs_t SELECT * FROM theirs_t",
         "UPDATE theirs_t SET id = CAST(note AS BIGINT)",
