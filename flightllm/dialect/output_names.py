@@ -149,7 +149,7 @@ def _after_top(parsed: ParsedText, first: int) -> int:
     return first if closing is None or parsed.is_symbol(closing + 1, ",") else closing + 1
 
 
-def _is_star(parsed: ParsedText, first: int, last: int) -> bool:
+def is_star(parsed: ParsedText, first: int, last: int) -> bool:
     """Return whether an item is `*` or `t.*`, with or without EXCLUDE and similar words."""
     at = first
     while at + 1 < last and identifier(parsed.tokens[at]) is not None and parsed.is_symbol(at + 1, "."):
@@ -161,11 +161,11 @@ def _is_wide(parsed: ParsedText, first: int, last: int) -> bool:
     """Return whether an item can return more than one column."""
     fields = parsed.is_symbol(last - 1, "*") and parsed.is_symbol(last - 2, ".")
     calls = any(parsed.is_word(at, *_WIDE) and parsed.is_symbol(at + 1, "(") for at in range(first, last))
-    return fields or calls or _is_star(parsed, first, last)
+    return fields or calls or is_star(parsed, first, last)
 
 
 def _item(parsed: ParsedText, first: int, last: int) -> Item:
-    if first >= last or _is_star(parsed, first, last):
+    if first >= last or is_star(parsed, first, last):
         return Item(None)
     if last == first + 1 and parsed.is_word(first, "true", "false"):
         return Item(parsed.tokens[first].text.lower())
@@ -244,6 +244,11 @@ def shown_names(names: Sequence[str]) -> list[str]:
         first = place - int(found[1] or place + 1)
         shown.append(shown[first] if first >= 0 else found[2])
     return shown
+
+
+def repeated_name(name: str) -> str:
+    """Return a distinct name for a column that repeats a column of a star; `shown_names` restores `name`."""
+    return f"{_MARK}{_MARK}{name}"
 
 
 def without_marks(text: str) -> str:
@@ -329,7 +334,7 @@ def _renamed(source: Source, items: Sequence[SelectItem], *, only_casts: bool) -
                 end = source.tokens[item.last - 1].end
                 yield Edit(end, end, f" AS {quoted(source.text(item.first, item.last))}")
             continue
-        plain = first is not None and all(other.star is None for other in items[first:place])
+        plain = first is not None and not any(is_star(source, other.first, other.last) for other in items[first:place])
         plain = plain and (items[first or 0].text == item.text or bool(item.column) or item.alias is not None)
         delta = place - first if plain and first is not None else ""
         fallback = item.name or source.text(item.first, item.last)

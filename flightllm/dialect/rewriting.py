@@ -28,6 +28,7 @@ from flightllm.dialect.timestamps import timestamps
 from flightllm.dialect.top import top
 from flightllm.dialect.types import types
 from flightllm.dialect.unpivot import unpivot
+from flightllm.dialect.using import using
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
 from flightllm.dialect.vendor_calls import PROMPTED, vendor_calls
 from flightllm.sql.parsed_text import ParsedText
@@ -106,6 +107,7 @@ RULES: tuple[Rule, ...] = (
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
+    Rule(using, _words("using", "natural")),
     Rule(table_names, _words(*TEMPORARY, *INFORMATION), in_other_schemas=True),
     Rule(
         duplicates,

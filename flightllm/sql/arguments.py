@@ -57,7 +57,12 @@ def read_constant(tokens: Sequence[Token]) -> Constant | None:
 
 
 def read_column(tokens: Sequence[Token]) -> str | None:
-    """Return the column's name if the argument is a plain reference, as in `column`, `t.column`, `s.t."column"`."""
+    """Return the column's name if the argument is a plain reference, as in `column`, `t.column`, `s.t."column"`.
+
+    The dialect rule `using` writes a merged column as `"coalesce"(a.column, b.column)`, with quotes.
+    """
+    if len(tokens) > 3 and tokens[0].kind is TokenKind.QUOTED and tokens[0].text == "coalesce":
+        return read_column(tokens[-4:-1]) if tokens[1].is_symbol("(") and tokens[-1].is_symbol(")") else None
     names = [identifier(token) for token in tokens[::2]]
     dotted = all(token.is_symbol(".") for token in tokens[1::2])
     plain = len(tokens) % 2 == 1 and dotted and None not in names
