@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from flightllm.functions.base import Entries, Literal
 from flightllm.functions.bind import Constant
 from flightllm.sql.names import identifier
-from flightllm.sql.tokens import Token, TokenKind
+from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis
 
 _CONSTANTS: Mapping[str, Literal] = {"true": True, "false": False, "null": None}
 _SIGNS: Mapping[str, int] = {"-": -1, "+": 1}
@@ -61,12 +61,20 @@ def read_column(tokens: Sequence[Token]) -> str | None:
 
     The dialect rule `using` writes a merged column as `"coalesce"(a.column, b.column)`, with quotes.
     """
-    if len(tokens) > 3 and tokens[0].kind is TokenKind.QUOTED and tokens[0].text == "coalesce":
-        return read_column(tokens[-4:-1]) if tokens[1].is_symbol("(") and tokens[-1].is_symbol(")") else None
+    if _is_merged(tokens):
+        return next(token.text for token in reversed(tokens) if token.kind is TokenKind.QUOTED)
     names = [identifier(token) for token in tokens[::2]]
     dotted = all(token.is_symbol(".") for token in tokens[1::2])
     plain = len(tokens) % 2 == 1 and dotted and None not in names
     return None if not plain or tokens[-1].is_word(*_CONSTANTS) else names[-1]
+
+
+def _is_merged(tokens: Sequence[Token]) -> bool:
+    """Return whether tokens are one call of `"coalesce"`, with quotes, on quoted names."""
+    if len(tokens) < 4 or tokens[0].kind is not TokenKind.QUOTED or tokens[0].text != "coalesce":
+        return False
+    whole = tokens[1].is_symbol("(") and closing_parenthesis(tokens, 1) == len(tokens) - 1
+    return whole and all(token.kind in {TokenKind.QUOTED, TokenKind.SYMBOL} for token in tokens)
 
 
 def read_star(tokens: Sequence[Token]) -> str | None:
