@@ -109,7 +109,7 @@ RULES: tuple[Rule, ...] = (
     Rule(similar_to, _words("similar")),
     Rule(like_escapes, _words("escape")),
     Rule(regexp_operators, Trigger(REGEXP_OPERATORS)),
-    Rule(timestamps, _words("timestamp", "timestamptz")),
+    Rule(timestamps, _words("timestamp", "timestamptz"), Trigger(frozenset({"ts"}), frozenset({"{"}))),
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
