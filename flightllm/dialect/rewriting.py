@@ -12,6 +12,7 @@ from flightllm.dialect.functions import NAMES as FUNCTIONS
 from flightllm.dialect.functions import functions
 from flightllm.dialect.identity import NAMES as IDENTITIES
 from flightllm.dialect.identity import identity
+from flightllm.dialect.information_schema import information_schema, names_schema
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
@@ -113,6 +114,7 @@ RULES: tuple[Rule, ...] = (
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
+    Rule(information_schema, Trigger(test=names_schema)),
     Rule(table_names, _words(*TEMPORARY, *INFORMATION), in_other_schemas=True),
     Rule(
         duplicates,
