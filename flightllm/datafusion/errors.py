@@ -41,11 +41,32 @@ _IN_OTHER_WORDS = (
         "a subquery that names columns of the outer query must give one row at most: write (SELECT max(column) FROM …)",
     ),
     (
-        re.compile(r"Physical plan does not support logical expression (?:ScalarSubquery|Exists|InSubquery)"),
+        re.compile(r"Physical plan does not support logical expression ScalarSubquery"),
         (
             "not supported: a subquery here can compare with columns of the outer query only by =, and cannot be in ON"
             " of a join: join its table instead, or write it in WHERE"
         ),
+    ),
+    (
+        re.compile(
+            r"Physical plan does not support logical expression (?:Exists|InSubquery|SetComparison)"
+            r"|In/Exist/SetComparison subquery can only be used"
+        ),
+        (
+            "not supported: EXISTS and IN (SELECT …) can be in WHERE and HAVING only: elsewhere write"
+            " (SELECT count(*) FROM … WHERE …) > 0, with = between its columns and those of the outer query"
+        ),
+    ),
+    (
+        re.compile(r"Physical plan does not support logical expression OuterReferenceColumn"),
+        (
+            "not supported: a subquery or a function in FROM cannot compute with columns of the tables before it:"
+            " write the expression in SELECT, as in SELECT id, unnest(list) FROM t, or join the table with ON"
+        ),
+    ),
+    (
+        re.compile(r"Error parsing timestamp from '(\d{1,5}-\d\d-\d\d[ T]\d\d:\d\d)': error parsing time"),
+        r"the timestamp '\1' has no seconds: write '\1:00'",
     ),
     (
         re.compile(r"Physical plan does not support logical expression WindowFunction"),

@@ -6,7 +6,7 @@ from flightllm.dialect.functions import DialectCall, read_call, wrapped
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
-from flightllm.sql.tokens import position
+from flightllm.sql.tokens import TokenKind, position
 
 WORDS = frozenset(("fn", "oj", "escape", "guid"))
 """The words after `{` that this rule knows; DataFusion itself reads `{d '…'}`, `{t '…'}` and `{ts '…'}`."""
@@ -43,7 +43,7 @@ def escapes(source: Source) -> Iterator[Edit]:
     """Rewrite `{fn LOCATE('a', s)}` as `position(('a') IN (s))`, and `{oj a LEFT JOIN b ON …}` as the join.
 
     Raises:
-        SqlError: a type or a unit of time in an escape is unknown.
+        SqlError: a type or a unit of time in an escape is unknown, or INSERT would change the order of parameters.
     """
     tokens = source.tokens
     for index, token in enumerate(tokens[:-2]):
@@ -66,6 +66,20 @@ def _locate(call: DialectCall) -> Iterator[Edit]:
         yield call.opened("position((")
         yield from call.commas(") IN (")
         yield call.closed("))")
+
+
+def _insert(call: DialectCall) -> Iterator[Edit]:
+    """Write the new text, the last argument, as the second one."""
+    if len(call.ranges) != 4:
+        return
+    tokens, (_, place, length, new) = call.source.tokens, call.ranges
+    parameters = [any(t.kind is TokenKind.PLACEHOLDER for t in tokens[a:b]) for a, b in (place, length, new)]
+    if parameters[2] and any(parameters[:2]):
+        raise call.error("its parameters would change their order: write overlay(text, new, start, length)")
+    yield call.opened("overlay(")
+    start = tokens[place[0]].start
+    yield Edit(start, start, f"{call.source.text(*new)}, ")
+    yield Edit(tokens[length[1] - 1].end, tokens[new[1] - 1].end, "")
 
 
 def _convert(call: DialectCall) -> Iterator[Edit]:
@@ -101,6 +115,7 @@ _FUNCTIONS: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {
     "database": wrapped("current_database(", arguments=0),
     "dayname": wrapped("to_char(", ", '%A')"),
     "dayofweek": wrapped("(date_part('dow', ", ") + 1)"),
+    "insert": _insert,
     "locate": _locate,
     "log": wrapped("ln("),
     "monthname": wrapped("to_char(", ", '%B')"),

@@ -12,13 +12,18 @@ from flightllm.dialect.functions import NAMES as FUNCTIONS
 from flightllm.dialect.functions import functions
 from flightllm.dialect.identity import NAMES as IDENTITIES
 from flightllm.dialect.identity import identity
+from flightllm.dialect.information_schema import information_schema, names_schema
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
+from flightllm.dialect.like_escapes import like_escapes
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.output_names import duplicates
 from flightllm.dialect.pivot import pivot
+from flightllm.dialect.regexp_operators import NAMES as REGEXP_OPERATORS
+from flightllm.dialect.regexp_operators import regexp_operators
 from flightllm.dialect.show import show
+from flightllm.dialect.similar_to import similar_to
 from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.stars import stars
 from flightllm.dialect.summarize import summarize
@@ -103,11 +108,15 @@ RULES: tuple[Rule, ...] = (
     Rule(fetch_first, _words("fetch")),
     Rule(dual, _words("dual")),
     Rule(national_texts, _marks("n'")),
-    Rule(timestamps, _words("timestamp", "timestamptz")),
+    Rule(similar_to, _words("similar")),
+    Rule(like_escapes, _words("escape")),
+    Rule(regexp_operators, Trigger(REGEXP_OPERATORS)),
+    Rule(timestamps, _words("timestamp", "timestamptz"), Trigger(frozenset({"ts"}), frozenset({"{"}))),
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     Rule(identity, Trigger(IDENTITIES)),
     Rule(stars, _marks(".*")),
     Rule(using, _words("using", "natural")),
+    Rule(information_schema, Trigger(test=names_schema)),
     Rule(table_names, _words(*TEMPORARY, *INFORMATION), in_other_schemas=True),
     Rule(
         duplicates,

@@ -9,7 +9,7 @@ from flightllm.errors import SqlError
 from flightllm.sql.names import identifier
 from flightllm.sql.row_changes import split_list
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import Token, closing_parenthesis, tokenize
+from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis, tokenize
 
 DEFAULT_VALUES = "DEFAULT VALUES"
 """The query of an INSERT of one row of defaults."""
@@ -64,8 +64,8 @@ def whole_values(statement: Statement, entry: Entry) -> Statement:
         query = f"VALUES ({', '.join(['DEFAULT'] * len(columns))})"
     tokens = tokenize(query)
     rows = _rows(tokens)
-    if not rows:
-        return statement
+    if not rows or any(_is_no_expression(value) for row in rows for value in row):
+        return statement  # DataFusion reports the place of this value
     counts = [len(row) for row in rows]
     if not statement.columns and max(counts) < len(columns):
         columns = columns[: max(counts)]
@@ -87,6 +87,10 @@ def whole_values(statement: Statement, entry: Entry) -> Statement:
     named = ", ".join(map(quoted, columns))
     text = f"INSERT INTO {statement.target.sql if statement.target else ''} ({named}) {query}"
     return replace(statement, text=text, query=query, columns=tuple(columns))
+
+
+def _is_no_expression(value: Sequence[Token]) -> bool:
+    return not value or (len(value) == 1 and value[0].kind is TokenKind.SYMBOL)
 
 
 def _rows(tokens: Sequence[Token]) -> list[list[Sequence[Token]]]:

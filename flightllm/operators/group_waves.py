@@ -32,7 +32,8 @@ class GroupWaves:
 
     A wave has one row of each group that lacks rows, and more if few rows have passed so far. With a limit on all
     groups, a wave has as few groups as the limit is likely to need. If the groups have an order, groups after the last
-    one that the limit keeps get no prompt. One thread uses it.
+    one that the limit keeps get no prompt. If values are NaN or -0.0, or if a key is a struct, one wave has all rows.
+    One thread uses it.
 
     Example: rows 0 to 5 of the groups a, a, b, a, b, c, and one row wanted of each. The first wave has the rows 0, 2
     and 5. If 2 passes and 0 fails, the second wave has row 1. If that fails too, the third wave has row 3.
@@ -49,8 +50,10 @@ class GroupWaves:
         self._rows = None
         if self._spooled.batches is not None:
             self._rows = pa.Table.from_batches(self._spooled.batches, self._schema)
-        self._group = self._groups(stage_input.keys)
-        self._peer = None if stage_input.ties is None else self._groups(stage_input.keys + stage_input.peers)
+        self._asks_all = self._has_special_keys() or self._has_special_floats()
+        self._group = self._groups(0 if self._asks_all else stage_input.keys)
+        ties = stage_input.ties is not None and not self._asks_all
+        self._peer = self._groups(stage_input.keys + stage_input.peers) if ties else None
         self._order: _Numbers = np.argsort(self._group, kind="stable")
         sizes = np.bincount(self._group) if len(self._group) else np.zeros(0, dtype=np.int64)
         self._ends: _Numbers = np.cumsum(sizes)
@@ -82,6 +85,10 @@ class GroupWaves:
 
     def _choose(self) -> _Numbers:
         """Return the numbers of the rows to ask about next; none at the end."""
+        if self._asks_all:
+            chosen = self._order[self._next[0] :] if len(self._next) else self._order
+            self._next = self._ends
+            return chosen
         lack = self._stage_input.count - self._got
         open_ = np.flatnonzero(((lack > 0) | self._has_ties()) & (self._next < self._ends))
         if self._stage_input.directions:
@@ -123,6 +130,24 @@ class GroupWaves:
         """Return the groups of `open_` that come before the last group that the limit keeps so far."""
         limit, done = self._stage_input.limit, np.flatnonzero(self._complete())
         return open_ if limit is None or len(done) < limit else open_[open_ < done[limit - 1]]
+
+    def _has_special_keys(self) -> bool:
+        """Return whether a key has a type whose values DataFusion cannot sort."""
+        keys = self._schema.names[self._width : -1]
+        return any(pa.types.is_struct(self._schema.field(name).type) for name in keys)
+
+    def _has_special_floats(self) -> bool:
+        """Return whether a value is NaN or -0.0.
+
+        Sorting puts NaN last and -0.0 before 0.0. GROUP BY and joins take both zeros as equal, and `max` and `min` read
+        NaN in another way. So the first row of a sorted group would not decide the group.
+        """
+        names = [field.name for field in self._schema if pa.types.is_floating(field.type)]
+        if not names:
+            return False
+        special = " OR ".join(f"isnan({name}) OR ({name} = 0 AND 1.0 / {name} < 0)" for name in names)
+        rows = self._runtime.sql(f"SELECT count(*) FROM (SELECT 1 FROM {self._table} WHERE {special} LIMIT 1)")
+        return any(batch.column(0)[0].as_py() for batch in rows)
 
     def _groups(self, count: int) -> _Numbers:
         """Return the group of each row by the first `count` keys, from 0 on, in the order of the keys.

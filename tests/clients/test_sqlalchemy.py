@@ -164,3 +164,17 @@ def test_pandas(engine: Any) -> None:
     for _ in range(2):
         assert frame.to_sql("frame", engine, index=False, if_exists="append") == 2
     assert len(pandas.read_sql("SELECT a, b FROM frame", engine)) == 4
+
+
+def test_autocommit(alchemy: Any, server: FlightSqlServer, engine: Any) -> None:
+    """A block without a commit fails at its end, and its change stays; with autocommit no block needs a commit."""
+    insert, count = alchemy.text("INSERT INTO t VALUES (4, 'd')"), alchemy.text("SELECT count(*) FROM t")
+    with pytest.raises(alchemy.exc.DBAPIError, match="ROLLBACK undid nothing"), engine.connect() as connection:
+        connection.execute(insert)
+    address = f"adbc+flightsql://127.0.0.1:{server.port}?tls=false"
+    committing = alchemy.create_engine(address, connect_args={"autocommit": True})
+    with committing.connect() as connection:
+        connection.execute(insert)
+    with committing.connect() as connection:
+        assert connection.execute(count).scalar() == 5
+    committing.dispose()

@@ -3,7 +3,7 @@
 import pytest
 
 from flightllm.catalog import Catalog, mapped_error
-from flightllm.errors import SqlError
+from flightllm.errors import SqlError, UnsupportedError
 from tests.catalogs import read
 
 
@@ -17,6 +17,31 @@ def test_wrong_types_are_no_bug(catalog: Catalog, call: str) -> None:
     assert "Candidate functions" in text
     for noise in ("Internal error", "bug", "github", "failed to match any signature"):
         assert noise not in text
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "said"),
+    [
+        ("SELECT EXISTS (SELECT 1)", UnsupportedError, r"EXISTS and IN \(SELECT …\) can be in WHERE and HAVING only"),
+        ("SELECT CASE WHEN 1 IN (SELECT 1) THEN 2 END", UnsupportedError, r"write \(SELECT count\(\*\) FROM"),
+        ("SELECT column1 FROM (VALUES (1)) ORDER BY column1 IN (SELECT 1)", SqlError, "in WHERE and HAVING only"),
+        ("SELECT 1 FROM (VALUES (1)) t(x), LATERAL (SELECT x + 1)", UnsupportedError, "in FROM cannot compute with"),
+        ("SELECT 1 FROM (SELECT [1] AS x) t, UNNEST(t.x) u", UnsupportedError, r"as in SELECT id, unnest\(list\)"),
+        (
+            "SELECT now() > '2024-01-02 10:05'",
+            SqlError,
+            "'2024-01-02 10:05' has no seconds: write '2024-01-02 10:05:00'",
+        ),
+    ],
+)
+def test_what_to_write(catalog: Catalog, sql: str, error: type[Exception], said: str) -> None:
+    """An error that names parts of DataFusion's plans says what to write instead."""
+    with pytest.raises(error, match=said):
+        read(catalog, sql)
+    instead = (
+        "SELECT (SELECT count(*) FROM (VALUES (1)) AS v(a) WHERE a = b) > 0 AS found FROM (VALUES (1), (2)) AS w(b)"
+    )
+    assert sorted(row["found"] for row in read(catalog, instead)) == [False, True]
 
 
 def test_what_else_is_internal_keeps_its_words() -> None:

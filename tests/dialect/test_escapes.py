@@ -41,6 +41,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         ("{fn EXTRACT(YEAR FROM t)}", "date_part('year', t)"),
         ("{fn POSITION('e' IN k)}", "2"),
         ("{fn IFNULL(NULL, n)}", "3"),
+        ("{fn INSERT('abcd', 2, {fn MOD(n, 2)} + 1, 'ZZ')}", "'aZZd'"),
         ("{fn DATABASE()}", "'flightllm'"),
         ("{guid '0-1'}", "'0-1'"),
         ("k LIKE 'key\\_' {escape '\\'}", "TRUE"),
@@ -71,11 +72,12 @@ def test_names(session: Session) -> None:
     ("expression", "said"),
     [
         ("{fn CONVERT(n, SQL_NOTHING)}", "SQL_NOTHING at 1:23 is unknown: write one of SQL_CHAR, SQL_VARCHAR"),
+        ("{fn INSERT(k, ?, 2, ?)}", "INSERT at 1:12: its parameters would change their order: write overlay("),
         ("{fn TIMESTAMPADD(SQL_TSI_FRAC_SECOND, 1, t)}", "SQL_TSI_FRAC_SECOND at 1:25 is unknown"),
     ],
 )
 def test_refused(session: Session, expression: str, said: str) -> None:
-    """An unknown type or unit is named, with its place."""
+    """An unknown type or unit, and a call with parameters in another order, are named with their place."""
     with pytest.raises(SqlError) as error:
         session.execute(f"SELECT {expression} FROM one")
     assert said in str(error.value)

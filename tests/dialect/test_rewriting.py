@@ -433,3 +433,29 @@ def test_changes_do_not_overlap() -> None:
     assert whole.with_edits([Edit(7, 9, "x"), Edit(7, 7, "("), Edit(9, 9, ")")]).text == "SELECT\n(x)c"
     with pytest.raises(SqlError, match="at 2:2 "):
         whole.with_edits([Edit(7, 9, "x"), Edit(8, 10, "y")])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT TIMESTAMP '2024-01-02 10:05'",
+        "SELECT TIMESTAMP '2024-01-02T10:05'",
+        "SELECT TIMESTAMP '2024-01-02 10:05Z'",
+        "SELECT '2024-01-02 10:05'::timestamp",
+        "SELECT CAST('2024-01-02 12:05+02:00' AS TIMESTAMP)",
+        "SELECT {ts '2024-01-02 10:05'}",
+    ],
+)
+def test_times_without_seconds(catalog: Catalog, sql: str) -> None:
+    """The literal of a timestamp needs no seconds."""
+    with pytest.raises(Exception, match="error parsing time"):
+        frame(catalog, sql).collect()
+    [(value,)] = _rows(catalog, sql)[1]
+    assert f"{value:%Y-%m-%d %H:%M:%S}" == "2024-01-02 10:05:00"
+
+
+def test_far_times_without_seconds(catalog: Catalog) -> None:
+    """A far year needs no seconds either; a text and an alias stay as they are."""
+    assert _rows(catalog, "SELECT TIMESTAMP '0001-01-02 10:05' < TIMESTAMP '0001-01-02 10:06'")[1] == [(True,)]
+    sql = "SELECT '2024-01-02 10:05' AS timestamp, TIMESTAMP '2024-01-02 10:05:00'"
+    assert rewrite(ParsedText(sql), _place(catalog)).text == sql

@@ -60,7 +60,7 @@ def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType
     ("sql", "message"),
     [
         ("INSERT INTO t (a, nope) VALUES (?, ?)", "nope"),
-        ("INSERT INTO t (a) VALUES (1, 2)", "got 2 values"),
+        ("INSERT INTO t (a) VALUES (1, 2)", "row 1 of VALUES has 2 values"),
         ("INSERT INTO missing VALUES (?)", "missing"),
         ("INSERT INTO t (a) SELECT nope FROM t WHERE a = ?", "nope"),
         ("INSERT INTO t (a, b) SELECT ai_gen('x', b) FROM t", "names 2 columns, but each row has 1 values"),

@@ -139,3 +139,29 @@ def test_empty(tmp_path: Path) -> None:
         assert on.calls == 0
     finally:
         database.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT zero, count(*), sum(id) FROM odd WHERE ai_score('p', body) >= 0 GROUP BY zero ORDER BY zero LIMIT 1",
+        "SELECT zero, sum(ai_score('p', body)) FROM odd GROUP BY zero ORDER BY zero LIMIT 1",
+        "SELECT DISTINCT zero FROM odd WHERE ai_score('p', body) >= 0 ORDER BY zero LIMIT 2",
+        "SELECT id FROM odd WHERE ai_score('p', body) >= 0 QUALIFY rank() OVER (PARTITION BY zero ORDER BY id) = 1",
+        "SELECT DISTINCT pair FROM odd WHERE ai_score('p', body) >= 0",
+        "SELECT pair, count(*) FROM odd WHERE ai_score('p', body) >= 0 GROUP BY pair ORDER BY pair LIMIT 1",
+    ],
+)
+def test_special_keys(tmp_path: Path, sql: str) -> None:
+    """Both zeros are one group, and a struct can be a key."""
+    database = small_database(tmp_path)
+    try:
+        session = database.session()
+        session.update(
+            "CREATE TABLE odd AS SELECT *, named_struct('a', id % 3) AS pair"
+            " FROM (VALUES (1, 0.0::double, 'a'), (2, '-0'::double, 'b'), (3, 1.0, 'c'), (4, 2.0, 'd'))"
+            " AS v(id, zero, body)"
+        )
+        ask_both(session, sql)
+    finally:
+        database.close()

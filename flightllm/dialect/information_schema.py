@@ -1,0 +1,63 @@
+"""Correct columns of `information_schema` that DataFusion fills in other ways than the SQL standard."""
+
+from collections.abc import Iterator
+
+from flightllm.common.names import CATALOG, quoted
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.sql.names import read_parts
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.tokens import TokenKind
+
+_SCHEMA = "information_schema"
+_REPLACED = {
+    "columns": "ordinal_position + arrow_cast(1, 'UInt64') AS ordinal_position",
+    "schemata": "CAST(NULL AS VARCHAR) AS schema_owner",
+}
+"""For each table, the column with other values: DataFusion counts columns from 0, and names an owner 'None'."""
+
+
+def names_schema(text: ParsedText) -> bool:
+    """Return whether a text can name the schema, with or without quotes."""
+    return _SCHEMA in text.sql.lower()
+
+
+def information_schema(source: Source) -> Iterator[Edit]:
+    """Rewrite `FROM information_schema.columns` as `FROM (SELECT * REPLACE (…) FROM …) AS "columns"`.
+
+    A name with its catalog, all in double quotes, stays: it is the name in a text that this rule wrote.
+    """
+    changed = set[str]()
+    for scope in {id(scope): scope for scope in source.scopes.of}.values():
+        for table in scope.tables:
+            name = table.parts[-1] if len(table.parts) > 1 and table.parts[-2] == _SCHEMA else ""
+            if name not in _REPLACED or not _is_read(source, table.first):
+                continue
+            tokens = source.tokens[table.first : table.last]
+            if len(table.parts) == 3 and all(token.kind is TokenKind.QUOTED for token in tokens[::2]):
+                continue
+            whole = ".".join(map(quoted, (CATALOG, _SCHEMA, name)))
+            alias = "" if table.aliased else f" AS {quoted(name)}"
+            query = f"(SELECT * REPLACE ({_REPLACED[name]}) FROM {whole}){alias}"
+            yield Edit(tokens[0].start, tokens[-1].end, query)
+            if not table.aliased:
+                changed.add(name)
+    if changed:
+        yield from _qualifiers(source, changed)
+
+
+def _is_read(source: Source, index: int) -> bool:
+    changes = source.is_word(0, "delete", "update", "merge") and index <= 2
+    before = source.is_word(index - 1, "from", "join") or source.is_symbol(index - 1, ",")
+    return before and not changes
+
+
+def _qualifiers(source: Source, changed: set[str]) -> Iterator[Edit]:
+    """Rewrite `information_schema.columns.column_name` as `columns.column_name`."""
+    for index, token in enumerate(source.tokens):
+        if token.kind not in {TokenKind.WORD, TokenKind.QUOTED} or source.scopes.names_table[index]:
+            continue
+        parts, after = read_parts(source.tokens, index)
+        inside = source.is_symbol(index - 1, ".") or after > len(source.tokens)
+        if not inside and len(parts) in {3, 4} and parts[-3] == _SCHEMA and parts[-2] in changed:
+            yield Edit(token.start, source.tokens[after - 3].start, "")

@@ -1,0 +1,64 @@
+"""Columns of `information_schema` with the values of the SQL standard."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from flightllm.dialect import rewrite
+from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
+from tests.databases import ask, small_database
+from tests.dialect.places import EMPTY
+
+PLACES = [{"n": "person_id", "p": 1}, {"n": "thing", "p": 2}, {"n": "weight", "p": 3}]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Return a session in the usual schema."""
+    database = small_database(tmp_path_factory.mktemp("information"))
+    yield database.session()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT column_name AS n, ordinal_position AS p FROM information_schema.columns WHERE table_name = 'likes'",
+        'SELECT column_name n, c.ordinal_position p FROM "information_schema"."columns" c WHERE table_name = \'likes\'',
+        """SELECT columns.column_name AS n, information_schema.columns.ordinal_position AS p
+        FROM information_schema.tables JOIN flightllm.INFORMATION_SCHEMA.columns USING (table_schema, table_name)
+        WHERE information_schema.columns.table_name = 'likes'""",
+        """WITH c AS (SELECT * FROM information_schema.columns) SELECT column_name AS n, ordinal_position AS p FROM c
+        WHERE table_name = 'likes'""",
+    ],
+)
+def test_places(session: Session, sql: str) -> None:
+    """Columns are counted from 1, for every way to name the table."""
+    assert ask(session, f"{sql} ORDER BY p").rows == PLACES
+
+
+def test_view_and_other_schema(session: Session) -> None:
+    """A view over the table counts from 1 too, and so does a session with another schema."""
+    sql = "SELECT column_name AS n, ordinal_position AS p FROM information_schema.columns WHERE table_name = 'likes'"
+    session.update(f"CREATE VIEW places AS {sql}")
+    assert ask(session, "SELECT * FROM places ORDER BY p").rows == PLACES
+    session.update("CREATE SCHEMA other")
+    session.update("USE other")
+    assert ask(session, f"{sql} ORDER BY p").rows == PLACES
+    session.update("USE public")
+
+
+def test_owner(session: Session) -> None:
+    """A schema without an owner has NULL there."""
+    found = ask(session, "SELECT schema_owner FROM information_schema.schemata WHERE schema_name = 'public'").rows
+    assert found == [{"schema_owner": None}]
+
+
+def test_leaves_alone() -> None:
+    """Other tables stay, and a rewritten text stays as it is."""
+    other = "SELECT columns FROM information_schema.tables, s.columns"
+    assert rewrite(ParsedText(other), EMPTY).text == other
+    once = rewrite(ParsedText("SELECT * FROM information_schema.columns"), EMPTY).text
+    assert once != "SELECT * FROM information_schema.columns"
+    assert rewrite(ParsedText(once), EMPTY).text == once
