@@ -119,7 +119,7 @@ class JoinedTables:
         self._found = dict[int, Tables | None]()
 
     def of(self, select: Select) -> Tables | None:
-        """Return the tables of a SELECT; Return None if there is no FROM clause, or if its form is not known.
+        """Return the tables of a SELECT, or None if it has no FROM clause, or one of an unknown form.
 
         Raises:
             SqlError: the text does not say which column USING or NATURAL means.
