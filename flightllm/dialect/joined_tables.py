@@ -119,7 +119,7 @@ class JoinedTables:
         self._found = dict[int, Tables | None]()
 
     def of(self, select: Select) -> Tables | None:
-        """Return the tables of a SELECT, or None if it has no FROM clause, or one of an unknown form.
+        """Return the tables of a SELECT, or None if it has no FROM or a FROM of unknown form.
 
         Raises:
             SqlError: the text does not say which column USING or NATURAL means.
