@@ -1,6 +1,6 @@
 """RETURNING: a second query over the rows as they are after the change, or before it for DELETE."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flightllm.catalog.entries import Entry
@@ -9,6 +9,7 @@ from flightllm.errors import SqlError
 from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.row_change import RowChange
 from flightllm.sql.row_changes import split_list, with_alias
+from flightllm.sql.scopes import Scopes, Table, read_scopes
 from flightllm.sql.tokens import Token, TokenKind, tokenize
 
 RETURNED = "search.public.changed"
@@ -27,20 +28,28 @@ class Returning:
     """The name to show for each column that the query renames, because column names in a query must be unique."""
 
 
-def returning(change: RowChange, entry: Entry, source: Mapping[str, Sequence[str]]) -> Returning:
+ColumnsOf = Callable[[str], Sequence[str] | None]
+"""Returns the columns of an item of FROM, or None if they are unknown."""
+
+
+def returning(change: RowChange, entry: Entry, source: Mapping[str, Sequence[str]], columns_of: ColumnsOf) -> Returning:
     """Return the query of RETURNING. `source` has the columns of the other tables, by table name.
 
     Raises:
         SqlError: an item is empty, a column is ambiguous, or a star names a table that the statement does not have.
     """
-    return _ReturningReader(change, entry, source).read()
+    return _ReturningReader(change, entry, source, columns_of).read()
 
 
 class _ReturningReader:
-    def __init__(self, change: RowChange, entry: Entry, source: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self, change: RowChange, entry: Entry, source: Mapping[str, Sequence[str]], columns_of: ColumnsOf
+    ) -> None:
         self._change = change
         self._entry = entry
         self._source = source
+        self._columns_of = columns_of
+        self._subqueries: _Subqueries
         self._extras: list[str] = []
         self._names: list[str] = []
         self._shown: dict[str, str] = {}
@@ -50,6 +59,7 @@ class _ReturningReader:
     def read(self) -> Returning:
         text = self._change.returning
         text = with_alias(tokenize(text), text, self._entry.name, self._change.alias)
+        self._subqueries = _Subqueries(text, self._columns_of)
         items = [item for part in split_list(tokenize(text)) for item in self._item(part, text)]
         alias = quoted(self._change.alias)
         return Returning(f"SELECT {', '.join(items)} FROM {RETURNED} AS {alias}", tuple(self._extras), self._shown)
@@ -141,8 +151,70 @@ class _ReturningReader:
             return None, after
         qualifier, name = (names[-2] if len(names) > 1 else None), names[-1]
         tables = [table for table in self._source if qualifier in (None, table) and name in self._source[table]]
-        if qualifier == self._change.alias or not tables:
+        if qualifier == self._change.alias or not tables or self._subqueries.own(token, qualifier, name):
             return None, after
         if qualifier is None and name in self._entry.schema.names:
             raise SqlError(f"RETURNING {name}: two tables have this column: write {self._change.alias}.{name}")
         return self._extra(text[token.start : tokens[after - 1].end]), after
+
+
+class _Subqueries:
+    """The subqueries of RETURNING, and which names in them belong to their own tables."""
+
+    def __init__(self, text: str, columns_of: ColumnsOf) -> None:
+        self._text = text
+        self._tokens = tokenize(text)
+        self._scopes: Scopes = read_scopes(text, self._tokens)
+        self._index = {token.start: index for index, token in enumerate(self._tokens)}
+        self._columns_of = columns_of
+        self._known: dict[str, Sequence[str] | None] = {}
+        tables = {table for scope in self._scopes.of for table in scope.tables}
+        self._named = {at for table in tables for at in range(table.last, self._end(table))}
+        """The indexes of aliases and of their column lists."""
+        self._inside = {
+            at
+            for start, end in self._scopes.closing.items()
+            if self._tokens[start + 1].is_word("select", "with", "values", "table")
+            for at in range(start, end)
+        }
+
+    def own(self, token: Token, qualifier: str | None, name: str) -> bool:
+        """Return whether a name in a subquery means a table there, or a column of a table there.
+
+        Raises:
+            SqlError: the name has no table, and the subquery has a table of unknown columns.
+        """
+        index = self._index[token.start]
+        if index not in self._inside:
+            return False
+        if self._scopes.names_table[index] or index in self._named:
+            return True
+        scope = self._scopes.of[index]
+        while scope.parent is not None:
+            if qualifier is not None and any(table.alias == qualifier for table in scope.tables):
+                return True
+            if qualifier is None and any(self._has(table, name) for table in scope.tables):
+                return True
+            scope = scope.parent
+        return False
+
+    def _has(self, table: Table, name: str) -> bool:
+        text = self._text[self._tokens[table.first].start : self._tokens[self._end(table) - 1].end]
+        if text not in self._known:
+            common = any(c.name == table.name for c in self._scopes.common_tables)
+            self._known[text] = None if common else self._columns_of(text)
+        columns = self._known[text]
+        if columns is None:
+            raise SqlError(
+                f"RETURNING: {name} in a subquery can be a column of {table.alias} or of another table of the"
+                f" statement: write {table.alias}.{name}, or the name of the other table and {name}"
+            )
+        return name in columns
+
+    def _end(self, table: Table) -> int:
+        """Return the index after a table, its alias and the column list of its alias."""
+        if table.columns is not None:
+            return table.columns[1] + 1
+        if not table.aliased:
+            return table.last
+        return table.last + (2 if self._tokens[table.last].is_word("as") else 1)

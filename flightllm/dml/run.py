@@ -5,7 +5,7 @@ statement runs once more and holds the lock. A statement without AI calls holds 
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +42,7 @@ from flightllm.dml.selection import (
     source_aliases,
     without_hidden,
 )
-from flightllm.errors import CancelledError, InternalError, SqlError
+from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError
 from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
 from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan, plan_rows
@@ -161,7 +161,16 @@ class _Planned:
         if not change.returning:
             return None
         aliases = source_aliases(change.source) if change.source else []
-        return returning(change, self.entry, {a: self.plan(columns_query(change, a)).schema.names for a in aliases})
+        source = {alias: self.plan(columns_query(change, alias)).schema.names for alias in aliases}
+        return returning(change, self.entry, source, self._columns_of)
+
+    def _columns_of(self, table: str) -> Sequence[str] | None:
+        """Return the columns of an item of FROM, or None if the item does not stand for itself."""
+        try:
+            names: Sequence[str] = self.plan(f"SELECT * FROM {table}").schema.names
+        except FlightLLMError:
+            return None
+        return names
 
     def plan(self, sql: str, tables: Tables = MappingProxyType({})) -> PlainQuery | BatchQuery | StagedQuery:
         """Plan a query of the change. Its errors do not mention the hidden columns that the query adds."""

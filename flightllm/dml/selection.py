@@ -23,7 +23,7 @@ from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.names import identifier
 from flightllm.sql.row_change import Action, ActionKind, RowChange
 from flightllm.sql.row_changes import outside, with_alias
-from flightllm.sql.tokens import Token, tokenize
+from flightllm.sql.tokens import Token, TokenKind, closing_parenthesis, tokenize
 
 POSITION, ACTION = "position", "action"
 """The names of the query's first two columns."""
@@ -104,17 +104,52 @@ def _texts_of(action: Action) -> Iterator[str | None]:
 
 
 def _bare_names(text: str) -> Iterator[tuple[Token, str]]:
-    """Yield the names without a table in an expression; in a text with a subquery, some can belong to the subquery."""
+    """Yield the names without a table in an expression, outside of its subqueries."""
     tokens = tokenize(text)
-    if any(token.is_word("select") for token in tokens):
-        return
+    others = _no_columns(tokens)
     for index, token in enumerate(tokens):
+        if index in others:
+            continue
         name = identifier(token)
         before, after = tokens[index - 1] if index else None, tokens[index + 1] if index + 1 < len(tokens) else None
         qualified = before is not None and (before.is_symbol(".") or before.is_word("as") or before.is_symbol("::"))
         called = after is not None and (after.is_symbol(".") or after.is_symbol("(") or after.is_symbol("=>"))
         if name is not None and not qualified and not called and not token.is_word(*_EXPRESSION_WORDS):
             yield token, name
+
+
+def _no_columns(tokens: Sequence[Token]) -> set[int]:
+    """Return the indexes of tokens that look like columns: in subqueries, names of types, and parts of dates.
+
+    These are the words in `DATE '2024-01-02'`, `INTERVAL '1' year`, `EXTRACT (year FROM …)` and `CAST(… AS DATE)`.
+    """
+    found: set[int] = set()
+    for index, token in enumerate(tokens):
+        words = [t.text.lower() for t in tokens[index : index + 4] if t.kind is TokenKind.WORD or t.is_symbol("(")]
+        after = tokens[index + 1] if index + 1 < len(tokens) else None
+        if token.is_symbol("(") and after is not None and after.is_word("select", "with", "values", "table"):
+            found.update(range(index, closing_parenthesis(tokens, index) + 1))
+        elif token.kind is TokenKind.WORD and after is not None and after.kind is TokenKind.STRING:
+            found.add(index)
+            if token.is_word("interval"):
+                found.update(range(index, index + 3))
+        elif words[:2] == ["extract", "("] and words[3:] == ["from"]:
+            found.update(range(index, index + 4))
+        elif words[:3] == ["at", "time", "zone"]:
+            found.update(range(index, index + 3))
+        elif token.is_word("as") and index not in found:
+            found.update(range(index, _end_of_type(tokens, index)))
+    return found
+
+
+def _end_of_type(tokens: Sequence[Token], start: int) -> int:
+    """Return the index of the parenthesis that closes CAST, for the AS before its type."""
+    depth = 0
+    for index in range(start, len(tokens)):
+        depth += tokens[index].is_symbol("(") - tokens[index].is_symbol(")")
+        if depth < 0:
+            return index
+    return len(tokens)
 
 
 def selection(change: RowChange, entry: Entry, extras: Sequence[str]) -> Selection:

@@ -136,7 +136,7 @@ class _Extractor:
         self._aggregates = Aggregates(tokens, self._scopes.closing)
         self.calls: dict[str, AICall] = {}
         self._nulls_last = (
-            ends_of_answers(tokens, self._scopes.closing, self._is_call) if "desc" in text.words else frozenset[int]()
+            ends_of_answers(tokens, self._scopes, self._is_call) if "desc" in text.words else frozenset[int]()
         )
 
     def render(self, first: int, last: int, start: int, end: int, depth: int) -> str:

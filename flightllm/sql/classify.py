@@ -7,7 +7,7 @@ from typing import ClassVar
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
-from flightllm.sql.client_parameters import keeps_parameter
+from flightllm.sql.client_parameters import keeps_parameter, resets_parameter
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
@@ -179,7 +179,11 @@ class _StatementReader:
         return read_set(self._tokens, self._rest(0))
 
     def _reset(self) -> Statement:
-        return self._place() or read_reset(self._tokens, self._rest(0))
+        if (found := self._place()) is not None:
+            return found
+        if resets_parameter(self._tokens):
+            return Statement("parameter", self._rest(0))
+        return read_reset(self._tokens, self._rest(0))
 
     # --- tables, views, schemas
 

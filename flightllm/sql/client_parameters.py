@@ -31,6 +31,7 @@ _KEPT: Mapping[str, tuple[str, ...]] = {
     "default_transaction_isolation": ("read committed", "read uncommitted"),
     "names": ("utf8", "utf-8", "utf8mb4", "unicode"),
     "standard_conforming_strings": _ON,
+    "statement_timeout": ("0", "0ms", "0s", "default"),
     "timezone": ("utc", "gmt", "etc/utc", "+00:00", "0", "default", "local"),
     "transaction_isolation": ("read committed", "read uncommitted"),
 }
@@ -48,9 +49,11 @@ def keeps_parameter(tokens: Sequence[Token]) -> bool:
         UnsupportedError: it gives another value to a parameter that clients set.
     """
     cursor = Cursor(tokens, 1)
-    if cursor.take("session", "characteristics", "as", "transaction") or cursor.take("transaction"):
+    if cursor.take("session", "characteristics", "as", "transaction"):
         return _keeps_modes(_words(tokens[cursor.at :]))
     _ = cursor.take("session") or cursor.take("local")
+    if cursor.take("transaction"):
+        return _keeps_modes(_words(tokens[cursor.at :]))
     name = "timezone" if cursor.take("time", "zone") else (cursor.next() or tokens[0]).text.lower()
     _ = cursor.symbol("=") or cursor.take("to")
     value = _words(tokens[cursor.at :])
@@ -59,8 +62,18 @@ def keeps_parameter(tokens: Sequence[Token]) -> bool:
     if name not in _KEPT:
         return False
     if value not in _KEPT[name]:
+        if name == "statement_timeout":
+            raise UnsupportedError(
+                "statement_timeout can only be 0 here: write SET flightllm.timeout = 5 to stop a statement after 5 s"
+            )
         raise UnsupportedError(f"{name} cannot be {value[:40]!r} here: it is {PARAMETERS.get(name, _KEPT[name][0])!r}")
     return True
+
+
+def resets_parameter(tokens: Sequence[Token]) -> bool:
+    """Return whether a RESET statement names a parameter of clients, such as `RESET timezone`: no SET changed it."""
+    words = _words(tokens[1:])
+    return words == "time zone" or words in {*_FREE, *_KEPT} - {"names", "autocommit"}
 
 
 def _keeps_modes(modes: str) -> bool:

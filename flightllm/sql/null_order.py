@@ -4,74 +4,174 @@
 
 By SQL's rule, NULL comes first; other keys keep this rule. An answer is NULL if its row gives no input or if the model
 failed, so these rows must not rank best. An alias or a position of a call in the same SELECT counts as the call.
-So does a name that a subquery or a WITH query of the statement gives to a call.
+So does a column that a subquery or a WITH query in the FROM of this SELECT takes from a call.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from flightllm.sql.names import identifier
+from flightllm.sql.scopes import CommonTable, Scope, Scopes, Table
 from flightllm.sql.tokens import Token, TokenKind
 
 ADDED = " NULLS LAST"
 _ENDS = ("limit", "offset", "fetch", "for", "union", "intersect", "except", "rows", "range", "groups")
-_ENDS_OF_LIST = ("from", "union", "intersect", "except")
+_ENDS_OF_LIST = ("from", "union", "intersect", "except", "where", "order", "limit")
+_Item = tuple[int, int]
+"""The token range of an item in a SELECT list."""
 
 
-def ends_of_answers(
-    tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool]
-) -> frozenset[int]:
+def ends_of_answers(tokens: Sequence[Token], scopes: Scopes, is_call: Callable[[int], bool]) -> frozenset[int]:
     """Return the indexes of each DESC that `ADDED` must follow.
 
-    `closing` maps each opening bracket to its closing bracket. `is_call` tells whether an AI call begins at an index.
+    `is_call` tells whether an AI call begins at an index.
     """
     found: set[int] = set()
     for place in range(len(tokens) - 1):
         if tokens[place].is_word("order") and tokens[place + 1].is_word("by"):
-            for first, last in _parts(tokens, closing, place + 2, len(tokens), _ENDS):
+            for first, last in _parts(tokens, scopes.closing, place + 2, len(tokens), _ENDS):
                 if last - first > 1 and tokens[last - 1].is_word("desc"):
-                    key = range(first, last - 1)
-                    if any(map(is_call, key)) or _names_call(tokens, closing, is_call, place, key):
+                    key = (first, last - 1)
+                    if any(map(is_call, range(*key))) or _Names(tokens, scopes, is_call).key_is_answer(place, key):
                         found.add(last - 1)
     return frozenset(found)
 
 
-def _names_call(
-    tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool], order: int, key: range
-) -> bool:
-    """Return whether a key, as in `s`, `q.s` or `2`, names a call: in the SELECT of an ORDER BY, or in a subquery."""
-    text = tokens[key[-1]].text
-    if len(key) != 1 and not (len(key) == 3 and tokens[key[1]].is_symbol(".")):
+class _Names:
+    """A reader that follows a name through subqueries and WITH queries to the expression behind the name."""
+
+    def __init__(self, tokens: Sequence[Token], scopes: Scopes, is_call: Callable[[int], bool]) -> None:
+        self._tokens = tokens
+        self._scopes = scopes
+        self._is_call = is_call
+
+    def key_is_answer(self, order: int, key: _Item) -> bool:
+        """Return whether a key, as in `s`, `q.s` or `2`, names a call for the ORDER BY at the token `order`."""
+        first = max((start + 1 for start, end in self._scopes.closing.items() if start < order < end), default=0)
+        text = self._tokens[key[0]].text
+        if key[1] - key[0] == 1 and text.isdigit():
+            return self._position_is_answer(first, order, int(text) - 1)
+        if (column := self._column(*key)) is None:
+            return False
+        qualifier, name = column
+        own = None if qualifier else self._output_is_answer(first, order, name)
+        return self._column_is_answer(self._scopes.of[order], qualifier, name) if own is None else own
+
+    def _column_is_answer(self, scope: Scope, qualifier: str | None, name: str) -> bool:
+        """Return whether a column of a SELECT's FROM comes from a call. A table's own column does not."""
+        tables = [table for table in scope.tables if qualifier in (None, table.alias)]
+        return any(self._table_gives(table, name) for table in tables)
+
+    def _table_gives(self, table: Table, name: str) -> bool:
+        common = None
+        if table.subquery is not None:
+            opening, end = table.subquery
+        elif (common := self._common_table(table)) is not None:
+            end = common.end
+            opening = next(start for start, closing in self._scopes.closing.items() if closing == end)
+        else:
+            return False
+        listed = self._listed(table.columns) or self._listed(self._before(opening) if common else None)
+        if not listed:
+            return bool(self._output_is_answer(opening + 1, end, name))
+        return name in listed and self._position_is_answer(opening + 1, end, listed.index(name))
+
+    def _common_table(self, table: Table) -> CommonTable | None:
+        """Return the WITH query that a FROM item names: the innermost one whose statement has the item."""
+        if len(table.parts) != 1:
+            return None
+        visible = [
+            common
+            for common in self._scopes.common_tables
+            if common.name == table.parts[0]
+            and common.end < table.first
+            and all(table.first < end for start, end in self._scopes.closing.items() if start < common.start < end)
+        ]
+        return max(visible, key=lambda common: common.start, default=None)
+
+    def _before(self, opening: int) -> tuple[int, int] | None:
+        """Return the brackets of the column list in `name (columns) AS [[NOT] MATERIALIZED] (`."""
+        at = opening - 1
+        while self._tokens[at].is_word("materialized", "not", "as"):
+            at -= 1
+        return next(((start, end) for start, end in self._scopes.closing.items() if end == at), None)
+
+    def _listed(self, brackets: tuple[int, int] | None) -> list[str | None]:
+        names = self._tokens[brackets[0] + 1 : brackets[1]] if brackets else ()
+        return [identifier(token) for token in names if not token.is_symbol(",")]
+
+    def _output_is_answer(self, first: int, end: int, name: str) -> bool | None:
+        """Return whether the column `name` of the query in a token range is a call, or None if no item has the name."""
+        selects = self._selects(first, end)
+        if not selects:
+            return None
+        for position, item in enumerate(self._items(selects[0], end)):
+            if self._name(*item) == name:
+                return self._is_answer(selects[0], item) or self._position_is_answer(first, end, position)
+        scope = self._scopes.of[selects[0]]
+        for start, last in self._items(selects[0], end):
+            if last > start and self._tokens[last - 1].is_symbol("*") and last - start in {1, 3}:
+                qualifier = identifier(self._tokens[start]) if last - start > 1 else None
+                if self._column_is_answer(scope, qualifier, name):
+                    return True
+        return None
+
+    def _position_is_answer(self, first: int, end: int, position: int) -> bool:
+        """Return whether a column of a query, counted from 0, is a call in one of the SELECTs that UNION joins."""
+        for select in self._selects(first, end):
+            items = self._items(select, end)
+            starred = any(self._tokens[b - 1].is_symbol("*") and b - a in {1, 3} for a, b in items[: position + 1])
+            if 0 <= position < len(items) and not starred and self._is_answer(select, items[position]):
+                return True
         return False
-    items = list(_selected(tokens, closing, order))
-    if text.isdigit():
-        items = items[int(text) - 1 : int(text)] if int(text) else []
-    else:
-        named = [(a, b) for a, b in items if _is_named(tokens, a, b, text)]
-        items = named or [(a, b) for a, b in _all_selected(tokens, closing) if _is_named(tokens, a, b, text)]
-    return any(is_call(i) for a, b in items for i in range(a, b))
 
+    def _is_answer(self, select: int, item: _Item) -> bool:
+        """Return whether an item has a call, or is a column that comes from a call."""
+        if any(map(self._is_call, range(*item))):
+            return True
+        first, end = item
+        if end - first > 2 and self._tokens[end - 2].is_word("as"):
+            end -= 2
+        elif end - first in {2, 4}:  # s best, q.s best
+            end -= 1
+        column = self._column(first, end)
+        return column is not None and self._column_is_answer(self._scopes.of[select], *column)
 
-def _is_named(tokens: Sequence[Token], first: int, end: int, name: str) -> bool:
-    """Return whether an item of a SELECT list has an alias."""
-    return end - first > 1 and tokens[end - 1].text.lower() == name.lower() and not tokens[end - 2].is_symbol(".")
+    def _selects(self, first: int, end: int) -> list[int]:
+        """Return the indexes of SELECT in a token range, outside brackets."""
+        found, place = [], first
+        while place < end:
+            if self._tokens[place].is_word("select"):
+                found.append(place)
+            place = self._scopes.closing.get(place, place) + 1
+        return found
 
+    def _items(self, select: int, end: int) -> list[_Item]:
+        first = select + 1
+        if first < end and self._tokens[first].is_word("distinct", "all"):
+            first += 1
+            if first < end and self._tokens[first].is_word("on"):
+                first = self._scopes.closing.get(first + 1, first) + 1
+        return list(_parts(self._tokens, self._scopes.closing, first, end, _ENDS_OF_LIST))
 
-def _all_selected(tokens: Sequence[Token], closing: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield the token range of each item of all SELECT lists."""
-    for place, token in enumerate(tokens):
-        if token.is_word("select"):
-            yield from _parts(tokens, closing, place + 1, len(tokens), _ENDS_OF_LIST)
+    def _column(self, first: int, end: int) -> tuple[str | None, str] | None:
+        """Return the table and the name of a column in a token range, or None for another expression."""
+        name = identifier(self._tokens[end - 1])
+        if name is None or end - first not in {1, 3}:
+            return None
+        if end - first == 1:
+            return None, name
+        qualifier = identifier(self._tokens[first])
+        return (qualifier, name) if qualifier and self._tokens[first + 1].is_symbol(".") else None
 
-
-def _selected(tokens: Sequence[Token], closing: Mapping[int, int], order: int) -> Iterator[tuple[int, int]]:
-    """Yield the token range of each item in the SELECT list before an ORDER BY."""
-    place = max((o + 1 for o, end in closing.items() if o < order < end), default=0)
-    select = None
-    while place < order:
-        if tokens[place].is_word("select"):
-            select = place
-        place = closing.get(place, place) + 1
-    if select is not None:
-        yield from _parts(tokens, closing, select + 1, order, _ENDS_OF_LIST)
+    def _name(self, first: int, end: int) -> str | None:
+        """Return the name of an item: its alias, or the name of its column."""
+        if end <= first:
+            return None
+        if (column := self._column(first, end)) is not None:
+            return column[1]
+        before = self._tokens[end - 2]
+        aliased = end - first > 1 and (before.kind is not TokenKind.SYMBOL or before.text in {")", "]"})
+        return identifier(self._tokens[end - 1]) if aliased else None
 
 
 def _parts(

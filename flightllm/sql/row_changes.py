@@ -16,6 +16,8 @@ _WHENS = (
 )
 _CONFLICT = "write ON CONFLICT [(columns)] DO NOTHING, or ON CONFLICT (columns) DO UPDATE SET … [WHERE …]"
 _SUBQUERY_WORDS = ("values", "with", "table")
+_AFTER_TARGET = ("set", "where", "as", "using", "returning")
+"""Words after a table to change: an `only` before one of them is the table's name."""
 
 
 def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Statement:
@@ -31,8 +33,7 @@ def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Stat
     if kind == "delete" and not (len(tokens) > 1 and tokens[1].is_word("from")):
         raise SqlError("write DELETE FROM table [USING …] [WHERE …] [RETURNING …]")
     start = 1 if kind == "update" else 2
-    if start < len(tokens) - 1 and tokens[start].is_word("only") and identifier(tokens[start + 1]) is not None:
-        tokens = [*tokens[:start], *tokens[start + 1 :]]  # no table inherits from another one
+    tokens = _without_only(tokens, start)
     target, start = read_name(tokens, start)
     parts = _Parts(tokens, start, sql)
     returning = parts.at("returning")
@@ -69,6 +70,20 @@ def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Stat
         text = f"DELETE FROM {target.sql} {_text(tokens[where:], sql, alias, target.sql)}"
     query = f"SELECT count(*) FROM {target.sql} {named_as} {condition}"
     return Statement(kind, text, query=query, target=target, change=change)
+
+
+def _without_only(tokens: Sequence[Token], start: int) -> Sequence[Token]:
+    """Return the tokens without the ONLY of `ONLY t` or `ONLY (t)`: no table inherits from another one."""
+    if start >= len(tokens) - 1 or not tokens[start].is_word("only"):
+        return tokens
+    following = tokens[start + 1]
+    if following.is_symbol("("):
+        names, after = read_parts(tokens, start + 2)
+        if names and after < len(tokens) and tokens[after].is_symbol(")"):
+            return [*tokens[:start], *tokens[start + 2 : after], *tokens[after + 1 :]]
+    elif identifier(following) is not None and not following.is_word(*_AFTER_TARGET):
+        return [*tokens[:start], *tokens[start + 1 :]]
+    return tokens
 
 
 def read_merge(tokens: Sequence[Token], sql: str, common: str = "") -> Statement:

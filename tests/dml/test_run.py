@@ -400,6 +400,86 @@ def test_defaults_of_many_rows(session: Session, text: str, tail: str) -> None:
     assert [row["v"] for row in found] == ["a", "b", *["none"] * 4]
 
 
+def test_a_table_named_only(session: Session) -> None:
+    """ONLY before a table changes nothing; a table can have this name."""
+    session.update("CREATE TABLE only (k BIGINT, v BIGINT)")
+    session.update("INSERT INTO only VALUES (1, 1), (2, 2), (3, 3)")
+    assert session.update("UPDATE only SET v = 5 WHERE k > 1") == 2
+    assert session.update("UPDATE only AS o SET v = 6 WHERE o.k = 3") == 1
+    assert session.update("DELETE FROM only USING likes WHERE person_id = k") == 3
+    session.update("INSERT INTO only VALUES (1, 1)")
+    assert session.update_returning("DELETE FROM only RETURNING v").rows.to_pylist() == [{"v": 1}]
+    assert session.update("UPDATE ONLY (people) SET name = 'x' WHERE id = 1") == 1
+    assert session.update("DELETE FROM ONLY (public.people) WHERE name = 'x'") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "year"),
+    [
+        ("EXTRACT(year FROM DATE '2024-01-02')", 2024),
+        ("EXTRACT (year FROM date)", 2020),
+        ("to_char(DATE '2024-01-02', '%Y')", 2024),
+        ("to_char(date, '%Y')", 2020),
+        ("date_part('year', date + INTERVAL '1' year)", 2021),
+        ("date_part('year', CAST(text AS date)) + year", 2002),
+        ("(SELECT 5) + year", 6),
+        ("(SELECT max(year) FROM n WHERE n.k > 7) + year", 4),
+    ],
+)
+def test_words_of_types_are_no_columns(session: Session, value: str, year: int) -> None:
+    """MERGE takes a bare name in a value for a column of its source, but no type, no unit and no name of a subquery."""
+    for table in ("m", "n"):
+        session.update(f"CREATE TABLE {table} (k BIGINT, year BIGINT, date DATE, text VARCHAR)")
+    session.update("INSERT INTO n VALUES (7, 1, DATE '2020-05-06', '2001-01-01'), (8, 3, NULL, NULL)")
+    session.update("INSERT INTO m VALUES (1, 0, NULL, NULL)")
+    insert = f"WHEN NOT MATCHED AND k = 7 THEN INSERT (k, year) VALUES (k, {value})"
+    assert session.update(f"MERGE INTO m USING n ON m.k = n.k {insert}") == 1
+    assert rows(session, "SELECT k, year FROM m WHERE k > 1") == [{"k": 7, "year": year}]
+
+
+SUBQUERIES = {
+    "(SELECT max(y) FROM u WHERE y = x)": [7, 7],
+    "(SELECT max(x) FROM u)": [1000, 1000],
+    "(SELECT max(x) FROM u AS x)": [1000, 1000],
+    "(SELECT max(sr.x) FROM u AS sr)": [1000, 1000],
+    "(SELECT max(u.y) FROM u WHERE u.y = sr.x * 1000)": [1000, 2000],
+    "(SELECT max(q.y) FROM (SELECT y FROM u) AS q WHERE q.y = x * 1000)": [1000, 2000],
+    "(SELECT max(x) FROM (SELECT y AS x FROM u) AS q)": [2000, 2000],
+    "(SELECT max(x) FROM (SELECT y FROM u) AS q (x))": [2000, 2000],
+    "(WITH c AS (SELECT y FROM u) SELECT max(c.y) FROM c)": [2000, 2000],
+    "(SELECT max(sr.x) FROM sr)": [2, 2],
+    "x + (SELECT max(x) FROM sr)": [3, 4],
+    "view, x": [1, 2],
+    "(WITH x AS (SELECT y FROM u) SELECT max(x.y) FROM x)": [2000, 2000],
+}
+"""Items of RETURNING and their values for the two rows."""
+
+
+@pytest.fixture
+def shared(session: Session) -> Session:
+    """Return a session with tables that share the names of columns."""
+    session.update("CREATE TABLE t AS SELECT * FROM (VALUES (1, 10), (2, 20)) AS t (k, v)")
+    session.update("CREATE TABLE sr AS SELECT * FROM (VALUES (1, 1, 1), (2, 2, 2)) AS t (k, x, view)")
+    session.update("CREATE TABLE u AS SELECT * FROM (VALUES (7, 7), (1000, 1), (2, 2000)) AS t (x, y)")
+    session.update("INSERT INTO u VALUES (3, 1000)")
+    return session
+
+
+@pytest.mark.parametrize("item", SUBQUERIES)
+def test_names_of_subqueries_in_returning(shared: Session, item: str) -> None:
+    """A name in a subquery of RETURNING means a column of the subquery's own tables first."""
+    done = shared.update_returning(f"UPDATE t SET v = 0 FROM sr WHERE sr.k = t.k RETURNING t.k, {item} AS found")
+    assert [row["found"] for row in sorted(done.rows.to_pylist(), key=lambda row: row["k"])] == SUBQUERIES[item]
+
+
+def test_a_name_that_two_tables_can_own(shared: Session) -> None:
+    """RETURNING refuses a bare name in a subquery if the columns of the subquery's table are unknown."""
+    item = "(WITH c AS (SELECT x FROM u) SELECT max(x) FROM c)"
+    with pytest.raises(SqlError, match=r"x in a subquery can be a column of c or of another table .*: write c\.x"):
+        shared.update(f"UPDATE t SET v = 0 FROM sr WHERE sr.k = t.k RETURNING t.k, {item}")
+    assert rows(shared, "SELECT DISTINCT v FROM t ORDER BY v") == [{"v": 10}, {"v": 20}]
+
+
 def test_a_row_of_defaults(session: Session) -> None:
     """DEFAULT VALUES adds one row, as a plain INSERT and with RETURNING."""
     session.update("CREATE TABLE d (i BIGINT DEFAULT 7, v VARCHAR)")

@@ -206,6 +206,13 @@ def test_transactions_in_sql(database: Database) -> None:
         "SET NAMES utf8mb4",
         "SET SESSION application_name = 'a tool'",
         "SET extra_float_digits = -3",
+        "SET SESSION TRANSACTION READ WRITE",
+        "SET statement_timeout = 0",
+        "SET LOCAL statement_timeout TO '0'",
+        "RESET timezone",
+        "RESET TIME ZONE",
+        "RESET application_name",
+        "RESET statement_timeout",
     ],
 )
 def test_parameters_that_hold_anyway(database: Database, sql: str) -> None:
@@ -225,6 +232,9 @@ def test_parameters_that_hold_anyway(database: Database, sql: str) -> None:
         ("SET autocommit = off", "autocommit cannot be 'off' here: it is 'on'"),
         ("SET timezone = 'Europe/Berlin'", "timezone cannot be 'europe/berlin' here: it is 'utc'"),
         ("SET client_encoding = 'latin1'", "client_encoding cannot be 'latin1' here: it is 'UTF8'"),
+        ("SET SESSION TRANSACTION READ ONLY", "transactions cannot be 'READ ONLY' here"),
+        ("SET statement_timeout = '5s'", "write SET flightllm.timeout = 5 to stop a statement after 5 s"),
+        ("RESET work_mem", "only this server's own settings"),
         ("SET application_name", "only this server's own settings"),
         ("SET work_mem = '1GB'", "only this server's own settings"),
         ("SET", "only this server's own settings"),

@@ -16,11 +16,20 @@ LAST = (
     f"SELECT id, s FROM (SELECT id, {SCORE} AS s FROM people) AS q ORDER BY s DESC LIMIT 3",
     f"SELECT id, s AS best FROM (SELECT id, {SCORE} AS s FROM people) AS q ORDER BY q.s DESC LIMIT 3",
     f"WITH q AS (SELECT id, {SCORE} AS s FROM people) SELECT id, s FROM q ORDER BY s DESC, id LIMIT 3",
+    f"SELECT * FROM (SELECT * FROM (SELECT id, {SCORE} AS s FROM people) AS a) AS b ORDER BY s DESC LIMIT 3",
+    f"SELECT id, r FROM (SELECT id, s AS r FROM (SELECT id, {SCORE} AS s FROM people) a) b ORDER BY r DESC LIMIT 3",
+    f"SELECT i AS id, r FROM (SELECT id, {SCORE} FROM people) AS b (i, r) ORDER BY r DESC LIMIT 3",
+    f"WITH q (i, r) AS (SELECT id, {SCORE} FROM people) SELECT i AS id, r FROM q ORDER BY 2 DESC LIMIT 3",
+    f"SELECT id, {SCORE} AS s FROM people UNION ALL SELECT 1, 0.5 ORDER BY s DESC LIMIT 3",
+    f"SELECT a.id FROM likes JOIN (SELECT id, {SCORE} AS s FROM people) a ON true ORDER BY a.s DESC LIMIT 3",
 )
 FIRST = (
     f"SELECT id, {SCORE} AS s FROM people ORDER BY s DESC NULLS FIRST LIMIT 3",
     f"SELECT id, note AS s FROM (SELECT id, note, {SCORE} AS s FROM people) AS q ORDER BY s DESC LIMIT 3",
     f"SELECT id, note FROM (SELECT id, note, {SCORE} AS s FROM people) AS q ORDER BY note DESC LIMIT 3",
+    f"WITH c AS (SELECT {SCORE} AS note FROM people) SELECT id, note FROM people ORDER BY note DESC LIMIT 3",
+    f"SELECT p.id FROM people p JOIN (SELECT id, {SCORE} AS note FROM people) a USING (id) ORDER BY p.note DESC",
+    f"SELECT id FROM people WHERE id IN (SELECT id FROM (SELECT id, {SCORE} AS note FROM people)) ORDER BY note DESC",
 )
 
 
