@@ -171,6 +171,8 @@ def test_autocommit(alchemy: Any, server: FlightSqlServer, engine: Any) -> None:
     insert, count = alchemy.text("INSERT INTO t VALUES (4, 'd')"), alchemy.text("SELECT count(*) FROM t")
     with pytest.raises(alchemy.exc.DBAPIError, match="ROLLBACK undid nothing"), engine.connect() as connection:
         connection.execute(insert)
+    with engine.connect() as connection:
+        assert connection.execute(count).scalar() == 4
     address = f"adbc+flightsql://127.0.0.1:{server.port}?tls=false"
     committing = alchemy.create_engine(address, connect_args={"autocommit": True})
     with committing.connect() as connection:
