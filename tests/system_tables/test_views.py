@@ -20,5 +20,7 @@ def test_views(tmp_path: Path) -> None:
     assert rows(session, listed) == found
     assert rows(ann, listed) == []
     session.update("GRANT SELECT ON plain TO ann")
+    assert rows(ann, listed) == []
+    session.update("GRANT SELECT ON people TO ann")
     assert rows(ann, listed.replace("information_schema", "system")) == found[1:]
     database.close()
