@@ -12,7 +12,7 @@ from flightllm.catalog.entries import SystemTables
 from flightllm.common.names import TableName
 
 Row = Mapping[str, Any]
-_OF_TABLES = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage", "views")
+_OF_TABLES = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")
 """System tables whose rows name a table."""
 
 

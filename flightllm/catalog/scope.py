@@ -123,8 +123,7 @@ class PrincipalScope:
         return system_rows(self._own_rows, name)
 
     def _reads(self, name: str) -> bool:
-        """Return whether the principal can read a table, or a view with all the tables that the view reads."""
-        return any(name == entry.display and self.seen(table) is not None for entry, table in self._entries.items())
+        return any(name == entry.display for entry in self._entries)
 
     def _reads_all(self, name: str) -> bool:
         """Return whether the principal sees all rows and values of a table.

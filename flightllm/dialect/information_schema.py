@@ -10,11 +10,24 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import TokenKind
 
 _SCHEMA = "information_schema"
-_REPLACED = {
-    "columns": "ordinal_position + arrow_cast(1, 'UInt64') AS ordinal_position",
-    "schemata": "CAST(NULL AS VARCHAR) AS schema_owner",
+_INSTEAD = {
+    "columns": (
+        "SELECT * REPLACE (ordinal_position + arrow_cast(1, 'UInt64') AS ordinal_position)"
+        ' FROM "{catalog}"."information_schema"."columns"'
+    ),
+    "schemata": (
+        'SELECT * REPLACE (CAST(NULL AS VARCHAR) AS schema_owner) FROM "{catalog}"."information_schema"."schemata"'
+    ),
+    "views": (
+        "SELECT table_catalog, table_schema, table_name, CAST(NULL AS VARCHAR) AS definition"
+        """ FROM "{catalog}"."information_schema"."tables" WHERE table_type = 'VIEW'"""
+    ),
 }
-"""For each table, the column with other values: DataFusion counts columns from 0, and names an owner 'None'."""
+"""For each table, the query that replaces it.
+
+DataFusion counts columns from 0, names an owner 'None', and lists base tables among the views. `definition` is NULL,
+because a reader of a view cannot see what the view reads.
+"""
 
 
 def names_schema(text: ParsedText) -> bool:
@@ -23,7 +36,7 @@ def names_schema(text: ParsedText) -> bool:
 
 
 def information_schema(source: Source) -> Iterator[Edit]:
-    """Rewrite `FROM information_schema.columns` as `FROM (SELECT * REPLACE (…) FROM …) AS "columns"`.
+    """Rewrite `FROM information_schema.columns` as `FROM (SELECT …) AS "columns"`.
 
     A name with its catalog, all in double quotes, stays: it is the name in a text that this rule wrote.
     """
@@ -31,14 +44,13 @@ def information_schema(source: Source) -> Iterator[Edit]:
     for scope in {id(scope): scope for scope in source.scopes.of}.values():
         for table in scope.tables:
             name = table.parts[-1] if len(table.parts) > 1 and table.parts[-2] == _SCHEMA else ""
-            if name not in _REPLACED or not _is_read(source, table.first):
+            if name not in _INSTEAD or not _is_read(source, table.first):
                 continue
             tokens = source.tokens[table.first : table.last]
             if len(table.parts) == 3 and all(token.kind is TokenKind.QUOTED for token in tokens[::2]):
                 continue
-            whole = ".".join(map(quoted, (CATALOG, _SCHEMA, name)))
             alias = "" if table.aliased else f" AS {quoted(name)}"
-            query = f"(SELECT * REPLACE ({_REPLACED[name]}) FROM {whole}){alias}"
+            query = f"({_INSTEAD[name].format(catalog=CATALOG)}){alias}"
             yield Edit(tokens[0].start, tokens[-1].end, query)
             if not table.aliased:
                 changed.add(name)

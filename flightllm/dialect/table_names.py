@@ -9,8 +9,8 @@ from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import TokenKind
 
-INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage", "views")
-"""Tables of `information_schema` that DataFusion lacks or fills wrongly; they are tables of the schema `system`."""
+INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")
+"""Tables of `information_schema` that DataFusion does not have; they are tables of the schema `system`."""
 _PERMANENT = "a {} on a temporary table is not supported, because the table ends with its session: use CREATE TABLE"
 TEMPORARY = ("temp", "temporary")
 

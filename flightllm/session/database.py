@@ -41,7 +41,6 @@ from flightllm.system_tables.keys import KeyTables
 from flightllm.system_tables.models import ObjectTables
 from flightllm.system_tables.replicas import ReplicaTable, replicas
 from flightllm.system_tables.settings import SettingsTable
-from flightllm.system_tables.views import ViewTable
 from flightllm.vector.store import VectorIndexes
 
 _log = structlog.get_logger(__name__)
@@ -119,7 +118,6 @@ class Database:
                 sessions,
                 settings,
                 KeyTables(tables),
-                ViewTable(tables),
             )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)

@@ -55,6 +55,13 @@ def test_owner(session: Session) -> None:
     assert found == [{"schema_owner": None}]
 
 
+def test_views(session: Session) -> None:
+    """Base tables are not among the views."""
+    session.update("CREATE VIEW named AS SELECT name FROM people")
+    sql = "SELECT table_name, definition FROM information_schema.views WHERE table_name IN ('named', 'people')"
+    assert ask(session, sql).rows == [{"table_name": "named", "definition": None}]
+
+
 def test_leaves_alone() -> None:
     """Other tables stay, and a rewritten text stays as it is."""
     other = "SELECT columns FROM information_schema.tables, s.columns"
