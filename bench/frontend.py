@@ -49,7 +49,9 @@ _numbers = count()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--model", type=Path, default=demo_model(), help="a folder with a tokenizer and a configuration")
+    parser.add_argument(
+        "--model", type=Path, default=demo_model(), help="a folder with a tokenizer and a configuration"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--quick", action="store_true", help="fewer prompts and rounds")
     parser.add_argument("--repeats", type=int, default=7, help="rounds; the median is reported (default 7)")

@@ -4,7 +4,7 @@ vLLM loads it by name, as `worker_cls`. Scheduler, grammars, prefix cache and fr
 of the process that calls vLLM is the cost of the frontend.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,13 +24,16 @@ class _State:
 
     prompt: list[int]
     allowed: list[int]
-    logprobs: int
+    listed: list[int]
+    """The tokens whose log probabilities were asked for."""
     computed: int
     written: int = 0
 
     def token(self, mask: np.ndarray | None) -> int:
         """Return the next token: the `mask` has the bits of a grammar's allowed tokens."""
-        allowed = self.allowed if mask is None else np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+        allowed = (
+            self.allowed if mask is None else np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+        )
         if len(allowed):
             return int(allowed[len(self.prompt) % len(allowed)])
         return self.prompt[self.written % len(self.prompt)]
@@ -80,7 +83,10 @@ class IdleWorker(WorkerBase):
         for new in scheduler_output.scheduled_new_reqs:
             given = new.sampling_params
             self._states[new.req_id] = _State(
-                new.prompt_token_ids, given.allowed_token_ids or [], given.num_logprobs or 0, new.num_computed_tokens
+                new.prompt_token_ids,
+                given.allowed_token_ids or [],
+                given.logprob_token_ids or list(range(given.logprobs or 0)),
+                new.num_computed_tokens,
             )
         for name, tokens in scheduler_output.num_scheduled_tokens.items():
             self._states[name].computed += tokens
@@ -92,9 +98,8 @@ class IdleWorker(WorkerBase):
         masks = dict(zip(named, () if grammar_output is None else grammar_output.grammar_bitmask, strict=False))
         tokens = [self._token(self._states[name], masks.get(name)) for name in self._step]
         places = {name: place for place, name in enumerate(self._step)}
-        most = max((self._states[name].logprobs for name in self._step), default=0)
-        logprobs = self._logprobs(tokens, most) if most else None
-        return ModelRunnerOutput(self._step, places, tokens, logprobs)
+        listed = [self._states[name].listed for name in self._step]
+        return ModelRunnerOutput(self._step, places, tokens, _logprobs(tokens, listed) if any(listed) else None)
 
     def _token(self, state: _State, mask: np.ndarray | None) -> list[int]:
         if state.computed < len(state.prompt):
@@ -102,10 +107,6 @@ class IdleWorker(WorkerBase):
         token = state.token(mask)
         state.written += 1
         return [token]
-
-    def _logprobs(self, tokens: Iterable[list[int]], most: int) -> LogprobsLists:
-        ids = np.array([[(one or [0])[0], *range(most)] for one in tokens], dtype=np.int32)
-        return LogprobsLists(ids, np.full(ids.shape, -3.0, np.float32), np.ones(len(ids), np.int32), None)
 
     def execute_dummy_batch(self) -> None:
         """Compute nothing."""
@@ -115,3 +116,12 @@ class IdleWorker(WorkerBase):
 
     def shutdown(self) -> None:
         """Release nothing."""
+
+
+def _logprobs(tokens: Sequence[list[int]], listed: Sequence[list[int]]) -> LogprobsLists:
+    """Return equal log probabilities of the sampled and the listed tokens; rows are filled up with the token 0."""
+    width = 1 + max(map(len, listed))
+    ids = np.zeros((len(tokens), width), dtype=np.int32)
+    for row, (sampled, others) in enumerate(zip(tokens, listed, strict=True)):
+        ids[row, : 1 + len(others)] = [(sampled or [0])[0], *others]
+    return LogprobsLists(ids, np.full(ids.shape, -3.0, np.float32), np.ones(len(ids), np.int32), None)
