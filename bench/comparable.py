@@ -86,6 +86,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     ),
     "network": Script({"inf Gbit/s: median Gbit/s": "higher"}),
     "engine_steps": Script({"*": "lower"}, needs=("vllm",)),
+    "frontend": Script({"* / after_ms": "lower"}, smallest=("--quick", "--repeats", "1"), needs=("vllm",)),
     "kv_vllm": Script({"* / computed": "lower"}, needs=("vllm",)),
     "eviction_vllm": Script({"* / planned / hits": "higher"}, needs=("vllm",), data=True),
     "eviction_speed": Script({"* / microseconds": "lower", "* / throughput": "higher"}, needs=("vllm",)),

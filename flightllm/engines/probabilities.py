@@ -60,8 +60,8 @@ def option_probability(steps: Sequence[TokenStep], text: str, options: Sequence[
 def first_token_probability(listed: Sequence[tuple[bytes, float]], text: str, options: Sequence[str]) -> float | None:
     """Return the probability of the option `text`, from the tokens that can begin an option, as `listed`.
 
-    A token that can begin several options counts for none of them. As in `option_probability`, only the most probable
-    spelling of an option counts. None: all tokens are impossible.
+    A token that can begin several options does not count for any option. As in `option_probability`, only the most
+    probable spelling of an option counts. None: all tokens are impossible.
     """
     ways: dict[frozenset[str], dict[bytes, float]] = {}
     for piece, logprob in listed:

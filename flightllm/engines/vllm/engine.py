@@ -273,7 +273,7 @@ class VllmEngine(LoadedEngine):
         return replace(written, cached_tokens=begun.cached_tokens, completion_tokens=tokens)
 
     async def _write(self, request: Request, ids: list[int], answer: int) -> Completion:
-        """Let the model write the answer, under its constraint if it has one."""
+        """Let the model write the whole answer, under the constraint of the request."""
         final = await self._generate(request, ids, self._written(request, answer, self._limit - len(ids)))
         if isinstance(final, str):
             return Completion(request.id, None, final, len(ids))
