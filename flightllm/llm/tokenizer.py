@@ -85,7 +85,7 @@ class PromptEncoder:
     @cached_property
     def _fast(self) -> Any:
         """The tokenizer below transformers' wrapper, which takes half the time; None where the tokens differ."""
-        fast = getattr(self.tokenizer, "backend_tokenizer", None)
+        fast: Any = getattr(self.tokenizer, "backend_tokenizer", None)
         if not hasattr(fast, "encode_batch_fast"):
             return None
         for special in (True, False):

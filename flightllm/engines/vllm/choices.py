@@ -61,7 +61,7 @@ def first_tokens(
     }
     told = {token: found[0] for token, found in begun.items() if len(found) == 1}
     for option, token in zip(options, usual, strict=True):
-        likely = token if token in spelled else _longest(names[option], spelled)
+        likely = token if token is not None and token in spelled else _longest(names[option], spelled)
         if told.get(likely) != option:
             return None
     return FirstTokens(spelled, told)
@@ -124,13 +124,14 @@ def _speller(tokenizer: Any, vocabulary: int) -> Callable[[Choice], Mapping[int,
     """Return a function that lists the tokens that can begin a choice's answers, with their texts.
 
     The library is the one with which vLLM compiles grammars. The function lists nothing for tokenizers that the library
-    does not know.
+    does not know, and on machines without the library.
     """
-    import llguidance
-    import llguidance.hf
     import numpy as np
 
     try:
+        import llguidance
+        import llguidance.hf
+
         known = llguidance.hf.from_tokenizer(tokenizer, n_vocab=max(vocabulary, len(tokenizer)))
     except Exception:  # noqa: BLE001 - the library refuses tokenizers with many types of errors
         return lambda _: {}
