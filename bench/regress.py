@@ -73,7 +73,7 @@ class Tree:
 
     def compile(self) -> None:
         """Compile the Python files, so that the first round is not slower than the others."""
-        with suppress(BenchmarkError):  # the benchmark that imports a broken file tells of the file
+        with suppress(BenchmarkError):  # a benchmark that imports a broken file reports the file
             self._python("-m", "compileall", "-q", "bench", "flightllm")
 
     def run(self, form: Sequence[str]) -> Figures:
@@ -137,7 +137,7 @@ def flat(value: object, path: str = "") -> Iterator[tuple[str, float]]:
 
 @dataclass(slots=True)
 class Runs:
-    """What one benchmark printed on both trees, round by round, or why it ended."""
+    """The figures of one benchmark on both trees, round by round, or the reason why it ended."""
 
     script: Script
     rounds: list[tuple[Figures, Figures]] = field(default_factory=list)
@@ -188,7 +188,9 @@ def compare(names: Sequence[str], base: Tree, here: Tree, rounds: int) -> dict[s
     for number in range(rounds):
         for name, runs in found.items():
             if not (runs.no_base or runs.failure):
+                print(f"round {number + 1}, {name}", end="", flush=True)
                 _turn(runs, {base: forms[name], here: (name, *runs.script.quick)}, base_first=number % 2 == 0)
+                print(flush=True)
         if not number:
             minutes = (time.monotonic() - started) / 60
             print(
@@ -203,9 +205,12 @@ def _turn(runs: Runs, forms: Mapping[Tree, Sequence[str]], *, base_first: bool) 
     base, here = forms
     printed: dict[Tree, Figures] = {}
     for tree in (base, here) if base_first else (here, base):
+        started = time.monotonic()
         try:
             printed[tree] = tree.run(forms[tree])
+            print(f", {tree.name} {time.monotonic() - started:.0f} s", end="", flush=True)
         except BenchmarkError as error:
+            print(f", {tree.name} failed", end="", flush=True)
             if tree is here:
                 runs.failure = str(error)
             else:
@@ -216,7 +221,7 @@ def _turn(runs: Runs, forms: Mapping[Tree, Sequence[str]], *, base_first: bool) 
 
 @dataclass(slots=True)
 class Verdict:
-    """The ratios of each figure, the reasons of figures that have none, and what is wrong with this tree."""
+    """The ratios of each figure, the reason for each figure without a ratio, and the faults of this tree."""
 
     ratios: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     no_base: dict[str, dict[str, str]] = field(default_factory=dict)
