@@ -193,10 +193,8 @@ def compare(names: Sequence[str], base: Tree, here: Tree, rounds: int) -> dict[s
                 print(flush=True)
         if not number:
             minutes = (time.monotonic() - started) / 60
-            print(
-                f"round 1 took {minutes:.1f} min; all {rounds} rounds need about {rounds * minutes:.0f} min\n",
-                flush=True,
-            )
+            print(f"round 1 took {minutes:.1f} min; all rounds need about {rounds * minutes:.0f} min", flush=True)
+    print()
     return found
 
 
