@@ -1,5 +1,6 @@
 """Engines whose prefix cache is smaller than a query's prompts, so that the order of prompts matters."""
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -25,11 +26,14 @@ _FAKE_CHARACTERS: Final = 4
 IN_FLIGHT: Final = 16
 
 
-def engine_config(kind: str, chosen: Model, blocks: int, *, prefix_cache: bool) -> EngineConfig:
+def engine_config(
+    kind: str, chosen: Model, blocks: int, in_flight: int = IN_FLIGHT, *, prefix_cache: bool
+) -> EngineConfig:
     """Return the configuration of an engine with a small prefix cache, or without a prefix cache.
 
     `chosen` is vLLM's model; the engine `local` takes it too, if it is a folder. Each of the `blocks` of its KV cache
-    holds the keys and values of 32 tokens. The number of blocks is the same with and without the prefix cache.
+    holds the keys and values of 32 tokens. The number of blocks is the same with and without the prefix cache. vLLM
+    gets `in_flight` prompts at once.
     """
     tokens = blocks * _BLOCK_TOKENS
     if kind == "fake":
@@ -45,7 +49,7 @@ def engine_config(kind: str, chosen: Model, blocks: int, *, prefix_cache: bool) 
         "engine_args": {} if isinstance(chosen, Folder) or chosen.weights else {"load_format": "dummy"},
     }
     folder = chosen.path if isinstance(chosen, Folder) else model(chosen)
-    return EngineConfig("vllm", str(folder), IN_FLIGHT, options)
+    return EngineConfig("vllm", str(folder), in_flight, options)
 
 
 def keeps_prefixes(engine: Engine) -> bool:
@@ -116,7 +120,7 @@ def least_tokens(engine: Engine, requests: Iterable[Request]) -> dict[str, int]:
 
 
 def _codes(text: str) -> list[int]:
-    return [ord(letter) for letter in text]
+    return array("I", text.encode("utf-32-le", "surrogatepass")).tolist()
 
 
 def _itself(engine: Engine) -> Engine | None:

@@ -33,6 +33,7 @@ import pyarrow as pa
 from bench.common import cpu_seconds, machine
 from bench.engines import (
     CACHE_BLOCKS,
+    IN_FLIGHT,
     engine_config,
     forget_prefixes,
     keeps_prefixes,
@@ -94,6 +95,7 @@ class Workload(Protocol):
         """Return the tables by name, reduced to about `rows` joined rows."""
 
 
+_QUICK_ROWS: Final = {"joins": 200, "paper": 60}
 SUITES: Final[Mapping[str, Callable[[], Mapping[str, Workload]]]] = {"joins": suites, "paper": paper_topics}
 Run = Callable[[str, Step], Figures]
 
@@ -240,7 +242,7 @@ def measure_topics(given: argparse.Namespace) -> dict[str, dict[str, dict[str, F
         topic: {name: sql for name, sql in suite.queries.items() if name in wanted} for topic, suite in topics.items()
     }
     found: dict[str, dict[str, dict[str, Figures]]] = {topic: {} for topic in topics}
-    engine = partial(engine_config, given.engine, given.model, given.cache_blocks)
+    engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight)
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
         tables = [suite.tables(given.rows, stored=given.stored) for suite in topics.values()]
         files = {name: path for one in tables for name, path in write(one, Path(folder)).items()}
@@ -266,6 +268,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache-blocks", type=int, default=CACHE_BLOCKS, help="cache blocks of 32 tokens (default %(default)s)"
     )
+    parser.add_argument("--in-flight", type=int, default=IN_FLIGHT, help="prompts at once (default %(default)s)")
 
 
 def read_model(parser: argparse.ArgumentParser, name: str) -> Model:
@@ -285,13 +288,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--topic", action="append", help="default: all of the suite that have tables here")
     parser.add_argument("--queries", default="q1,q2,q3,q4,q5")
     parser.add_argument("--stored", action="store_true", help="leave reviews in the order of their file")
-    parser.add_argument("--quick", action="store_true", help="200 rows on the fake engine")
+    parser.add_argument("--quick", action="store_true", help="few rows on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the steps into this file (PNG or SVG)")
     given = parser.parse_args(arguments)
     names = ("quick", "suite", "rows", "engine", "model", "cache_blocks", "stored")
     if given.quick:
-        given.rows, given.engine = 200, "fake"
+        given.rows, given.engine = _QUICK_ROWS[given.suite], "fake"
     head = {"bench": "llm_queries", **{name: getattr(given, name) for name in names}}
     if unknown := set(given.topic or []) - SUITES[given.suite]().keys():
         parser.error(f"--topic: no table here for {', '.join(unknown)}; choose from {', '.join(SUITES[given.suite]())}")

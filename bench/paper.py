@@ -149,6 +149,15 @@ _RECORD: Final = (
     " person wrote about it. Use only what the record says, and leave out what you know from elsewhere. If fields"
     " contradict each other, trust the longer text. Do not repeat the names of fields, and do not explain your answer."
 )
+QUESTION: Final = (
+    "You answer questions of pupils from passages of an encyclopedia, which a search has found for the"
+    " question. Answer with the name, the number, the date or the few words of a passage that the question asks"
+    " for. The passages stand in any order, and most of them do not answer the question, so read all of them"
+    " before you decide. Use only what the passages say, and leave out what you know from elsewhere. If"
+    " passages contradict each other, trust the one that speaks of the very thing in the question. Do not"
+    " repeat the question, do not quote a whole sentence, and do not explain your answer."
+)
+"""The instruction of q5."""
 _TOPICS: Final = (
     Topic(
         "movies",
@@ -202,14 +211,7 @@ _TOPICS: Final = (
         "squad_rag5",
         "context1",
         ("question", *(f"context{number + 1}" for number in range(CONTEXTS))),
-        {
-            "q5": "You answer questions of pupils from passages of an encyclopedia, which a search has found for the"
-            " question. Answer with the name, the number, the date or the few words of a passage that the question asks"
-            " for. The passages stand in any order, and most of them do not answer the question, so read all of them"
-            " before you decide. Use only what the passages say, and leave out what you know from elsewhere. If"
-            " passages contradict each other, trust the one that speaks of the very thing in the question. Do not"
-            " repeat the question, do not quote a whole sentence, and do not explain your answer."
-        },
+        {"q5": QUESTION},
         paper=(1.4, 1.4),
     ),
     Topic(
