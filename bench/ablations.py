@@ -1,4 +1,4 @@
-"""What the savings depend on: the order of columns, the place of the model's filter, and how often rows repeat.
+"""Measure how the order of columns, the place of a filter and the repetition of rows change the savings.
 
     python -m bench.ablations [--engine fake] [--model bench|FOLDER] [--rows 400] [--only columns,place,repeats]
         [--json]
@@ -7,10 +7,10 @@ Three measurements on one table of `bench.paper`, after the figures of Liu et al
 Workloads", arXiv 2403.05821. Every query begins without cached answers and with an empty prefix cache.
 
 - `columns` (their figure 6): the filter q2 with the columns of the table in random orders. The original order sends
-  fields as they stand; the greedy order must not depend on how they stand.
+  fields as the table has them. The greedy order must not depend on the table.
 - `place` (their figure 7): q2 and a plain condition that a share of the rows passes. In `model first` a LIMIT keeps the
-  plain condition behind the model's filter. In `plain first` both stand in one WHERE.
-- `repeats` (their figure 8): each row stands once, twice, five or ten times in a table of the same size, in random
+  plain condition behind the model's filter. In `plain first` one WHERE has both.
+- `repeats` (their figure 8): tables of one size have each row once, twice, five or ten times, in random
   order. Deduplication is off or on; prompts have the original order, then the greedy order.
 
 The engine `fake` takes no time, so its seconds mean nothing; calls and tokens are exact.
@@ -67,7 +67,7 @@ def filter_places(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
 
 
 def rows_repeated(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
-    """Yield how often rows stand in the table, a step with deduplication off or on, and its figures."""
+    """Yield how often the table has each row, a step with deduplication off or on, and its figures."""
     for times in REPEATS:
         sql = topic.queries["q2"].replace(f"FROM {topic.name} t", f"FROM {_repeated(topic, times)} t")
         for name, step in _WITH.items():

@@ -12,8 +12,8 @@ machine hardly changes. `--stored` leaves the reviews in the order of their file
 paper's length, the paper's five queries, and all columns as fields, see `bench.paper`.
 
 Beside the computed tokens of each query stands the least number of tokens that any order must compute. `least_tokens`
-holds for the prompts of this step in any order, `least_block_tokens` for a cache of whole blocks, and
-`any_order_tokens` for any order of the fields too; see `bench.trie`.
+holds for the prompts of this step in any order, and `least_block_tokens` for a cache of whole blocks.
+`any_order_tokens` holds for any order of the fields too; see `bench.trie`.
 """
 
 import argparse

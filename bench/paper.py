@@ -3,7 +3,8 @@
 Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821: projection (q1), filter (q2),
 several calls (q3), aggregation (q4), and an answer from retrieved contexts (q5). The paper's instructions have 112 to
 172 tokens; so have these, counted with SmolLM2's tokenizer. The words are our own. All columns of a table are fields,
-in the order of the table, and answers are short.
+in the order of the table, and answers are short. Both calls of q3 see every row, so that its prompts do not depend on a
+model's answers.
 
 The tables are those of the folder `ordering` in `FLIGHTLLM_DATA`. Without that variable, `movies` and `products` are
 joins of the packaged tables with the same columns, and the other topics are not there.
@@ -83,7 +84,9 @@ class Topic:
                 made[name] = f"SELECT {_named(self.subject)} FROM {self.name} t WHERE ai_filter('{words}', {fields})"
             elif name == "q3":
                 kept = f"ai_filter('{self.instructions['q2']}', {fields})"
-                made[name] = f"SELECT ai_gen('{words}', {fields}, {_SHORT}) AS answer FROM {self.name} t WHERE {kept}"
+                made[name] = (
+                    f"SELECT {kept} AS kept, ai_gen('{words}', {fields}, {_SHORT}) AS answer FROM {self.name} t"
+                )
             elif name == "q4":
                 score, group = f"avg(ai_score('{words}', {fields}))", _named(self.group)
                 made[name] = f"SELECT {group}, {score} AS score FROM {self.name} t GROUP BY {group}"
@@ -150,12 +153,12 @@ _RECORD: Final = (
     " contradict each other, trust the longer text. Do not repeat the names of fields, and do not explain your answer."
 )
 QUESTION: Final = (
-    "You answer questions of pupils from passages of an encyclopedia, which a search has found for the"
-    " question. Answer with the name, the number, the date or the few words of a passage that the question asks"
-    " for. The passages stand in any order, and most of them do not answer the question, so read all of them"
-    " before you decide. Use only what the passages say, and leave out what you know from elsewhere. If"
-    " passages contradict each other, trust the one that speaks of the very thing in the question. Do not"
-    " repeat the question, do not quote a whole sentence, and do not explain your answer."
+    "You answer questions of pupils from passages of an encyclopedia, which a search has found for the question."
+    " Answer with the name, the number, the date or the few words of a passage that the question asks for. The"
+    " passages come in any order, and most of them do not answer the question, so read all of them before you decide."
+    " Use only what the passages say, and leave out what you know from elsewhere. If passages contradict each other,"
+    " trust the passage that is about the subject of the question. Do not repeat the question, do not quote a whole"
+    " sentence, and do not explain your answer."
 )
 """The instruction of q5."""
 _TOPICS: Final = (

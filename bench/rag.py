@@ -3,14 +3,14 @@
     python -m bench.rag [--questions 1190] [--top-k 3] [--contexts-first] [--model bench|FOLDER]
         [--quick] [--json]
 
-The steps, as in `bench.llm_queries`, are: no prefix cache, a prefix cache with the questions in the order of their
-file, deduplication, a fixed order, a greedy order, and contexts in any order too. The least tokens that any order must
-compute stand beside them, and the instruction has the paper's length. The question precedes its contexts, as in the
-paper. With `--contexts-first` it follows them, and neighbouring questions share contexts even in the order of the file.
-Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821, query 5 (SQuAD, K = 3). The
-default embeddings find the contexts in an exact index. The vectors of the questions are computed before the timing
-begins. The script also prints the share of questions whose right context is the first result, among the first three, or
-among the first five. It prints this for search by meaning, by words and by both.
+The steps are those of `bench.llm_queries` up to the greedy order, and then contexts in any order too. In the original
+order, the questions come as in their file. The script also prints the least tokens that any order must compute. The
+instruction has the paper's length. The question precedes its contexts, as in the paper. With `--contexts-first` it
+follows them, and neighbouring questions share contexts even in the order of the file. Source: Liu et al., "Optimizing
+LLM Queries in Relational Workloads", arXiv 2403.05821, query 5 (SQuAD, K = 3). The default embeddings find the contexts
+in an exact index. The vectors of the questions are computed before the timing begins. The script also prints the share
+of questions whose right context is the first result, among the first three, or among the first five. It prints this for
+search by meaning, by words and by both.
 """
 
 import argparse

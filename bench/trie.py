@@ -6,8 +6,8 @@ Three bounds, each for one query that begins with an empty prefix cache. No cach
   prompts' token trie: each distinct start of a prompt is computed once. It counts single tokens.
 - `least(prompts, block)`: the same, for a cache that keeps whole blocks of `block` tokens. The bound is `block` tokens
   for each distinct start of whole blocks, plus the tokens of each prompt behind its last whole block.
-- `least_of_any_field_order(prompts)`: each prompt can also have its fields in any order. What stands before and behind
-  the fields stays. The bound counts nodes that every such trie has, whichever orders are chosen.
+- `least_of_any_field_order(prompts)`: each prompt can also have its fields in any order. The texts before and
+  after the fields stay. The bound counts nodes that every such trie has, whichever orders are chosen.
 
 A cache that evicts nothing reaches the bound of `least`. No order needs to reach that of `least_of_any_field_order`.
 """
@@ -83,11 +83,11 @@ def least(prompts: Iterable[Sequence[int]], block: int = 1) -> int:
 def least_of_any_field_order(prompts: Iterable[Parts]) -> int:
     """Return a number of tokens that must be computed, whichever orders the prompts and their fields have.
 
-    A trie has nodes before, in and behind the fields:
+    A trie has nodes before, in and after the fields:
 
     - before the fields: each distinct start of a head
-    - in the fields: each distinct start of a line, once for each head; other lines can stand before it
-    - behind the fields: the tails of each distinct set of lines, because prompts with different lines part before
+    - in the fields: each distinct start of a line, once for each head; other lines can precede it
+    - after the fields: the tails of each distinct set of lines, because prompts with different lines part before
 
     The bound holds if no line of a value reads like a field. `field_line` indents a value's further lines.
     """

@@ -125,7 +125,7 @@ _PLACES: Final = {"model first": "the model's filter first", "plain first": "the
 
 
 def ablations(figures: Figures) -> Part:
-    """What do the savings depend on: the order of columns, the place of the filter, the repetition of rows?"""
+    """How do the order of columns, the place of the filter and the repetition of rows change the savings?"""
     measured = figures["measurements"]
     computed = {case: tuple(one["computed_tokens"] for one in of.values()) for case, of in measured["columns"].items()}
     original, greedy = zip(*computed.values(), strict=True)

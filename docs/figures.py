@@ -72,7 +72,7 @@ def _savings() -> str:
     five = f"five kinds of queries, `{paper['model']}`"
     rows = [
         (f"{five}, against no prefix cache: seconds", *(f"{one['seconds']:,.0f}" for one in (without, after))),
-        ("the same, against a prefix cache alone: seconds", *(f"{one['seconds']:,.0f}" for one in (before, after))),
+        ("the same, against only a prefix cache: seconds", *(f"{one['seconds']:,.0f}" for one in (before, after))),
         ("the same: computed tokens", *(f"{one['computed_tokens']:,}" for one in (before, after))),
         ("the same: tokens from the prefix cache", *(percent(one["hit_rate"]) for one in (before, after))),
     ]
