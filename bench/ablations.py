@@ -1,7 +1,7 @@
 """Measure how the order of columns, the place of a filter and the repetition of rows change the savings.
 
     python -m bench.ablations [--engine fake] [--model bench|FOLDER] [--rows 400] [--only columns,place,repeats]
-        [--json]
+        [--json] [--plot FILE]
 
 Three measurements on one table of `bench.paper`, after the figures of Liu et al., "Optimizing LLM Queries in Relational
 Workloads", arXiv 2403.05821. Every query begins without cached answers and with an empty prefix cache.
@@ -31,6 +31,7 @@ from bench.common import machine
 from bench.engines import engine_config
 from bench.llm_queries import STEPS, Figures, Run, Step, add_engine_arguments, cold_runs, read_model
 from bench.paper import Topic, topics
+from bench.plot import plot_curves
 from bench.samples import write
 from bench.setting import announce
 
@@ -112,6 +113,17 @@ def measure(given: argparse.Namespace, topic: Topic) -> dict[str, Found]:
     return found
 
 
+def curves(found: Mapping[str, Found]) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Return a panel of computed tokens for each measurement over numbers, with a curve for each variant."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for name in [name for name in found if name != "columns"]:
+        for case, of in found[name].items():
+            for variant, one in of.items():
+                points = panels.setdefault(f"{name}: computed tokens", {}).setdefault(variant, [])
+                points.append((float(case), one["computed_tokens"]))
+    return panels
+
+
 def shown(found: Found) -> str:
     """Return a measurement as a Markdown table: calls, computed tokens and seconds of each variant."""
     variants = list(next(iter(found.values())))
@@ -132,6 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default=",".join(MEASUREMENTS), help="default: %(default)s")
     parser.add_argument("--quick", action="store_true", help="60 rows on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw place and repeats into this file (PNG or SVG)")
     given = parser.parse_args(arguments)
     if unknown := set(given.only.split(",")) - MEASUREMENTS.keys():
         parser.error(f"--only: there is no {', '.join(sorted(unknown))}; choose from {', '.join(MEASUREMENTS)}")
@@ -147,6 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = measure(given, topics()[given.topic])
     for name, of in found.items():
         print(f"\n{name}, {given.rows} rows\n\n{shown(of)}")
+    if given.plot:
+        plot_curves(curves(found), given.plot, "share of rows, or repetitions")
     if given.json:
         print(json.dumps({**head, "measurements": found, "machine": machine()}))
 
