@@ -41,7 +41,8 @@ def plot_curves(
 ) -> None:
     """Draw the panels side by side, each with its title and a line for each curve of (x, y).
 
-    A panel whose curves have other names than those of the first panel has a legend of its own. `across` is the label of the x axis.
+    A panel whose curves have other names than those of the first panel has a legend of its own.
+    `across` is the label of the x axis.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
