@@ -9,7 +9,6 @@ import pytest
 from bench.ordering import any_field_order, prompts, solve, unlimited
 from bench.trie import Line, Parts, least, least_of_any_field_order, line, nodes, parts, shared
 from flightllm.common.package_data import demo_model
-from flightllm.llm.tokenizer import PromptEncoder
 from flightllm.prompt_order.base import CacheShape
 
 
@@ -94,12 +93,12 @@ def test_a_prompt_is_divided_at_its_lines() -> None:
 @pytest.mark.parametrize("value", ["a film", "It is good!", "wait...", "1", "", "two\n  lines."])
 def test_steady_tokens_stand_in_every_order(value: str) -> None:
     """The tokens of a line are in the prompt wherever the line stands."""
-    pytest.importorskip("transformers")
-    encoder = PromptEncoder(demo_model(), chat=False)
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer.from_file(str(demo_model() / "tokenizer.json"))
     others = ["title: A film\n", "mark: 3/5!\n"]
-    found = line(f"text: {value}\n", encoder.continuation)
+    found = line(f"text: {value}\n", lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
     for order in permutations([f"text: {value}\n", *others]):
-        [ids] = encoder.encode([f"What is it?\n\n{''.join(order)}Answer:"])
+        ids = tokenizer.encode(f"What is it?\n\n{''.join(order)}Answer:").ids
         assert parts(ids, [found]) is not None
 
 
