@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bench import gpu
+from bench import ablations, gpu, llm_queries
 from bench.ablations import SHARES
 from bench.ablations import main as measure_ablations
 from bench.llm_queries import STEPS, main
@@ -139,7 +139,7 @@ def test_a_gpu_runs_the_same_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None
     """Both scripts get the model, the rows and the cache; only their engine is chosen here."""
     given: dict[str, list[str]] = {}
     monkeypatch.setattr(gpu, "missing", lambda: "")
-    for script in (gpu.llm_queries, gpu.ablations):
+    for script in (llm_queries, ablations):
         name = script.__name__
         monkeypatch.setattr(script, "main", lambda arguments, name=name: given.update({name: arguments}))
     gpu.main(["--rows", "10"])

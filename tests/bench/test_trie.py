@@ -9,7 +9,7 @@ import pytest
 from bench.ordering import any_field_order, prompts, solve, unlimited
 from bench.trie import Line, Parts, least, least_of_any_field_order, line, nodes, parts, shared
 from flightllm.common.package_data import demo_model
-from flightllm.prompt_order.base import CacheShape
+from flightllm.prompt_order.base import CacheShape, Method
 
 
 def naive(sequences: list[tuple[int, ...]]) -> int:
@@ -103,7 +103,7 @@ def test_steady_tokens_stand_in_every_order(value: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["none", "fixed", "greedy"])
-def test_orderings_stay_above_the_bounds(method: str) -> None:
+def test_orderings_stay_above_the_bounds(method: Method) -> None:
     """The characters that an unlimited cache computes are the trie's, and not below the bound of all field orders."""
     chance = np.random.default_rng(0)
     table = pa.table({
