@@ -55,6 +55,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "llm_queries": Script(
         {"totals / * / calls": "lower", "totals / * / computed_tokens": "lower", "totals / * / cpu_seconds": "lower"}
     ),
+    "ablations": Script({"* / calls": "lower", "* / computed_tokens": "lower"}),
     "real_tables": Script({"* / calls": "lower", "* / seconds": "lower"}, ("--quick", "--engine", "fake")),
     "rag": Script(
         {"queries / * / computed_tokens": "lower", "queries / * / cpu_seconds": "lower"},
@@ -137,6 +138,7 @@ APART: Final[Mapping[str, str]] = {
     "regress": "compares the others",
     "record": "runs the others, and keeps what they print",
     "prompts": "measures how good answers are, with a model of one's own",
+    "gpu": "runs others on a GPU",
     "peers": "runs other projects' code, in environments of their own",
 }
 """Modules that can run but are not compared, with the reason."""

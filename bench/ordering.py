@@ -9,6 +9,10 @@ Hit rates are counted on the text of the prompts, with 4 characters to a token. 
 `unlimited` is the hit rate of a cache that never evicts, `lru` that of N blocks of 16 tokens. Wall and CPU seconds are
 for encoding and ordering. Peak memory is that of the process before the count.
 
+`least_tokens` is the size of the trie of these prompts, in tokens: no cache and no order of the rows computes less. An
+unlimited cache computes as much. `any_order_tokens` is a bound over all orders of rows, and of the fields of each row;
+`any_order_percent` is the hit rate that no order exceeds. They need lines of fields: `--weigh prompt --bound`.
+
 By default, the text consists only of the values, without separators, so that anyone can recount it from `--out`. That
 file has one row per input row in sending order: `row` (its index in the input) and `fields` (columns in prompt order).
 With `--weigh prompt` the text is what the product sends, a line `name: value` for each field.
@@ -25,7 +29,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +39,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.common import Options, report
+from bench.trie import Line, least_of_any_field_order, parts, shared
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
 from flightllm.prompt_order.ordering import encode, order
 
@@ -121,7 +126,21 @@ def unlimited(texts: Sequence[str]) -> int:
 
     These are the characters that each text shares with the text before it in sorted order.
     """
-    return sum(_common(left, right) for left, right in pairwise(sorted(texts)))
+    return sum(shared(left, right) for left, right in pairwise(sorted(texts)))
+
+
+def any_field_order(table: pa.Table, *, elements: Sequence[str] = ()) -> int:
+    """Return a number of characters that must be computed in any order of rows, and of the fields of each row.
+
+    The prompts have a line for each field. See `least_of_any_field_order`.
+    """
+    shown = dict.fromkeys(elements, elements[0]) if elements else {}
+    found = set()
+    for row in table.to_pylist():
+        text = [f"{shown.get(name, name)}: {value}\n" for name, value in row.items() if value is not None]
+        lines = [tuple(map(ord, one)) for one in text]
+        found.add(parts(list(chain.from_iterable(lines)), [Line(one, 0) for one in lines]))
+    return least_of_any_field_order(one for one in found if one is not None)
 
 
 def lru(texts: Sequence[str], blocks: int) -> int:
@@ -180,6 +199,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pq.write_table(field_names(table, ordering, sent), options.out)
     texts = prompts(table, ordering, sent, names=names, elements=elements)
     characters, blocks = max(sum(map(len, texts)), 1), options.blocks or 20_000
+    served = unlimited(texts)
+    bound = any_field_order(table, elements=elements) if names and options.bound else None
     figures = {
         "rows": table.num_rows,
         "columns": table.num_columns,
@@ -187,9 +208,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "method": ordering.method,
         "weigh": options.weigh,
         "field_orders": len(ordering.patterns),
-        "unlimited_percent": round(100 * unlimited(texts) / characters, 2),
+        "unlimited_percent": round(100 * served / characters, 2),
         "lru_percent": round(100 * lru(texts, blocks) / characters, 2),
         "lru_blocks": blocks,
+        "prompt_tokens": characters // CHARACTERS,
+        "least_tokens": (characters - served) // CHARACTERS,
+        "any_order_tokens": None if bound is None else bound // CHARACTERS,
+        "any_order_percent": None if bound is None else round(100 * (1 - bound / characters), 2),
         "predicted_percent": round(100 * ordering.hit_tokens / max(ordering.total_tokens, 1), 2),
         "seconds": round(seconds, 3),
         "cpu_seconds": round(busy, 3),
@@ -212,6 +237,7 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser.add_argument(
         "--blocks", type=int, help="cache size in blocks of 16 tokens (default: no limit; 20,000 for lru)"
     )
+    parser.add_argument("--bound", action="store_true", help="count the least tokens of any field order")
     parser.add_argument("--out", type=Path, help="write the order found to this Parquet file")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     options = parser.parse_args(arguments)
@@ -220,17 +246,6 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     if options.quick:
         options.generate = QUICK_ROWS
     return options
-
-
-def _common(left: str, right: str) -> int:
-    """Return the number of leading characters that two texts share."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle)
-    return low
 
 
 if __name__ == "__main__":
