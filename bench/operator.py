@@ -1,9 +1,12 @@
 """Measure the cost of the AI operator itself: 200,000 rows with 100,000 distinct prompts on a model that takes no time.
 
-    python -m bench.operator [--json] [--quick]
+    python -m bench.operator [--json] [--quick] [--end-to-end]
 
 Every run has an in-process session in a process of its own, so that its peak memory can be measured. Rows have texts of
 about 300 characters. The query asks the prompt about every row, and the benchmark reads all answers.
+
+With `--end-to-end`, a client reads the answers from `flightllm serve` over ADBC: 3,000,000 rows with 200,000 distinct
+prompts and texts of about 80 characters. It prints the seconds, and the server's memory before and at its peak.
 """
 
 import json
@@ -19,29 +22,36 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from adbc_driver_flightsql import dbapi
 
 from bench.common import Options, parse_options, report
 from bench.setting import announce
 from flightllm.config import CacheConfig, Config, EngineConfig, LogConfig
+from flightllm.demo.process import running_server
 from flightllm.log import configure_logging
 from flightllm.session.database import Database
 
 ROWS: Final = 200_000
 QUICK_ROWS: Final = 20_000
 TEXT_CHARACTERS: Final = 300
+SERVED_ROWS: Final = 3_000_000
+QUICK_SERVED_ROWS: Final = 300_000
+SERVED_SHARE: Final = 15
+"""Rows per distinct prompt of the table that a server answers."""
+SERVED_TEXT_CHARACTERS: Final = 80
 CACHES: Final = ("persistent", "off")
 _SQL: Final = "SELECT id, ai_filter('Is the customer satisfied? {review}', review) AS satisfied FROM reviews"
 _WORDS: Final = "battery screen price support parcel manual works broke arrived late perfect terrible always never"
 
 
-def rows(count: int) -> pa.Table:
-    """Return a table of `count` rows in random order: an id, a price, and a text that two rows share."""
+def rows(count: int, share: int = 2, characters: int = TEXT_CHARACTERS) -> pa.Table:
+    """Return a table of `count` rows in random order: an id, a price, and a text that `share` rows have in common."""
     random = np.random.default_rng(0)
     words = np.array(_WORDS.split())
-    distinct = count // 2
-    picks = random.integers(0, len(words), (distinct, 48))
-    texts = [f"{' '.join(words[pick])[: TEXT_CHARACTERS - 9]} #{i:07d}" for i, pick in enumerate(picks)]
-    which = random.permutation(np.repeat(np.arange(distinct), 2))
+    distinct = count // share
+    picks = random.integers(0, len(words), (distinct, characters // 6))
+    texts = [f"{' '.join(words[pick])[: characters - 9]} #{i:07d}" for i, pick in enumerate(picks)]
+    which = random.permutation(np.repeat(np.arange(distinct), share))
     return pa.table({"id": np.arange(count), "price": random.random(count), "review": pa.array(texts).take(which)})
 
 
@@ -82,6 +92,44 @@ def _peak_mib() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
+def end_to_end(count: int) -> dict[str, float]:
+    """Upload `count` rows to a server and read its answers over ADBC; return seconds and the server's peak memory.
+
+    Raises:
+        RuntimeError: the number of answers is wrong.
+    """
+    with running_server(["--engine", "fake"], {}) as server:
+        table = rows(count, SERVED_SHARE, SERVED_TEXT_CHARACTERS)
+        processes = _family(server.process.pid)
+        with dbapi.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.adbc_ingest("reviews", table.to_reader(32_768), mode="create")
+            del table
+            before = sum(_status_mib(process, "VmRSS") for process in processes)
+            for process in processes:
+                (process / "clear_refs").write_text("5")  # forgets the peak of the upload
+            started = time.perf_counter()
+            cursor.execute(_SQL)
+            answered = sum(batch.num_rows - batch.column(1).null_count for batch in cursor.fetch_record_batch())
+            seconds = time.perf_counter() - started
+        if answered != count:
+            raise RuntimeError(f"{answered} answers for {count} rows")
+        peak = sum(_status_mib(process, "VmHWM") for process in processes)
+    return {"rows": count, "seconds": round(seconds, 2), "before_mib": before, "peak_mib": peak}
+
+
+def _family(number: int) -> list[Path]:
+    """Return the folders in `/proc` of a process and of the processes that it started: a server has several."""
+    own = Path(f"/proc/{number}")
+    children = [int(child) for task in own.glob("task/*/children") for child in task.read_text("utf-8").split()]
+    return [own, *(path for child in children for path in _family(child))]
+
+
+def _status_mib(process: Path, name: str) -> int:
+    """Return a size from the status file of a process, in MiB."""
+    lines = dict(line.split(":", 1) for line in (process / "status").read_text("utf-8").splitlines())
+    return round(int(lines[name].split()[0]) / 2**10)
+
+
 def measure(count: int, options: Options) -> dict[str, Any]:
     """Run each cache setting `repeats` times, in turn; return medians of speed and the largest peak memory."""
     runs: dict[str, list[dict[str, float]]] = {cache: [] for cache in CACHES}
@@ -109,8 +157,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given[:1] == ["--once"]:
         print(json.dumps(run_once(int(given[1]), given[2])))
         return
+    served = "--end-to-end" in given
+    given = [argument for argument in given if argument != "--end-to-end"]
     options = parse_options("What the AI operator costs on a model that takes no time.", given)
     announce("operator", given)
+    if served:
+        report("operator", options, end_to_end(QUICK_SERVED_ROWS if options.quick else SERVED_ROWS))
+        return
     report("operator", options, measure(QUICK_ROWS if options.quick else ROWS, options))
 
 
