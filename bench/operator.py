@@ -6,7 +6,7 @@ Every run has an in-process session in a process of its own, so that its peak me
 about 300 characters. The query asks the prompt about every row, and the benchmark reads all answers.
 
 With `--end-to-end`, a client reads the answers from `flightllm serve` over ADBC: 3,000,000 rows with 200,000 distinct
-prompts and texts of about 80 characters. It prints the seconds, and the server's memory before and at its peak.
+prompts and texts of about 200 characters. It prints the seconds, and the server's memory before and at its peak.
 """
 
 import json
@@ -38,7 +38,7 @@ SERVED_ROWS: Final = 3_000_000
 QUICK_SERVED_ROWS: Final = 300_000
 SERVED_SHARE: Final = 15
 """Rows per distinct prompt of the table that a server answers."""
-SERVED_TEXT_CHARACTERS: Final = 80
+SERVED_TEXT_CHARACTERS: Final = 200
 CACHES: Final = ("persistent", "off")
 _SQL: Final = "SELECT id, ai_filter('Is the customer satisfied? {review}', review) AS satisfied FROM reviews"
 _WORDS: Final = "battery screen price support parcel manual works broke arrived late perfect terrible always never"
