@@ -1,21 +1,25 @@
 """Measure the cost of the AI operator itself: 200,000 rows with 100,000 distinct prompts on a model that takes no time.
 
-    python -m bench.operator [--json] [--quick] [--end-to-end]
+    python -m bench.operator [--json] [--quick] [--end-to-end] [--profile]
 
 Every run has an in-process session in a process of its own, so that its peak memory can be measured. Rows have texts of
 about 300 characters. The query asks the prompt about every row, and the benchmark reads all answers.
 
 With `--end-to-end`, a client reads the answers from `flightllm serve` over ADBC: 3,000,000 rows with 200,000 distinct
 prompts and texts of about 200 characters. It prints the seconds, and the server's memory before and at its peak.
+
+With `--profile`, it prints the share of the query's time by part of the package, with the answer cache and without.
 """
 
+import cProfile
 import json
+import pstats
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -39,6 +43,7 @@ QUICK_SERVED_ROWS: Final = 300_000
 SERVED_SHARE: Final = 15
 """Rows per distinct prompt of the table that a server answers."""
 SERVED_TEXT_CHARACTERS: Final = 200
+_SHOWN_FILES: Final = 14
 CACHES: Final = ("persistent", "off")
 _SQL: Final = "SELECT id, ai_filter('Is the customer satisfied? {review}', review) AS satisfied FROM reviews"
 _WORDS: Final = "battery screen price support parcel manual works broke arrived late perfect terrible always never"
@@ -55,8 +60,10 @@ def rows(count: int, share: int = 2, characters: int = TEXT_CHARACTERS) -> pa.Ta
     return pa.table({"id": np.arange(count), "price": random.random(count), "review": pa.array(texts).take(which)})
 
 
-def run_once(count: int, cache: str) -> dict[str, float]:
+def run_once(count: int, cache: str, profiler: cProfile.Profile | None = None) -> dict[str, float]:
     """Run the query in this process; return prompts a second, seconds, and peak memory in MiB.
+
+    `profiler` watches the query alone.
 
     Raises:
         RuntimeError: the number of answers or calls is wrong.
@@ -66,21 +73,25 @@ def run_once(count: int, cache: str) -> dict[str, float]:
         kept = CacheConfig(enabled=cache == "persistent")
         database = Database.open(Config(engine=EngineConfig(kind="fake"), cache=kept, data_folder=Path(folder)))
         try:
-            return _measure(database, count, cache)
+            return _measure(database, count, cache, profiler)
         finally:
             database.close()
 
 
-def _measure(database: Database, count: int, cache: str) -> dict[str, float]:
+def _measure(database: Database, count: int, cache: str, profiler: cProfile.Profile | None) -> dict[str, float]:
     session = database.session()
     table = rows(count)
     session.ingest("reviews", table.to_batches(8_192), table.schema, "create")
     del table
     before = _peak_mib()
+    if profiler is not None:
+        profiler.enable()
     started = time.perf_counter()
     result = session.execute(_SQL, settings={"cache": "off" if cache == "off" else "on"})
     answered = sum(batch.num_rows - batch.column(1).null_count for batch in result.batches)
     seconds = time.perf_counter() - started
+    if profiler is not None:
+        profiler.disable()
     calls = result.query.row()["calls"]
     if answered != count or calls != count // 2:
         raise RuntimeError(f"{answered} answers by {calls} calls for {count} rows with {count // 2} distinct prompts")
@@ -90,6 +101,25 @@ def _measure(database: Database, count: int, cache: str) -> dict[str, float]:
 def _peak_mib() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def profile(count: int, cache: str) -> dict[str, float]:
+    """Run the query under a profiler; return the percentage of the time that each file takes, largest first.
+
+    A built-in function counts for the file that calls it. The profiler slows down calls in Python more than others.
+    """
+    profiler = cProfile.Profile()
+    run_once(count, cache, profiler)
+    spent: dict[str, float] = {}
+    found: Mapping[Any, Any] = pstats.Stats(profiler).stats  # type: ignore[attr-defined]
+    for (file, _, _), (_, _, own, _, callers) in found.items():
+        sources = {name: times[2] for (name, _, _), times in callers.items()} if file == "~" else {file: own}
+        for name, seconds in sources.items():
+            short = name.rpartition("/flightllm/")[2] if "/flightllm/" in name else "the rest"
+            spent[short] = spent.get(short, 0.0) + seconds
+    total = sum(spent.values())
+    largest = sorted(spent.items(), key=lambda item: -item[1])[:_SHOWN_FILES]
+    return {f"cache_{cache} {name}": round(100 * seconds / total, 1) for name, seconds in largest}
 
 
 def end_to_end(count: int) -> dict[str, float]:
@@ -159,10 +189,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     served = "--end-to-end" in given
     given = [argument for argument in given if argument != "--end-to-end"]
+    profiled = "--profile" in given
+    given = [argument for argument in given if argument != "--profile"]
     options = parse_options("What the AI operator costs on a model that takes no time.", given)
     announce("operator", given)
     if served:
         report("operator", options, end_to_end(QUICK_SERVED_ROWS if options.quick else SERVED_ROWS))
+        return
+    if profiled:
+        count = QUICK_ROWS if options.quick else ROWS
+        report("operator", options, {name: share for cache in CACHES for name, share in profile(count, cache).items()})
         return
     report("operator", options, measure(QUICK_ROWS if options.quick else ROWS, options))
 
