@@ -63,7 +63,7 @@ def rows(count: int, share: int = 2, characters: int = TEXT_CHARACTERS) -> pa.Ta
 def run_once(count: int, cache: str, profiler: cProfile.Profile | None = None) -> dict[str, float]:
     """Run the query in this process; return prompts a second, seconds, and peak memory in MiB.
 
-    `profiler` watches the query alone.
+    `profiler` watches only the query.
 
     Raises:
         RuntimeError: the number of answers or calls is wrong.
