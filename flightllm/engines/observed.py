@@ -51,15 +51,18 @@ class Learned:
         self._lock = threading.Lock()
         self._sites: OrderedDict[Asked, _Seen] = OrderedDict()
         self._options: dict[str, int] = {}
+        self._last: tuple[Asked | None, _Seen] = (None, _Seen())
+        """The call site that was observed last: it is the latest one of `_sites`, and need not be moved to the end."""
 
     def observe(self, asked: Asked, completion: Completion) -> None:
         """Record an answer; ignore a failed completion."""
         if completion.text is None:
             return
         with self._lock:
-            seen = self._sites.setdefault(asked, _Seen())
-            self._sites.move_to_end(asked)
-            most = _KEPT_TEXTS if asked[2].constraint is None else _KEPT_ANSWERS
+            if self._last[0] is not asked:
+                self._last = asked, self._sites.setdefault(asked, _Seen())
+                self._sites.move_to_end(asked)
+            seen, most = self._last[1], _KEPT_TEXTS if asked[2].constraint is None else _KEPT_ANSWERS
             if len(seen.texts) < most:
                 seen.texts.append(completion.text)
             else:
@@ -208,28 +211,46 @@ class ObservedEngine:
         Only the time spent waiting for a completion counts, not the time in which the caller uses it.
         """
         asked: dict[int, Asked] = {}
-        work, seconds = Work(), 0.0
-        waited = time.monotonic()
+        calls = prompt_tokens = cached_tokens = completion_tokens = 0
+        seconds = 0.0
+        now, observe, answered = time.monotonic, self.learned.observe, self.health.answered
+        waited = now()
         try:
             for completion in self.engine.generate(_noted(requests, asked), cancelled):
-                seconds += time.monotonic() - waited
-                tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
-                work += Work(1, *tokens)
-                self.learned.observe(asked.pop(completion.id), completion)
-                self.health.answered()
+                seconds += now() - waited
+                calls += 1
+                prompt_tokens += completion.prompt_tokens
+                cached_tokens += completion.cached_tokens
+                completion_tokens += completion.completion_tokens
+                observe(asked.pop(completion.id), completion)
+                answered()
                 yield completion
-                waited = time.monotonic()
+                waited = now()
         except EngineError as error:
             if isinstance(error, EngineUnavailableError):
                 self.health.failed()
             error.args = (self.in_own_words(error),)
             raise
         finally:
-            self.costs.observe(work, seconds)
+            self.costs.observe(Work(calls, prompt_tokens, cached_tokens, completion_tokens), seconds)
 
 
 def _noted(requests: Iterator[Request | None], asked: dict[int, Asked]) -> Iterator[Request | None]:
+    """Yield the requests, and note the call site of each. Neighbours of one call site share its object."""
+    last: Request | None = None
+    names: list[str] = []
+    site: Asked | None = None
     for request in requests:
         if request is not None:
-            asked[request.id] = asked_by(request)
+            own = [name for name, _ in request.fields]
+            if (
+                site is None
+                or last is None
+                or own != names
+                or request.parameters is not last.parameters
+                or request.instruction is not last.instruction
+                or request.function is not last.function
+            ):
+                last, names, site = request, own, asked_by(request)
+            asked[request.id] = site
         yield request

@@ -74,9 +74,9 @@ class Dispatch:
     waits: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reuse:
-    """The origin of a prompt, and how much of the prompt later prompts share.
+    """The origin of a prompt, and how much of the prompt later prompts share. Do not change it.
 
     `site` is the call site of the prompt, see `call_site`. `query` is a text unique to one pass of a query. The pass
     sends its prompts in the order of `number`. Later prompts begin with the same first `ahead` characters; None where
@@ -89,12 +89,13 @@ class Reuse:
     ahead: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """One prompt to answer.
 
     `prompt` is the text for the model. It was made from `function`, `instruction` and `fields` (name, value pairs in
     prompt order). Only the `fake` engine and logs at debug level read these three.
+    Do not change a request. The class is not frozen, because frozen objects take several times as long to create.
     """
 
     id: int
@@ -121,7 +122,7 @@ class Request:
         return self.parameters.max_tokens if self.max_tokens is None else self.max_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Completion:
     """The outcome of one request: `text`, or `error` where only this request failed.
 
@@ -129,7 +130,7 @@ class Completion:
     `completion_tokens` on thinking; `text` does not include the thought. `confidence` is the probability of the chosen
     option for a `Choice`, where the engine knows it. `finish_reason` says why the model stopped: `stop`, `length` where
     the text reached `max_tokens`, `content_filter`, or the engine's own word. `refusal` is the model's text when it
-    refused to answer; `error` then quotes this text.
+    refused to answer; `error` then quotes this text. Do not change a completion; like `Request`, it is not frozen.
     """
 
     id: int

@@ -17,7 +17,7 @@ from flightllm.operators.batches import Conditions
 from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
 from flightllm.operators.call_executor import CallExecutor
-from flightllm.operators.runtime import Runtime, Spooled, with_row_ids
+from flightllm.operators.runtime import Runtime, SpooledArguments, with_row_ids
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import Operator
 
@@ -90,19 +90,20 @@ def _run(
     if operator.ordered:
         schema = schema.append(pa.field("position", pa.int64()))
         rows = with_row_ids(rows, schema)
-    spooled = runtime.spool(source, schema, rows)
     passes = _passes(operator)
+    batches: Batches
     for number, members in enumerate(passes):
-        schema = pa.schema([*schema, *(pa.field(f"a{i}", operator.calls[i].ai.type) for i in members)])
+        given = schema
+        schema = pa.schema([*given, *(pa.field(f"a{i}", operator.calls[i].ai.type) for i in members)])
         last = number + 1 == len(passes)
         above = tracker if last else LimitTracker()
         if operator.calls[members[0]].ai.backend == SEARCH:
-            batches = _search(operator, members, runtime, counters, runtime.rows(spooled, source), schema, above)
+            queries = runtime.rows(runtime.spool(source, given, rows), source)
+            batches = _search(operator, members, runtime, counters, queries, schema, above)
         else:
-            batches = _Pass(operator, members, runtime, counters).run(spooled, source, schema, above)
-        if not last:
-            source = f"{operator.table}_rows{number}"
-            spooled = runtime.spool(source, schema, batches)
+            asking = _Pass(operator, members, runtime, counters)
+            batches = asking.run(asking.spool(source, given, rows), source, schema, above)
+        source, rows = f"{operator.table}_rows{number}", batches
     answered = [i for members in passes for i in members]
     first = len(schema) - len(answered)
     kept = [*range(operator.width), *(first + answered.index(i) for i in range(len(operator.calls)))]
@@ -162,10 +163,18 @@ class _Pass:
     def _without_fields(self, call: AICall) -> str:
         return call.prompt([], prompt_format=self._binding.prompt_format)
 
-    def run(self, spooled: Spooled, table: str, schema: pa.Schema, tracker: LimitTracker) -> Batches:
-        """Yield the rows of `table` with one more column per call; `schema` is that of the result."""
+    def spool(self, table: str, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> SpooledArguments:
+        """Keep all rows; on disk they are the stage input `table`."""
+        self._check(schema)
+        arguments = self._arguments()
+        texts = [column for column in arguments.columns if column not in arguments.lists]
+        return self._runtime.spool_arguments(table, schema, rows, texts)
+
+    def run(self, spooled: SpooledArguments, table: str, schema: pa.Schema, tracker: LimitTracker) -> Batches:
+        """Yield the spooled rows with one more column per call; `schema` is that of the result."""
         runtime = self._runtime
-        arranged = arrange(spooled, table, self._checked(schema), self._arguments(), self._how(tracker), runtime.sql)
+        given = pa.schema(list(schema)[: len(schema) - len(self._calls)])
+        arranged = arrange(spooled, table, given, self._arguments(), self._how(tracker), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if runtime.settings.dedup else 1.0
         ahead = self._fields_first(arranged)
         sites = tuple(self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls)))
@@ -193,12 +202,10 @@ class _Pass:
             for prompt_batch in done:
                 yield prompt_batch.finish(calls, schema)
 
-    def _checked(self, schema: pa.Schema) -> pa.Schema:
-        rows = pa.schema(list(schema)[: len(schema) - len(self._calls)])
-        if any(not pa.types.is_string(rows.field(a).type) for a in self._columns):
-            kinds = [rows.field(a).type for a in self._columns]
+    def _check(self, schema: pa.Schema) -> None:
+        kinds = [schema.field(a).type for a in self._columns]
+        if not all(map(pa.types.is_string, kinds)):
             raise InternalError(f"arguments of {self._calls[0].ai.text} are {kinds}, not text")
-        return rows
 
     def _arguments(self) -> ArgumentColumns:
         names: dict[int, str] = {}

@@ -15,7 +15,8 @@ from flightllm.datafusion.run import Batches
 from flightllm.functions.call import ELEMENT_END
 from flightllm.llm.engine import Engine, PrefixCache
 from flightllm.operators.batches import PromptBatch
-from flightllm.operators.runtime import Spooled
+from flightllm.operators.encoded_rows import EncodedRows
+from flightllm.operators.runtime import SpooledArguments
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
 from flightllm.prompt_order.fixed import fixed_order
 from flightllm.prompt_order.ordering import encode, order
@@ -77,15 +78,15 @@ class How:
 
 
 def arrange(
-    spooled: Spooled, table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How, sql: Sql
+    spooled: SpooledArguments, table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How, sql: Sql
 ) -> Arranged:
     """Arrange the rows in memory. Rows on disk get one fixed order of the columns, by which DataFusion can sort."""
-    if spooled.batches is None:
+    if spooled.encoded is None:
         return _by_sql(table, schema, arguments, how, sql)
     if not spooled.rows:
         as_given = tuple(range(len(arguments.columns)))
         return Arranged(iter(()), 0, tuple((place,) for place in as_given), as_given, None)
-    rows = pa.Table.from_batches(spooled.batches, schema).combine_chunks()
+    rows = spooled.encoded
     given = {c: rows.column(c) for c in arguments.columns}
     lists = {c: places(given[c]) for c in arguments.lists}
     ends = list(accumulate((lists.get(c, 1) for c in arguments.columns), initial=0))
@@ -103,38 +104,53 @@ def arrange(
         method = "none"
     ahead = 1 if cache is None or cache.at_once else how.window
     ordering = order(encoded, method, shape, ahead)
-    batches = _in_memory(rows, tuples, ordering, arguments, how, lists)
+    sending = _in_sending_order(tuples, ordering, dedup=how.dedup)
+    batches = _in_memory(rows, *sending, ordering, arguments, how, lists)
     return Arranged(batches, len(ordering.rows), placed, tuple(range(len(columns))), ordering)
 
 
-def _parts(column: pa.ChunkedArray, count: int | None) -> list[pa.ChunkedArray]:
+def _parts(
+    column: pa.ChunkedArray | pa.DictionaryArray, count: int | None
+) -> list[pa.ChunkedArray | pa.DictionaryArray]:
     """Return a column; of a column of lists, return `count` columns with the elements."""
     if count is None:
         return [column]
     return [pa.chunked_array([part]) for part in elements(column.combine_chunks(), count)]
 
 
+def _in_sending_order(
+    tuples: NDArray[np.int64], ordering: Ordering, *, dedup: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the numbers of the rows in sending order, and for each of them the place of its tuple in this order.
+
+    Example: the rows blue, red, blue have the tuples 0, 1, 0. If red is sent first, the rows are 1, 0, 2, and the
+    places 0, 1, 1.
+    """
+    rank = np.empty(len(ordering.rows), dtype=np.int32)
+    rank[ordering.rows] = np.arange(len(rank), dtype=np.int32)
+    ranks = rank[tuples]
+    if not dedup and ordering.method == "none":
+        return np.arange(len(ranks)), ranks
+    taken = np.argsort(ranks, kind="stable")
+    return taken, ranks[taken]
+
+
 def _in_memory(
-    rows: pa.Table,
-    tuples: NDArray[np.int64],
+    rows: EncodedRows,
+    taken: NDArray[np.int64],
+    ranks: NDArray[np.int32],
     ordering: Ordering,
     arguments: ArgumentColumns,
     how: How,
     lists: Mapping[int, int],
 ) -> Iterator[PromptBatch]:
-    rank = np.empty(len(ordering.rows), dtype=np.int64)
-    rank[ordering.rows] = np.arange(len(rank))
-    ranks = rank[tuples]
-    as_given = not how.dedup and ordering.method == "none"
-    taken = np.arange(len(ranks)) if as_given else np.argsort(ranks, kind="stable")
-    ranks = ranks[taken]
     starts = np.flatnonzero(np.diff(ranks, prepend=-1)) if how.dedup else np.arange(len(ranks))
     first = 0
     while first < len(starts):
         begin = starts[first]
         last = max(first + 1, int(np.searchsorted(starts, begin + _TAKEN_ROWS)))
         end = starts[last] if last < len(starts) else len(ranks)
-        (batch,) = rows.take(pa.array(taken[begin:end])).combine_chunks().to_batches()
+        batch = rows.take(pa.array(taken[begin:end]))
         orders = [ordering.patterns[p] for p in ordering.pattern[ranks[starts[first:last]]].tolist()]
         yield from split(batch, starts[first:last] - begin, arguments.columns, how.size, orders, lists)
         first = last
@@ -148,7 +164,7 @@ def _by_sql(table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How,
     return Arranged(prompt_batches(rows, arguments.columns, how.size), fixed.distinct, placed, fixed.columns, None)
 
 
-def _characters_per_token(columns: Sequence[pa.ChunkedArray], engine: Engine) -> float:
+def _characters_per_token(columns: Sequence[pa.ChunkedArray | pa.DictionaryArray], engine: Engine) -> float:
     characters = tokens = 1
     for column in columns:
         values = (value.as_py() for value in column.slice(0, 4 * _SAMPLED_TEXTS))

@@ -164,7 +164,7 @@ class _Rows:
                 return
             self._reservations[row] = taken
         self._flying[row] = request
-        self._counters.add(calls=1, repairs=row in self._first)
+        self._counters.sent(repair=row in self._first)
         self._precedence.sent()
         self._trace.sent(request)
         yield request
@@ -172,12 +172,7 @@ class _Rows:
     def settle(self, completion: Completion) -> None:
         """Read an answer and fill its row, or queue the prompt that asks again."""
         self._trace.received(completion)
-        self._counters.add(
-            answered=1,
-            prompt_tokens=completion.prompt_tokens,
-            cached_tokens=completion.cached_tokens,
-            completion_tokens=completion.completion_tokens,
-        )
+        self._counters.received(completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
         if self._budget is not None:
             self._budget.settle(self._reservations.pop(completion.id), completion)
         row = completion.id

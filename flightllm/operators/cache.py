@@ -5,7 +5,7 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -29,8 +29,10 @@ _MIDDLE = "SELECT (SELECT min(id) FROM answers) + (SELECT max(id) FROM answers)"
 """Two subqueries, because `min` and `max` in one query would read the whole table."""
 _LOOKUP = 500
 _WAIT_SECONDS, _FAST_SECONDS = 0.002, 0.01
-_FAST, _MOST_WAITING = 64, 256
-"""An answer is on disk after at most 2 ms. Above 32,000 answers a second, it waits for 10 ms or for 256 answers."""
+_FAST, _MOST_WAITING = 16, 1_024
+"""An answer is on disk after at most 2 ms. Above 8,000 answers a second, it waits for 10 ms or for 1,024 answers."""
+_MOST_HELD, _ENTRY_BYTES = 32 << 20, 160
+"""The bytes of answers that a temporary cache holds in memory, and those of one answer beside its text."""
 _MOVE_SECONDS, _MOST_PAGES = 1.0, 16_384
 """Seconds between two checkpoints of the write-ahead log, and pages of log at which a commit does a checkpoint."""
 _BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
@@ -61,8 +63,8 @@ class AnswerCache:
     """A map from prompt key to the model's text. Thread-safe; several processes can share a file.
 
     An answer is committed within milliseconds: a killed process loses no older answer, a power cut can lose the last
-    few. Above `max_bytes` each commit evicts a few answers, least recently used first. With `path` None the database
-    is temporary, and SQLite spills it to disk.
+    few. Above `max_bytes` each commit evicts a few answers, least recently used first. With `path` None the cache is
+    temporary: answers go to a temporary database, which SQLite spills to disk, once they take 32 MiB of memory.
 
     A failure never fails a query: the cache logs and counts it. If the disk is full or another process holds the file,
     the cache tries again every few seconds. Meanwhile answers wait in memory. The cache renames a damaged file by
@@ -75,6 +77,10 @@ class AnswerCache:
         self._lock = threading.Lock()
         """Guards the attributes below."""
         self._waiting: dict[bytes, str] = {}
+        self._waiting_bytes = 0
+        """The bytes of the waiting answers; only a temporary cache counts them."""
+        self._spilled = False
+        """Whether the database has had answers."""
         self._used: set[bytes] = set()
         """Answers that were read and are old enough to be evicted soon."""
         self._old = 0
@@ -136,11 +142,10 @@ class AnswerCache:
         """Return the answers known among `keys`."""
         found: dict[bytes, str] = {}
         with self._lock:
-            for start in range(0, len(keys), _LOOKUP):
-                for id_, key, text in self._read(keys[start : start + _LOOKUP]):
-                    found[key] = text
-                    if id_ < self._old:
-                        self._used.add(key)
+            for id_, key, text in self._all(keys):
+                found[key] = text
+                if id_ < self._old:
+                    self._used.add(key)
             if self._waiting:
                 found.update((k, self._waiting[k]) for k in keys if k in self._waiting)
             self._hits += len(found)
@@ -150,8 +155,7 @@ class AnswerCache:
     def peek(self, keys: Sequence[bytes]) -> dict[bytes, str]:
         """Return the answers known among `keys` without counting or marking them: for a prediction."""
         with self._lock:
-            parts = (keys[start : start + _LOOKUP] for start in range(0, len(keys), _LOOKUP))
-            found = {key: text for part in parts for _, key, text in self._read(part)}
+            found = {key: text for _, key, text in self._all(keys)}
             found.update((k, self._waiting[k]) for k in keys if k in self._waiting)
         return found
 
@@ -159,6 +163,8 @@ class AnswerCache:
         """Remember an answer; it is on disk within milliseconds, or after the next `flush`."""
         with self._lock:
             self._waiting[key] = text
+            if self._path is None:
+                self._waiting_bytes += len(text) + _ENTRY_BYTES
             if self._due():
                 self._commit()
             elif len(self._waiting) == 1:
@@ -166,14 +172,16 @@ class AnswerCache:
 
     def _due(self) -> bool:
         """Return whether to commit the waiting answers now. The caller holds the lock."""
+        if self._path is None:
+            return self._waiting_bytes >= _MOST_HELD
         count = len(self._waiting)
-        if self._path is None or count >= _MOST_WAITING:
-            return count >= _MOST_WAITING
+        if count >= _MOST_WAITING:
+            return True
         return time.monotonic() - self._committed >= (_WAIT_SECONDS if count < _FAST else _FAST_SECONDS)
 
     def flush(self) -> None:
-        """Commit waiting answers, before rows with these answers go out."""
-        if not self._waiting and not self._used:
+        """Commit waiting answers, before rows with these answers go out. A temporary cache has nothing to lose."""
+        if self._path is None or not (self._waiting or self._used):
             return
         with self._lock:
             self._commit()
@@ -187,6 +195,7 @@ class AnswerCache:
         with self._lock:
             self._commit()
             self._waiting.clear()
+            self._waiting_bytes = 0
             self._counted = (-math.inf, 0, 0)
             database, failures = self._database, self._failures
             gone = self._write([("DELETE FROM answers", [()])])
@@ -270,6 +279,7 @@ class AnswerCache:
         if now < self._retry or not (self._waiting or self._used):
             return
         self._committed = now
+        self._spilled = True
         self._leave_moved()
         self._reopen()
         statements = [(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])]
@@ -280,8 +290,16 @@ class AnswerCache:
         self._written.set()
         if now >= self._retry or len(self._waiting) > _MOST_BUSY:
             self._waiting.clear()
+            self._waiting_bytes = 0
             self._used.clear()
             self._make_room(2 * written + 16)
+
+    def _all(self, keys: Sequence[bytes]) -> Iterator[tuple[int, bytes, str]]:
+        """Read the stored answers of `keys`, some at a time. The caller holds the lock."""
+        if self._path is None and not self._spilled:
+            return
+        for start in range(0, len(keys), _LOOKUP):
+            yield from self._read(keys[start : start + _LOOKUP])
 
     def _read(self, keys: Sequence[bytes]) -> list[tuple[int, bytes, str]]:
         if self._database is None:
@@ -466,9 +484,7 @@ class CacheKeys:
 
     def key(self, fields: Iterable[tuple[str, str]]) -> bytes:
         """Return the key of one prompt; the order of `fields` carries no meaning and does not count."""
-        digest = hashlib.blake2b(self._site, digest_size=16)
         if self._normalize:
             fields = [(name, normalised(value, self._normalize)) for name, value in fields]
-        for name, value in sorted(fields):
-            digest.update(f"{name}\0{len(value)}\0{value}".encode())
-        return digest.digest()
+        text = "".join([f"{name}\0{len(value)}\0{value}" for name, value in sorted(fields)])
+        return hashlib.blake2b(self._site + text.encode(), digest_size=16).digest()

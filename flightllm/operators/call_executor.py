@@ -69,7 +69,8 @@ class CallExecutor:
                         answered = self._sender.receive(completion)
                         if answered is not None:
                             self._take_answer(answered, window)
-                        yield from self._finished(window)
+                        if window.has_finished:
+                            yield from self._finished(window)
                 if self._sender.sent:
                     raise InternalError(f"{engine.name} left {self._sender.sent} prompts without an answer")
                 yield from self._finished(window)
@@ -133,7 +134,10 @@ class CallExecutor:
         for call, prompts in zip(calls, wanted, strict=True):
             open_batch.batch.answers.setdefault(call, [None] * len(open_batch.batch.tuples))
             open_batch.pending += len(prompts)
-            to_send += [prompt for prompt in prompts if self._must_send(prompt, lookup)]
+            if self._registry.knows_none(lookup):
+                to_send += self._registry.all_to_send(prompts, lookup)
+            else:
+                to_send += [prompt for prompt in prompts if self._must_send(prompt, lookup)]
         if self._sites[calls[0]].fields_first:  # the calls of one tuple share a prefix, so they go together
             to_send.sort(key=lambda prompt: prompt.slots[0].tuple_index)
         if self._steps.is_first_round(open_batch, calls):

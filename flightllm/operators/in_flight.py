@@ -10,14 +10,6 @@ _STALE_SECONDS: Final = 5.0
 """A query that shows no sign of life for this long loses its leases. Its client stopped reading, for example."""
 
 
-@dataclass(slots=True)
-class _Request:
-    """A prompt in flight."""
-
-    owner: "Leases"
-    waiters: "set[Leases]" = field(default_factory=set)
-
-
 @dataclass(frozen=True, slots=True)
 class _Shared:
     """The state that all executors of a server share."""
@@ -25,7 +17,10 @@ class _Shared:
     stale_seconds: float
     clock: Callable[[], float]
     lock: threading.Lock = field(default_factory=threading.Lock)
-    requests: dict[bytes, _Request] = field(default_factory=dict)
+    owners: "dict[bytes, Leases]" = field(default_factory=dict)
+    """The executor that sends each prompt in flight."""
+    waiters: "dict[bytes, set[Leases]]" = field(default_factory=dict)
+    """The executors that await a prompt in flight, for the few prompts that have such executors."""
 
 
 class InFlightRequests:
@@ -60,7 +55,7 @@ class Leases:
 
     def __init__(self, shared: _Shared) -> None:
         self._clock, self._stale_seconds = shared.clock, shared.stale_seconds
-        self._lock, self._requests = shared.lock, shared.requests
+        self._lock, self._owners, self._waiters = shared.lock, shared.owners, shared.waiters
         self._alive_at = self._clock()
         self.busy = False
         """Whether the executor is inside its engine. That can take long, so its leases do not expire then."""
@@ -84,25 +79,22 @@ class Leases:
         The caller must end each lease by `complete`, `release` or `close`.
         """
         self._alive_at = self._clock()
-        leased = set()
+        leased = set(keys)
         with self._lock:
             self._newly_awaited.clear()
-            for key in keys:
-                request = self._requests.get(key)
-                if request is not None and request.owner is not self and not self._is_stale(request.owner):
-                    request.waiters.add(self)
+            for key in self._owners.keys() & leased:
+                owner = self._owners[key]
+                if owner is not self and not self._is_stale(owner):
+                    leased.discard(key)
+                    self._waiters.setdefault(key, set()).add(self)
                     if key not in self._awaited:
                         self._awaited.add(key)
                         self._newly_awaited.add(key)
-                    continue
-                if request is None:
-                    self._requests[key] = _Request(self)
                 else:  # the former owner can still use its answer, but does not share it
                     self._stop_waiting(key)
-                    request.owner._owned.discard(key)  # noqa: SLF001 - another of the same class, under the one lock
-                    request.owner = self
-                self._owned.add(key)
-                leased.add(key)
+                    owner._owned.discard(key)  # noqa: SLF001 - another of the same class, under the one lock
+            self._owners.update(dict.fromkeys(leased, self))
+            self._owned |= leased
         return leased
 
     def complete(self, key: bytes, text: str | None) -> None:
@@ -134,7 +126,7 @@ class Leases:
         with self._lock:
             if now - self._checked_at >= self._stale_seconds / 5:
                 self._checked_at = now
-                for key in [key for key in self._awaited if self._is_stale(self._requests[key].owner)]:
+                for key in [key for key in self._awaited if self._is_stale(self._owners[key])]:
                     self._stop_waiting(key)
                     self._answers[key] = None
             answers, self._answers = self._answers, {}
@@ -174,7 +166,8 @@ class Leases:
         if key not in self._owned:
             return
         self._owned.discard(key)
-        for waiter in self._requests.pop(key).waiters:
+        del self._owners[key]
+        for waiter in self._waiters.pop(key, ()):
             waiter._awaited.discard(key)  # noqa: SLF001 - another of the same class, under the one lock
             waiter._answers[key] = text  # noqa: SLF001 - as above
 
@@ -183,4 +176,7 @@ class Leases:
         self._answers.pop(key, None)
         if key in self._awaited:
             self._awaited.discard(key)
-            self._requests[key].waiters.discard(self)
+            waiters = self._waiters[key]
+            waiters.discard(self)
+            if not waiters:
+                del self._waiters[key]

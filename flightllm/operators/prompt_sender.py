@@ -4,7 +4,6 @@
 """
 
 import logging
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from flightllm.llm.engine import Completion, Request, Reuse, call_site
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.prompts import PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.rows import Reading, Said, read_answer
+from flightllm.operators.rows import AnswerReader, Reading, Said, read_answer
 
 _FIRST_STEP = 4
 """The characters of the first step in the search for the end of a shared start."""
@@ -45,6 +44,7 @@ class PromptSender:
         self._sites = context.sites
         self._ranking = context.ranking
         self._requests = RequestMaker(context)
+        self._readers = [AnswerReader(site.ai) for site in context.sites]
         self._ready: deque[PendingPrompt] = deque()
         self._sent: dict[int, PendingPrompt] = {}
         """The prompts that the engine has, by request id."""
@@ -92,7 +92,7 @@ class PromptSender:
         prompt.max_tokens = request.limit
         prompt.dispatch = request.dispatch
         self._binding.precedence.sent()
-        self._sites[prompt.call].counters.add(calls=1, repairs=prompt.repair is not None)
+        self._sites[prompt.call].counters.sent(repair=prompt.repair is not None)
         if self._trace:
             self._trace.sent(request)
         return request
@@ -103,13 +103,13 @@ class PromptSender:
             self._trace.received(completion)
         prompt = self._sent.pop(completion.id)
         self._account(prompt, completion)
-        ai = self._sites[prompt.call].ai
-        said = Said.of(ai, completion, prompt.max_tokens)
-        reading = read_answer(ai, said)
+        said, reading = self._readers[prompt.call].read(completion, prompt.max_tokens)
         if prompt.first_answer is not None:
             _, first_reading = prompt.first_answer
             return Answered(prompt, said, repaired(first_reading, reading))
-        return None if self._repairs(prompt, said, reading) else Answered(prompt, said, reading)
+        if reading.fault is not None and self._repairs(prompt, said, reading):
+            return None
+        return Answered(prompt, said, reading)
 
     def abandon(self) -> None:
         """Release the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
@@ -128,14 +128,10 @@ class PromptSender:
 
     def _account(self, prompt: PendingPrompt, completion: Completion) -> None:
         """Count the tokens and the time of an answer."""
-        prompt_tokens, cached = completion.prompt_tokens, completion.cached_tokens
-        self._sites[prompt.call].counters.add(
-            answered=1,
-            prompt_tokens=prompt_tokens,
-            cached_tokens=cached,
-            completion_tokens=completion.completion_tokens,
-        )
-        self._ranking.paid(prompt.step, Work(1, prompt_tokens, cached, completion.completion_tokens))
+        tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
+        self._sites[prompt.call].counters.received(*tokens)
+        if self._ranking.learns:
+            self._ranking.paid(prompt.step, Work(1, *tokens))
         if self._binding.budget is not None and prompt.reservation is not None:
             self._binding.budget.settle(prompt.reservation, completion)
 
@@ -158,6 +154,8 @@ class RequestMaker:
         self._binding = context.binding
         self._sites = context.sites
         self._steps = len(context.ranking.steps)
+        self._asks_once = self._steps == len(context.ranking.steps[0].rounds) == 1
+        """All calls over the same values are asked together, so no call can follow an answer."""
         self._names = [call_site(site.ai.function, site.ai.instruction) for site in self._sites]
         self._query = token_hex(8)
         self._numbers = count()
@@ -174,7 +172,7 @@ class RequestMaker:
         site, number = self._sites[call], next(self._numbers)
         text = self._text(prompt)
         recurs, ahead = self._neighbours.shared(text, None if following is None else self._text(following))
-        if ahead is not None and prompt.has_followers(self._steps):
+        if ahead is not None and not self._asks_once and prompt.has_followers(self._steps):
             ahead = max(ahead, site.fields_part(text))
         elif following is not None and self._names[following.call] != self._names[call] and not site.fields_first:
             ahead = None  # further prompts of this call can come after those of the other call
@@ -227,7 +225,7 @@ def shared_start(left: str, right: str, guess: int = 0) -> int:
     """Return how many leading characters two texts share.
 
     A `guess` at or a little below the answer saves most of the work: prompts of one call share about the same prefix.
-    Doubling steps find a range with the first difference. Bisection then finds the difference in this range.
+    Doubling steps find a range with the first difference. Halving then finds the difference in this range.
     """
     most = min(len(left), len(right))
     low = guess if guess <= most and left[:guess] == right[:guess] else 0
@@ -238,7 +236,13 @@ def shared_start(left: str, right: str, guess: int = 0) -> int:
             return most
         step *= 2
     high = min(low + step, most)
-    return low + bisect_left(range(low + 1, high + 1), x=True, key=lambda end: left[low:end] != right[low:end])
+    while low < high:  # the texts agree up to `low`, and differ before the end of the range if not all of it agrees
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class Trace:

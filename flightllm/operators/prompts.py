@@ -1,6 +1,6 @@
 """The prompts of one pass: list them, find the answers that exist, and write answers to their places."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
@@ -93,14 +93,15 @@ class PromptLister:
         self._seen = [set[bytes]() if site.repeats else None for site in self._sites]
         """The keys so far of each call whose distinct tuples can have equal keys."""
         self._last_key: dict[int, bytes] = {}
-        """The last key of each other call."""
+        """The last key of each call."""
 
     def pending(self, open_batch: OpenBatch, call: int) -> list[PendingPrompt]:
         """Return a call's prompts for a batch, and add them to the call's counters."""
         batch, step = open_batch.batch, open_batch.step or 0
+        listed = self._list(batch, call)
         prompts = [
-            PendingPrompt(key, call, fields, step, [AnswerSlot(open_batch, call, at)], self._is_first_use(call, key))
-            for at, fields, key in self._list(batch, call)
+            PendingPrompt(key, call, fields, step, [AnswerSlot(open_batch, call, at)], first_use)
+            for (at, fields, key), first_use in zip(listed, self._first_uses(call, listed), strict=True)
         ]
         distinct = sum(prompt.first_use for prompt in prompts)
         expected = distinct if self._count_prompts else 0
@@ -118,11 +119,15 @@ class PromptLister:
         if guard is not None:
             batch.guards[call] = guard
         listed = []
+        orders, tuples, key = batch.orders, batch.tuples, self._key
+        order, named = site.order, self._names(call, site.order)
         for tuple_index in np.flatnonzero(batch.needed(guard)).tolist():
-            order = batch.orders[tuple_index] if batch.orders else site.order
-            fields = given_fields(self._names(call, order), batch.tuples[tuple_index])
+            if orders and orders[tuple_index] is not order:
+                order = orders[tuple_index]
+                named = self._names(call, order)
+            fields = given_fields(named, tuples[tuple_index])
             if fields is not None:
-                listed.append((tuple_index, fields, self._key(site, fields)))
+                listed.append((tuple_index, fields, key(site, fields)))
         return listed
 
     def _guard(self, batch: PromptBatch, site: CallSite) -> NDArray[np.bool_] | None:
@@ -140,15 +145,20 @@ class PromptLister:
         key = site.keys.key(fields)
         return key if self._dedup else key + next(self._unique).to_bytes(8)
 
-    def _is_first_use(self, call: int, key: bytes) -> bool:
-        """Return whether a call needs a key for the first time, and note that the call needed it."""
-        seen = self._seen[call]
-        if seen is None:  # equal keys are neighbours here: the last tuple of a batch and the first of the next
-            before, self._last_key[call] = self._last_key.get(call), key
-            return key != before
-        new = key not in seen
-        seen.add(key)
-        return new
+    def _first_uses(self, call: int, listed: Sequence[tuple[int, Fields, bytes]]) -> list[bool]:
+        """Return for each prompt whether the call needs its key for the first time, and note that the call did."""
+        seen, first_uses = self._seen[call], []
+        before = self._last_key.get(call)
+        for _, _, key in listed:
+            if seen is None:  # equal keys are neighbours here: the last tuple of a batch and the first of the next
+                first_uses.append(key != before)
+            else:
+                first_uses.append(key not in seen)
+                seen.add(key)
+            before = key
+        if before is not None:
+            self._last_key[call] = before
+        return first_uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +225,23 @@ class PromptRegistry:
         if reused is not None:
             self._leases.release([key])
         return reused
+
+    def knows_none(self, lookup: Lookup) -> bool:
+        """Return whether no prompt of a look-up has a known answer; `answer` returns None for all of them."""
+        return not (lookup.cached or self._cut or self._failed)
+
+    def all_to_send(self, prompts: Iterable[PendingPrompt], lookup: Lookup) -> list[PendingPrompt]:
+        """Register prompts without an answer; return those to send, as `must_send` says."""
+        here, elsewhere, leased = self._sent_here, self._sent_elsewhere, lookup.leased
+        to_send = []
+        for prompt in prompts:
+            key = prompt.key
+            if key in leased and key not in here and key not in elsewhere:
+                here[key] = prompt
+                to_send.append(prompt)
+            elif self.must_send(prompt, lookup):
+                to_send.append(prompt)
+        return to_send
 
     def must_send(self, prompt: PendingPrompt, lookup: Lookup) -> bool:
         """Register a prompt without an answer; return whether to send it. If not, it is already being sent."""

@@ -21,6 +21,8 @@ Named: TypeAlias = tuple[str, int, bool, bool]
 
 _ALWAYS: dict[pa.DataType, tuple[type, ...]] = {pa.bool_(): (bool,), pa.float64(): (float,)}
 """The Python types that columns of a type take unchanged."""
+_KEPT_READINGS, _KEPT_TEXT = 256, 256
+"""The most readings that a reader keeps, and the most characters of their texts."""
 _MOST_TOKENS = 131_072
 """The largest `max_tokens` that a call can have."""
 
@@ -70,6 +72,12 @@ class Counters(Protocol):
     def add(self, **deltas: int) -> None:
         """Add to the named counters."""
 
+    def sent(self, *, repair: bool) -> None:
+        """Count a prompt that is sent: `repair` if it asks again."""
+
+    def received(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> None:
+        """Count an answer and its tokens."""
+
 
 def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:
     """Return the named values of one row that are not NULL, or None if its answer is NULL without a call.
@@ -77,9 +85,39 @@ def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list
     The elements of a list become fields of the same name.
     """
     given = [(name, value, many) for name, at, _, many in named if (value := values[at]) is not None]
+    if len(given) == 1 and len(named) == 1 and not given[0][2]:
+        return [given[0][:2]]
     if len(given) < len(named) and (not given or any(must and values[at] is None for _, at, must, _ in named)):
         return None
     return [(name, one) for name, value, many in given for one in (value.split(ELEMENT_END) if many else (value,))]
+
+
+class AnswerReader:
+    """Read the answers of one call. One thread uses it.
+
+    Thousands of prompts get the same few answers where the model must choose one of some options. So the reader keeps
+    the readings of such answers.
+    """
+
+    def __init__(self, call: AICall) -> None:
+        self._call = call
+        choice = isinstance(call.parameters.constraint, Choice) and not call.parameters.probability
+        self._keeps = choice and not pa.types.is_nested(call.output)  # a nested value could be changed by its user
+        self._known: dict[str, tuple[Said, Reading]] = {}
+
+    def read(self, completion: Completion, max_tokens: int) -> tuple[Said, Reading]:
+        """Return what a model said in reply to a request that allowed `max_tokens`, and its reading."""
+        text = completion.text
+        plain = completion.error is None and completion.refusal is None and completion.finish_reason == "stop"
+        if plain and text is not None and (known := self._known.get(text)) is not None:
+            return known
+        said = Said.of(self._call, completion, max_tokens)
+        found = said, read_answer(self._call, said)
+        if plain and text is not None and self._keeps and len(text) <= _KEPT_TEXT:
+            if len(self._known) >= _KEPT_READINGS:
+                self._known.clear()
+            self._known[text] = found
+        return found
 
 
 def read_answer(call: AICall, said: Said) -> Reading:

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from flightllm.datafusion.run import Batches, Loop
 from flightllm.errors import CancelledError
 from flightllm.observe.query_record import CallRecord, QueryRecord
 from flightllm.operators.call_context import ModelBinding
+from flightllm.operators.encoded_rows import EncodedRows
 from flightllm.operators.searches import Searcher
 from flightllm.plan.stages import register, stage_frame
 
@@ -34,6 +36,14 @@ class Spooled:
     rows: int
     batches: list[pa.RecordBatch] | None
     path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledArguments:
+    """The rows of an AI operator: their count, and the rows themselves where they are in memory."""
+
+    rows: int
+    encoded: EncodedRows | None
 
 
 class SpoolLimits:
@@ -133,8 +143,10 @@ class Runtime:
         """Return whether the query was cancelled."""
         return self.record.cancelled.is_set
 
-    def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Spooled:
-        """Write all `batches` into a stage input."""
+    def spool(
+        self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, in_memory: bool = True
+    ) -> Spooled:
+        """Write all `batches` into a stage input; with `in_memory` false always on disk."""
         kept = spool(
             self.context,
             table,
@@ -143,10 +155,29 @@ class Runtime:
             room=self.room,
             folder=self.folder,
             cancelled=self.cancelled,
+            in_memory=in_memory,
         )
         self.held[table] = (schema, kept.batches or [] if kept.path is None else kept.path)
         self.drained[table] = kept.rows
         return kept
+
+    def spool_arguments(
+        self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], texts: Sequence[int]
+    ) -> SpooledArguments:
+        """Keep all `batches`, with each distinct text of the columns `texts` once; on disk they are a stage input."""
+        encoded = EncodedRows(schema, texts)
+        source = _until(self.cancelled, batches)
+        for batch in source:
+            encoded.add(batch)
+            if encoded.nbytes > self.room.memory_bytes:
+                break
+        else:
+            encoded.seal()
+            self.drained[table] = encoded.rows
+            return SpooledArguments(encoded.rows, encoded)
+        encoded.seal()
+        kept = self.spool(table, schema, chain(encoded.batches(), source), in_memory=False)
+        return SpooledArguments(kept.rows, None)
 
     def hold(
         self,
@@ -179,7 +210,7 @@ class Runtime:
         return self.loop.stream(self.context.sql(text), self.cancelled)
 
 
-def spool(
+def spool(  # noqa: PLR0913 - six of them have names at the call
     context: SessionContext,
     table: str,
     schema: pa.Schema,
@@ -188,10 +219,11 @@ def spool(
     room: SpoolLimits,
     folder: Path,
     cancelled: Callable[[], bool],
+    in_memory: bool = True,
 ) -> Spooled:
     """Drain `batches` into a table of `context` named `table`.
 
-    Rows beyond the `room` in memory go to a file in `folder`, which the caller removes.
+    Rows beyond the `room` in memory go to a file in `folder`, which the caller removes; without `in_memory` all rows.
 
     Raises:
         CancelledError: `cancelled()` turned true.
@@ -205,7 +237,7 @@ def spool(
         kept.append(batch)
         rows += batch.num_rows
         held += batch.nbytes
-        if held > room.memory_bytes:
+        if held > room.memory_bytes or not in_memory:
             break
     else:
         register(context, table, schema, kept)

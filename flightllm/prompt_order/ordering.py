@@ -17,6 +17,8 @@ from flightllm.prompt_order.uniform import as_given, by_score
 
 UNLIMITED = CacheShape()
 """A cache that never evicts."""
+_DENSE = 4
+"""Distinct tuples are found by a table instead of sorting, if it has at most this many entries for each row."""
 _COMPARED = 20_000_000
 """Bytes of neighbouring values compared per column: this limits the time for long values with a common start."""
 
@@ -50,7 +52,7 @@ def _draft(encoded: Encoded, method: str, cache: CacheShape) -> Draft:
 
 
 def encode(
-    columns: Sequence[pa.ChunkedArray],
+    columns: Sequence[pa.ChunkedArray | pa.DictionaryArray],
     names: Sequence[str],
     readers: Sequence[int],
     tokens: Callable[[str], float] | float,
@@ -59,7 +61,8 @@ def encode(
     """Return the distinct tuples of `columns` in order of first appearance, and for each input row its tuple's number.
 
     The weight of a value is the tokens of `name: value` and a line end: `tokens(text)`, or characters / `tokens`. For a
-    field with an empty name, only the value counts. Columns that are not text are cast to text. `lists` are columns
+    field with an empty name, only the value counts. Columns that are not text are cast to text. A dictionary array must
+    have distinct large strings as its dictionary, and all of them must occur. `lists` are columns
     with the elements of a list, all with the same name.
     """
     parts = [_encode_column(column, name, tokens) for column, name in zip(columns, names, strict=True)]
@@ -76,7 +79,7 @@ def encode(
 
 
 def _encode_column(
-    column: pa.ChunkedArray, name: str, tokens: Callable[[str], float] | float
+    column: pa.ChunkedArray | pa.DictionaryArray, name: str, tokens: Callable[[str], float] | float
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
     """Return codes into the sorted dictionary, the weights of its values, and their overlaps with the previous value.
 
@@ -91,7 +94,8 @@ def _encode_column(
     The dictionary is ['abc', 'abd'], the weights are [3, 3] and the overlaps are [0, 2].
     """
     head, tail = (f"{name}: ", "\n") if name else ("", "")
-    coded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
+    known = isinstance(column, pa.DictionaryArray)
+    coded = column if known else column.cast(pa.large_string()).combine_chunks().dictionary_encode()
     order = pc.array_sort_indices(coded.dictionary)
     values = coded.dictionary.take(order)
     rank = np.empty(len(values) + 1, dtype=np.int32)
@@ -138,8 +142,23 @@ def _distinct(codes: NDArray[np.int32], sizes: Sequence[int]) -> tuple[NDArray[n
             span = int(keys.max(initial=0)) + 1
         keys = keys * (size + 1) + codes[:, column] + 1
         span *= size + 1
+    if span <= _DENSE * len(keys):
+        return _distinct_dense(keys, span)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return first[order].astype(np.int64), rank[inverse]
+
+
+def _distinct_dense(keys: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the same as `_distinct` for keys from 0 to `span`, without sorting them.
+
+    Example: the keys 3, 0, 3 have the first rows 0 and 1, and the numbers 0, 1, 0.
+    """
+    first_of_key = np.full(span, len(keys), dtype=np.int64)
+    first_of_key[keys[::-1]] = np.arange(len(keys) - 1, -1, -1)  # the last write stays: that of the first row
+    first = np.sort(first_of_key[first_of_key < len(keys)])
+    number = np.empty(span, dtype=np.int64)
+    number[keys[first]] = np.arange(len(first))
+    return first, number[keys]

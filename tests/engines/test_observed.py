@@ -24,3 +24,17 @@ def test_observed() -> None:
     assert observed.count_tokens("abcd") == 1
     observed.close()
     assert list(engine.generate(iter(requests[:1]), lambda: False)), "the engine is still open"
+
+
+def test_sites_are_learned_apart() -> None:
+    """Answers count for the call site of their request, also where requests of several sites take turns."""
+    learned = Learned()
+    observed = ObservedEngine(FakeEngine("demo", 8, FakeOptions()), learned, Costs())
+    fields = [(("a", "1"),), (("a", "1"), ("b", "2")), (("b", "2"), ("a", "1"))]
+    requests = [Request(i, "p", Parameters(), "f", "ij"[i % 2], fields[i % 3]) for i in range(120)]
+    found = {c.id: c.text for c in observed.generate(iter(requests), lambda: False)}
+    for site in {asked_by(request) for request in requests}:
+        own = [request for request in requests if asked_by(request) == site]
+        known = learned.answers(site)
+        assert known is not None
+        assert sorted(known[0]) == sorted(str(found[request.id]) for request in own)[: len(known[0])]

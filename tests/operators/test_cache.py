@@ -448,3 +448,19 @@ def test_damaged_rows(path: Path, cache: AnswerCache) -> None:
     assert cache.get([b"good", b"bad"]) == {b"good": "yes", b"bad": "again"}
     assert cache.clear() == 3
     assert cache.stats().entries == 0
+
+
+def test_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary cache has its newest answers, those in memory and those that it moved to its database."""
+    monkeypatch.setattr("flightllm.operators.cache._MOST_HELD", 20_000)
+    with closing(AnswerCache(None)) as cache:
+        answers = {n.to_bytes(4, "big"): f"answer {n}" for n in range(1_000)}
+        for n, (key, text) in enumerate(answers.items()):
+            cache.put(key, "old" if n % 3 == 0 else text)
+            cache.flush()
+        for key, text in answers.items():
+            cache.put(key, text)
+        assert cache.get(list(answers)) == cache.peek([*answers, b"other"]) == answers
+        assert cache.stats().entries == 1_000
+        assert cache.clear() == 1_000
+        assert cache.get(list(answers)) == {}

@@ -211,3 +211,16 @@ def test_threads() -> None:
         assert set(asked) == set(range(400))
         assert len(asked) == 400 or fails
         assert in_flight.open().acquire(cache) == set(cache)
+
+
+def test_last_waiter_leaves_nothing() -> None:
+    """Once the executors that await a prompt stop, its owner ends its lease as if they had never been there."""
+    in_flight = InFlightRequests()
+    owner, first, second = in_flight.open(), in_flight.open(), in_flight.open()
+    owner.acquire([key(1)])
+    assert first.acquire([key(1), key(1)]) == second.acquire([key(1)]) == set()
+    first.close()
+    second.release([key(1)])
+    owner.complete(key(1), "x")
+    assert first.take_answers() == second.take_answers() == {}
+    assert first.acquire([key(1)]) == {key(1)}

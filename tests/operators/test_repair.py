@@ -71,9 +71,11 @@ def test_each_answer_is_parsed_once(tmp_path: Path) -> None:
     (folder / "ai_logged.py").write_text(PARSED.format(log=str(log)), encoding="utf-8")
     functions = FunctionsConfig((folder,))
     database = Database.open(Config(engine=EngineConfig("fake"), functions=functions, data_folder=tmp_path / "data"))
-    engine = Scripted(lambda request: "Yes" if "tea" in request.prompt or "cannot be used" in request.prompt else "Hm")
+    engine = Scripted(
+        lambda asked: "Yes" if "tea" in asked.prompt else "No" if "cannot be used" in asked.prompt else "Hm"
+    )
     ask(using(database, engine).session(), "SELECT ai_logged('x', column1) FROM (VALUES ('tea'), ('rain')) AS v")
-    assert sorted(log.read_text("utf-8").split()) == ["Hm", "Yes", "Yes"]
+    assert sorted(log.read_text("utf-8").split()) == ["Hm", "No", "Yes"]
     database.close()
 
 

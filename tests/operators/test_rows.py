@@ -12,7 +12,7 @@ from flightllm.functions.base import Answer
 from flightllm.functions.call import AICall
 from flightllm.functions.confidence import with_confidence
 from flightllm.llm.engine import Completion, Parameters
-from flightllm.operators.rows import Said, read_answer
+from flightllm.operators.rows import AnswerReader, Said, read_answer
 
 
 def call_of(answer: Answer, on_truncated: str = "error") -> AICall:
@@ -131,3 +131,52 @@ def test_what_another_answer_can_mend() -> None:
     assert read_answer(call_of(yes_no()), Said(None, "gone")).fault is None
     broken = Answer("x", pa.string(), defect)
     assert read_answer(call_of(broken), Said("a")).fault is None
+
+
+def counting(answer: Answer) -> tuple[AICall, list[str]]:
+    """Make a call, and a list of the texts that it parses."""
+    texts: list[str] = []
+
+    def parse(text: str) -> object:
+        texts.append(text)
+        return answer.parse(text)
+
+    return replace(call_of(answer), parse=parse), texts
+
+
+@pytest.mark.parametrize("make", [yes_no, score])
+def test_equal_answers_are_parsed_once(make: Callable[[], Answer]) -> None:
+    """A reader parses equal answers to a choice once, and returns what each would give by itself."""
+    call, texts = counting(make())
+    reader, said = AnswerReader(call), ["1", "Yes", "1", "Yes", "Maybe", "Yes", "Maybe"]
+    found = [reader.read(Completion(number, text), 8) for number, text in enumerate(said)]
+    assert texts == ["1", "Yes", "Maybe"]
+    assert found == [(Said(text), read_answer(call, Said(text))) for text in said]
+
+
+def test_only_whole_answers_are_remembered() -> None:
+    """A reader reads a cut, refused or failed answer anew, even if it knows the text as a whole answer."""
+    reader = AnswerReader(call_of(score()))
+    assert reader.read(Completion(0, "7"), 8)[1].value == 7.0
+    assert reader.read(Completion(1, "7", finish_reason="length"), 8)[0].cut == 8
+    assert "content filter" in str(reader.read(Completion(2, "7", finish_reason="content_filter"), 8)[1].failure)
+    assert reader.read(Completion(3, "7", error="gone"), 8)[1].failure == "gone"
+    assert reader.read(Completion(4, "7"), 8)[1].failure is None
+
+
+@pytest.mark.parametrize("answer", [fact(), text_answer("x"), with_confidence(yes_no())])
+def test_other_answers_are_not_remembered(answer: Answer) -> None:
+    """A reader parses each answer that is free text, an object, or a choice with its probability."""
+    call, texts = counting(answer)
+    reader = AnswerReader(call)
+    for number in range(2):
+        reader.read(Completion(number, '{"a": 1}'), 8)
+    assert len(texts) == 2
+
+
+def test_bounded_memory_of_answers() -> None:
+    """A reader reads any number of different answers, also those that it forgot."""
+    reader = AnswerReader(call_of(yes_no()))
+    for _ in range(2):
+        for number in range(1_000):
+            assert f"got 'x{number}'" in str(reader.read(Completion(number, f"x{number}"), 8)[1].failure)

@@ -117,7 +117,7 @@ def test_same_on_disk(tmp_path: Path, database: Database, spills: Path) -> None:
 
 def test_removed_after_closing_early(database: Database, spills: Path) -> None:
     """A result closed after its first batch leaves no file either."""
-    result = database.session().execute("SELECT id, ai_gen('x', k) FROM wide")
+    result = database.session().execute("SELECT id, ai_gen('x', k || id) FROM wide")
     with closing(result.batches) as rows:
         next(rows)
         assert list(spills.rglob("*.arrow"))

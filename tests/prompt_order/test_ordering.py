@@ -66,3 +66,27 @@ def test_many_wide_columns_do_not_mix_tuples() -> None:
     assert len(encoded.codes) == 1009
     assert tuples[:1009].tolist() == list(range(1009))
     assert tuples[1009:].tolist() == list(range(991))
+
+
+@pytest.mark.parametrize("span", [1, 3, 40])
+def test_distinct_with_and_without_sorting(monkeypatch: pytest.MonkeyPatch, span: int) -> None:
+    """The table of keys and sorting find the same tuples in the same order."""
+    columns = [pa.chunked_array([pa.array([str(i * i % span) for i in range(50)])]) for span in (span, 7)]
+    dense, dense_tuples = encode(columns, ["a", "b"], [1, 1], 4.0)
+    monkeypatch.setattr("flightllm.prompt_order.ordering._DENSE", 0)
+    sorted_, sorted_tuples = encode(columns, ["a", "b"], [1, 1], 4.0)
+    assert dense.codes.tolist() == sorted_.codes.tolist()
+    assert dense_tuples.tolist() == sorted_tuples.tolist()
+
+
+def test_encoded_columns() -> None:
+    """A column that is a dictionary array already is as good as its texts."""
+    texts = pa.array(["b", "a", None, "b", "ab"], pa.large_string())
+    plain, tuples = encode([pa.chunked_array([texts])], ["f"], [1], 4.0)
+    coded, coded_tuples = encode([texts.dictionary_encode()], ["f"], [1], 4.0)
+    assert plain.codes.tolist() == coded.codes.tolist()
+    assert tuples.tolist() == coded_tuples.tolist()
+    assert [plain.weights[0].tolist(), plain.overlaps[0].tolist()] == [
+        coded.weights[0].tolist(),
+        coded.overlaps[0].tolist(),
+    ]

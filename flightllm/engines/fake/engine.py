@@ -23,8 +23,8 @@ from flightllm.engines.options import read_options
 from flightllm.engines.random_answers import answerer, likelihood
 from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread, Window
-from flightllm.errors import EngineUnavailableError
-from flightllm.llm.engine import Completion, More, PrefixCache, pull
+from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.llm.engine import Completion, PrefixCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _CHARS_PER_TOKEN = 4
 _BLOCK_TOKENS = 16
 _PAUSE_SECONDS = 0.005
+_MOST_SITES = 256
+"""The most call sites whose hashes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,11 @@ class FakeEngine:
         self._sent = 0
         self._done = 0
         self._closed = False
-        self._answerers: dict[Parameters, tuple[str, Callable[[int], str]]] = {}
-        """Maps parameters to their text and to the function that makes answers."""
+        self._answerers: dict[tuple[Parameters, str, str], tuple[blake2b, Callable[[int], str]]] = {}
+        """By parameters, function and instruction: the hash of the three so far, and the function that answers."""
+        self._last: tuple[Parameters | None, str, str, blake2b, Callable[[int], str]]
+        self._last = (None, "", "", blake2b(), str)
+        """The key and value of `_answerers` that the last request used."""
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
     @property
@@ -99,13 +104,14 @@ class FakeEngine:
                 for completion in completions:
                     yield self._deliver(completion)
             return
-        more = More.READY
-        while more is not More.ENDED:
-            pulled, more = pull(requests, 1, cancelled)
-            for request in pulled:
-                yield self._deliver(self._answer(request))
-            if more is More.PAUSED:
+        for request in requests:
+            if cancelled():
+                msg = "the query was cancelled"
+                raise CancelledError(msg)
+            if request is None:
                 time.sleep(_PAUSE_SECONDS)
+            else:
+                yield self._deliver(self._answer(request))
 
     @property
     def in_flight(self) -> int:
@@ -151,20 +157,35 @@ class FakeEngine:
         cached = self._cached_tokens(request.prompt) if self._options.cache_blocks else 0
         if self._options.log_path:
             self._log(request)
-        parameters = request.parameters
-        known = self._answerers.get(parameters)
-        if known is None:
-            known = self._answerers[parameters] = (str(parameters), answerer(parameters.constraint))
-        shown, answer = known
-        key = f"{request.function}\0{request.instruction}\0{shown}\0{sorted(request.fields)}"
-        seed = int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+        site, answer = self._answerer(request)
+        digest = site.copy()
+        digest.update(repr(sorted(request.fields)).encode("utf-8", "surrogatepass"))
+        seed = int.from_bytes(digest.digest(), "little")
         error = self._error(request, seed)
         if error:
             return Completion(request.id, None, error, prompt_tokens, cached)
         text = answer(seed)
+        parameters = request.parameters
         confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
         tokens = -(-len(text) // _CHARS_PER_TOKEN)
         return Completion(request.id, text, None, prompt_tokens, cached, tokens, confidence)
+
+    def _answerer(self, request: Request) -> tuple[blake2b, Callable[[int], str]]:
+        """Return the hash of a request's call site so far, and the function that answers it."""
+        parameters, function, instruction = request.parameters, request.function, request.instruction
+        last = self._last  # one read, because other threads replace the tuple
+        if last[0] is parameters and last[1] is function and last[2] is instruction:
+            return last[3], last[4]
+        key = parameters, function, instruction
+        known = self._answerers.get(key)
+        if known is None:
+            if len(self._answerers) >= _MOST_SITES:
+                self._answerers.clear()
+            text = f"{function}\0{instruction}\0{parameters}\0"
+            site = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+            known = self._answerers[key] = (site, answerer(parameters.constraint))
+        self._last = (*key, *known)
+        return known
 
     def _error(self, request: Request, seed: int) -> str | None:
         options = self._options

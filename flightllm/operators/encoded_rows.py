@@ -1,0 +1,140 @@
+"""Keep an AI operator's rows in memory, with each distinct text of its arguments once."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_LEAST_WAITING = 16 << 20
+"""The bytes of new texts that wait to be encoded, at least; later as many as the texts that are already known."""
+
+
+class EncodedRows:
+    """Rows whose text columns `encoded` are codes into a dictionary of their texts. One thread uses it.
+
+    Add all batches first, then call `seal`, and read the rows after that.
+
+    Example: the column `encoded` of the batches (red, blue) and (red, NULL) has the dictionary (red, blue) and the
+    codes (0, 1, 0, NULL).
+    """
+
+    def __init__(self, schema: pa.Schema, encoded: Sequence[int]) -> None:
+        self._schema = schema
+        self._texts = {column: _Texts() for column in encoded}
+        self._others = [column for column in range(len(schema)) if column not in self._texts]
+        self._other_schema = pa.schema([schema.field(column) for column in self._others])
+        self._batches: list[pa.RecordBatch] = []
+        self._newest: list[pa.RecordBatch] = []
+        """The other columns of the newest batches; each still holds the memory of its whole batch, texts included."""
+        self._newest_bytes = 0
+        """The bytes of the whole newest batches."""
+        self._lengths: list[int] = []
+        self._table: pa.Table
+        self._bytes = 0
+        self.rows = 0
+        """The number of rows."""
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that the rows take in memory."""
+        return self._bytes + sum(texts.nbytes for texts in self._texts.values())
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        for column, texts in self._texts.items():
+            texts.add(batch.column(column))
+        others = [batch.column(column) for column in self._others]
+        if others:
+            kept = pa.RecordBatch.from_arrays(others, schema=self._other_schema)
+            self._newest.append(kept)
+            self._bytes += kept.nbytes
+            self._newest_bytes += batch.nbytes
+            if self._newest_bytes >= _LEAST_WAITING:
+                self._copy_newest()
+        self._lengths.append(batch.num_rows)
+        self.rows += batch.num_rows
+
+    def seal(self) -> None:
+        """Encode the last texts and join the rows; afterwards no rows can be added."""
+        for texts in self._texts.values():
+            texts.seal()
+        self._copy_newest()
+        self._table = pa.Table.from_batches(self._batches, self._other_schema).combine_chunks()
+        self._batches.clear()
+
+    def _copy_newest(self) -> None:
+        """Join the other columns of the newest batches, which frees the texts of these batches."""
+        self._batches += pa.Table.from_batches(self._newest, self._other_schema).combine_chunks().to_batches()
+        self._newest.clear()
+        self._newest_bytes = 0
+
+    def column(self, column: int) -> pa.ChunkedArray | pa.DictionaryArray:
+        """Return a column of all rows; an encoded one as a dictionary array of large strings."""
+        if column in self._texts:
+            return self._texts[column].column
+        return self._table.column(self._others.index(column))
+
+    def take(self, rows: pa.Array) -> pa.RecordBatch:
+        """Return the rows with these numbers, as plain texts."""
+        found: dict[int, pa.Array] = {}
+        if self._others:
+            for column, values in zip(self._others, self._table.take(rows).columns, strict=True):
+                found[column] = values.combine_chunks()
+        for column, texts in self._texts.items():
+            found[column] = texts.take(rows).cast(self._schema.field(column).type)
+        return pa.RecordBatch.from_arrays([found[column] for column in range(len(self._schema))], schema=self._schema)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches as they were added."""
+        start = 0
+        for length in self._lengths:
+            yield self.take(pa.array(np.arange(start, start + length)))
+            start += length
+
+
+class _Texts:
+    """The texts of one column: a dictionary and codes, and the newest texts as they are."""
+
+    def __init__(self) -> None:
+        self._known = pa.array([], pa.large_string())
+        self._codes: list[pa.Array] = []
+        self._waiting: list[pa.Array] = []
+        self._waiting_bytes = self._codes_bytes = 0
+        self.column: pa.DictionaryArray
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes in memory."""
+        return int(self._known.nbytes) + self._waiting_bytes + self._codes_bytes
+
+    def add(self, texts: pa.Array) -> None:
+        """Add texts; encode those that wait once they are many, so that encoding again costs little."""
+        self._waiting.append(texts)
+        self._waiting_bytes += texts.nbytes
+        if self._waiting_bytes >= max(_LEAST_WAITING, self._known.nbytes):
+            self._encode()
+
+    def seal(self) -> None:
+        """Encode the rest."""
+        self._encode()
+        codes = pa.concat_arrays(self._codes) if self._codes else pa.array([], pa.int32())
+        self.column = pa.DictionaryArray.from_arrays(codes, self._known, safe=False)
+        self._codes.clear()
+
+    def take(self, rows: pa.Array) -> pa.Array:
+        """Return the texts of rows."""
+        return self._known.take(self.column.indices.take(rows))
+
+    def _encode(self) -> None:
+        """Encode the waiting texts. The known texts come first, so they keep their codes."""
+        texts = [chunk.cast(pa.large_string()) for chunk in self._waiting if len(chunk)]
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        if not texts:
+            return
+        coded = pc.dictionary_encode(pa.chunked_array([self._known, *texts]))
+        codes = pa.concat_arrays([chunk.indices for chunk in coded.chunks])
+        self._codes.append(pa.concat_arrays([codes.slice(len(self._known))]))
+        self._codes_bytes += self._codes[-1].nbytes
+        self._known = coded.chunk(coded.num_chunks - 1).dictionary

@@ -1,0 +1,84 @@
+"""Rows whose texts are kept once are the same rows, and take less memory."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flightllm.config import LimitsConfig
+from flightllm.operators.encoded_rows import EncodedRows
+from flightllm.session.database import Database
+from tests.databases import ask, canonical, small_database
+
+SCHEMA = pa.schema([("t", pa.string()), ("n", pa.int64()), ("u", pa.string())])
+ROWS = st.tuples(st.sampled_from([None, "", "a", "é"]), st.integers(0, 5), st.sampled_from([None, "x", "y"]))
+
+
+def batch(rows: Sequence[tuple[str | None, int, str | None]]) -> pa.RecordBatch:
+    """Make a batch of rows."""
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, kind) for values, kind in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA
+    )
+
+
+@pytest.mark.parametrize("least", [1, 1 << 24])
+@pytest.mark.parametrize("encoded", [(), (0,), (2, 0)])
+@settings(deadline=None)
+@given(batches=st.lists(st.lists(ROWS, max_size=6), max_size=6))
+def test_same_rows(
+    least: int, encoded: tuple[int, ...], batches: list[list[tuple[str | None, int, str | None]]]
+) -> None:
+    """All rows come back in their order and in their batches, however often texts are encoded on the way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flightllm.operators.encoded_rows._LEAST_WAITING", least)
+        rows = EncodedRows(SCHEMA, encoded)
+        for one in batches:
+            rows.add(batch([("before", 0, "before"), *one]).slice(1))
+        rows.seal()
+    assert rows.rows == sum(map(len, batches))
+    assert list(rows.batches()) == [batch(one) for one in batches]
+    whole = [row for one in batches for row in one]
+    assert rows.take(pa.array(range(len(whole))[::-1], pa.int64())) == batch(whole[::-1])
+    for column in encoded:
+        found = rows.column(column)
+        assert found.to_pylist() == [row[column] for row in whole]
+        assert sorted(found.dictionary.to_pylist()) == sorted(
+            {str(row[column]) for row in whole if row[column] is not None}
+        )
+
+
+def test_repeated_texts_take_little_memory() -> None:
+    """Rows with few distinct texts take far less memory than the texts of all rows, before and after `seal`."""
+    rows = EncodedRows(SCHEMA, (0,))
+    whole = batch([(f"{number % 10} {'long ' * 1_000}", number, "u") for number in range(1_000)])
+    for _ in range(10):
+        rows.add(whole)
+    assert rows.nbytes < whole.nbytes * 5
+    rows.seal()
+    assert rows.nbytes < whole.nbytes / 10
+
+
+@pytest.mark.parametrize("where", ["", "WHERE ai_filter('Is it good?', k)"])
+def test_same_answers_on_disk(small: tuple[Database, Database], where: str) -> None:
+    """A query gives the same rows if the operator's rows fit into memory, and if they go to disk."""
+    sql = f"SELECT id, k, ai_gen('x', k) AS g FROM wide {where}"
+    in_memory, on_disk = (ask(database.session(), sql) for database in small)
+    assert canonical(in_memory.table) == canonical(on_disk.table)
+    assert in_memory.calls == on_disk.calls
+
+
+@pytest.fixture
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Database, Database]:
+    """Return two databases with the same table: one has room for the operator's rows in memory, one has not."""
+    made = []
+    for memory in (1 << 30, 100 << 20):
+        database = small_database(tmp_path_factory.mktemp("data"), limits=LimitsConfig(memory_bytes=memory))
+        database.session().update(
+            "CREATE TABLE wide AS SELECT value AS id, 'key ' || (value % 3000) || repeat(' long', 400) AS k"
+            " FROM generate_series(1, 12000)",
+        )
+        made.append(database)
+    return made[0], made[1]
