@@ -1,4 +1,4 @@
-"""Read a stored table for a query that takes columns of all its rows as they are; keep the decoded rows for a next one."""
+"""Read whole stored tables, for queries that take their columns as they are; keep the decoded rows for a next read."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext

@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from flightllm.storage.rows_in_memory import RowsInMemory
+
+_MOST_SEEN = 4_096
+"""The most folders of which the cache knows that they were read."""
+
 
 @dataclass(frozen=True, slots=True)
 class DecodedCounts:
@@ -32,7 +37,8 @@ class _Kept:
 class DecodedTables:
     """A cache of whole tables, at most `most` bytes, also counting tables that are being read in. Thread-safe.
 
-    The table that was used least recently goes first. Readers keep the batches that they already have.
+    A table gets into the cache when it is read for the second time: many tables are read once, and memory that was not
+    used before is slow. The table that was used least recently goes first. Readers keep the batches that they have.
     """
 
     def __init__(self, most: int) -> None:
@@ -40,7 +46,9 @@ class DecodedTables:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _Kept] = OrderedDict()
         """The tables, the least recently used first."""
-        self._filling: dict[Path, "Filling"] = {}
+        self._filling: dict[Path, Filling] = {}
+        self._seen: OrderedDict[Path, None] = OrderedDict()
+        """The folders that were read, the one that was read first coming first."""
         self._bytes = 0
         self._hits = self._misses = 0
 
@@ -62,14 +70,18 @@ class DecodedTables:
         return (batch.select(places) for batch in kept.batches)
 
     def fill(self, folder: Path, columns: Sequence[str], estimate: int) -> "Filling | None":
-        """Begin to read a table in; return None if it cannot fit, or if another thread is reading the folder in.
+        """Begin to read a table in; return None if this is its first read, if it cannot fit, or if another thread does.
 
         `estimate` is the number of bytes that the rows are likely to take. The caller must close the result.
         """
         with self._lock:
-            if not 0 < estimate <= self._most or folder in self._filling:
+            first = folder not in self._seen
+            self._seen[folder] = None
+            while len(self._seen) > _MOST_SEEN:
+                self._seen.popitem(last=False)
+            if first or not 0 < estimate <= self._most or folder in self._filling:
                 return None
-            filling = self._filling[folder] = Filling(self, folder, tuple(columns))
+            filling = self._filling[folder] = Filling(self, folder, tuple(columns), estimate)
         return filling
 
     def forget(self, folder: Path) -> None:
@@ -79,6 +91,7 @@ class DecodedTables:
             if filling is not None:
                 self._give_up(filling)
             self._drop(folder)
+            self._seen.pop(folder, None)
 
     def shrink(self, size: int) -> int:
         """Drop tables until at least `size` bytes are free of them; return the bytes dropped."""
@@ -90,9 +103,8 @@ class DecodedTables:
                 self._drop(next(iter(self._kept)))
             return before - self._bytes
 
-    def add(self, filling: "Filling", batch: pa.RecordBatch) -> bool:
-        """Take a batch of a table that is being read in; return False once its rows are not wanted any more."""
-        size = batch.nbytes
+    def make_room(self, filling: "Filling", size: int) -> bool:
+        """Take room for the next rows of a table that is being read in; return False once they are not wanted."""
         with self._lock:
             if filling.bytes + size > self._most:
                 self._give_up(filling)
@@ -102,7 +114,6 @@ class DecodedTables:
                     break
                 self._drop(next(iter(self._kept)))
             if filling.wanted:
-                filling.batches.append(batch)
                 filling.bytes += size
                 self._bytes += size
             return filling.wanted
@@ -118,12 +129,11 @@ class DecodedTables:
             if filling.wanted:
                 filling.wanted = False
                 self._drop(filling.folder)
-                self._kept[filling.folder] = _Kept(filling.columns, tuple(filling.batches), filling.bytes)
+                self._kept[filling.folder] = _Kept(filling.columns, filling.finish(), filling.bytes)
 
     def _give_up(self, filling: "Filling") -> None:
         if filling.wanted:
             filling.wanted = False
-            filling.batches.clear()
             self._bytes -= filling.bytes
 
     def _drop(self, folder: Path) -> None:
@@ -135,19 +145,30 @@ class DecodedTables:
 class Filling:
     """A table that is being read in. One thread at a time uses it; `DecodedTables` guards its fields."""
 
-    def __init__(self, tables: DecodedTables, folder: Path, columns: tuple[str, ...]) -> None:
+    def __init__(self, tables: DecodedTables, folder: Path, columns: tuple[str, ...], estimate: int) -> None:
         self.folder = folder
         self.columns = columns
-        self.batches: list[pa.RecordBatch] = []
         self.bytes = 0
         self.wanted = True
         """Whether the rows still belong into the cache."""
         self._tables = tables
+        self._estimate = estimate
+        self._rows: RowsInMemory | None = None
 
     def add(self, columns: Sequence[pa.Array]) -> None:
         """Take the next rows, one array for each column; does nothing once the rows are not wanted any more."""
-        if self.wanted:
-            self._tables.add(self, pa.RecordBatch.from_arrays(list(columns), names=list(self.columns)))
+        batch = pa.RecordBatch.from_arrays(list(columns), names=list(self.columns))
+        if not self.wanted or not self._tables.make_room(self, batch.nbytes):
+            self._rows = None
+            return
+        if self._rows is None:
+            self._rows = RowsInMemory(batch.schema)
+        self._rows.add(batch, max(0, self._estimate - self.bytes))
+
+    def finish(self) -> tuple[pa.RecordBatch, ...]:
+        """Return all rows that were added."""
+        rows, self._rows = self._rows, None
+        return () if rows is None else tuple(rows.finish())
 
     def keep(self) -> None:
         """Put the table, of which all rows were added, into the cache. Idempotent."""
@@ -156,3 +177,4 @@ class Filling:
     def close(self) -> None:
         """Drop the rows unless they were kept. Idempotent."""
         self._tables.end(self, whole=False)
+        self._rows = None
