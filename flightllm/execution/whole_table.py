@@ -31,7 +31,13 @@ def whole_table(services: Services, frame: DataFrame) -> WholeTable | None:
 
     The user's rights are checked by planning. A table with row filters or masks is never returned.
     """
-    plan = frame.logical_plan()
+    try:
+        return _whole_table(services, frame.logical_plan())
+    except Exception:  # noqa: BLE001 - DataFusion cannot show every expression to Python
+        return None
+
+
+def _whole_table(services: Services, plan: LogicalPlan) -> WholeTable | None:
     columns: list[str] | None = None
     while not isinstance(found := plan.to_variant(), TableScan):
         if isinstance(found, Projection):

@@ -6,9 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flightllm.access.store import User
 from flightllm.common.principal import Principal
 from flightllm.config import LimitsConfig
-from flightllm.errors import CancelledError, LimitExceededError, PermissionDeniedError
+from flightllm.errors import CancelledError, LimitExceededError, UnknownTableError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import open_database, rows
@@ -67,6 +68,7 @@ def test_from_memory(database: Database, session: Session, sql: str, columns: li
         ("SELECT a FROM (SELECT a FROM t WHERE a < 5) AS t", 4),
         ("SELECT x.a FROM t AS x JOIN t AS y ON x.a = y.a", 1_000),
         ("SELECT 1 FROM t", 1_000),
+        ("SELECT concat(b, 'x') FROM t", 1_000),
     ],
 )
 def test_other_queries(database: Database, session: Session, sql: str, count: int) -> None:
@@ -150,8 +152,9 @@ def test_closed_early(database: Database) -> None:
 
 def test_rights(database: Database, session: Session) -> None:
     """Rows in memory show a user no more than the user can see."""
-    ann = database.session(Principal("ann", "reader"))
-    with pytest.raises(PermissionDeniedError):
+    database.access.store.add_user(User("ann", "user"))
+    ann = database.session(Principal("ann", "user"))
+    with pytest.raises(UnknownTableError):
         rows(ann, "SELECT * FROM t")
     session.update("GRANT SELECT ON t TO ann")
     assert len(rows(ann, "SELECT * FROM t")) == 1_000
