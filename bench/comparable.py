@@ -1,4 +1,7 @@
-"""The figures by which each benchmark compares two versions of the project, and its quick and smallest forms."""
+"""The figures by which each benchmark compares two versions of the project, and its quick and smallest forms.
+
+`bench.regress` also reads the table of the earlier commit, so the names `SCRIPTS` and `quick` must stay.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +19,10 @@ class Script:
     figures: Mapping[str, Literal["higher", "lower"]]
     quick: Sequence[str] = ("--quick",)
     smallest: Sequence[str] | None = None
+    formerly: Sequence[str] = ()
+    """The script and arguments of the same measurement in a commit whose own table does not list this script."""
+    sizes: Sequence[str] = ()
+    """The figures that say how much was measured. Two versions are compared only where these figures are equal."""
     needs: Sequence[str] = ()
     """The packages that it needs in addition to those of every benchmark."""
     data: bool = False
@@ -26,10 +33,19 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "estimates": Script({"*_error": "lower"}),
     "planning": Script({"six_way_join_cpu_ms, all phases": "lower", "*_ms": "lower"}),
     "operator": Script(
-        {"cache_*_prompts_per_second": "higher", "cache_*_peak_mib": "lower"},
+        {
+            "cache_persistent_prompts_per_second": "higher",
+            "cache_off_prompts_per_second": "higher",
+            "cache_*_peak_mib": "lower",
+        },
         smallest=("--quick", "--repeats", "1"),
+        sizes=("rows", "distinct_prompts", "text_characters"),
     ),
-    "streaming": Script({"flightllm_mib_per_second": "higher"}, smallest=("--quick", "--repeats", "1")),
+    "streaming": Script(
+        {"flightllm_mib_per_second": "higher", "memory_ratio": "higher", "first_memory_ratio": "higher"},
+        smallest=("--quick", "--repeats", "1"),
+        sizes=("bytes",),
+    ),
     "recovery": Script({"seconds": "lower"}),
     "optimizer": Script(
         {"* / on / calls": "lower", "* / on / computed_tokens": "lower", "* / on / seconds": "lower"},
@@ -39,27 +55,49 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "llm_queries": Script(
         {"totals / * / calls": "lower", "totals / * / computed_tokens": "lower", "totals / * / cpu_seconds": "lower"}
     ),
+    "ablations": Script({"* / calls": "lower", "* / computed_tokens": "lower"}),
     "real_tables": Script({"* / calls": "lower", "* / seconds": "lower"}, ("--quick", "--engine", "fake")),
     "rag": Script(
         {"queries / * / computed_tokens": "lower", "queries / * / cpu_seconds": "lower"},
         needs=("faiss",),
         data=True,
     ),
-    "ordering": Script({"*_percent": "higher", "cpu_seconds": "lower"}, ("--generate", "20000"), ("--generate", "500")),
+    "ordering": Script(
+        {"*_percent": "higher", "cpu_seconds": "lower"},
+        smallest=("--generate", "500"),
+        formerly=("ordering", "--generate", "20000"),
+        sizes=("rows", "columns"),
+    ),
     "choice": Script(
         {"tables / * / auto / cpu_seconds": "lower", "tables / * / auto / hit_rate": "higher"},
         ("{data}/products.parquet", "--engine", "fake"),
         ("{data}/products.parquet", "--engine", "fake", "--rows", "50", "--repeats", "1"),
     ),
     "vector": Script(
-        {"types / * / seconds": "lower", "types / * / ours_recall": "higher"},
+        {
+            "types / * / seconds": "lower",
+            "types / * / build_seconds": "lower",
+            "types / * / ours_recall": "higher",
+        },
         smallest=("--quick", "--repeats", "1"),
+        sizes=("vectors", "queries"),
         needs=("faiss",),
     ),
     "priorities": Script({"* / median": "lower"}),
     "load": Script({"MiB per second": "higher", "* / p50_ms": "lower"}),
     "router_sim": Script(
         {"* / e2* / hit_ratio": "higher", "* / e2* / mean": "lower", "* / e2* / decisions_per_second": "higher"}
+    ),
+    "router_speed": Script(
+        {
+            "e2, * open, decisions per second": "higher",
+            "*, * open, decisions per second": "higher",
+            "e2, MiB of the tree and the fleet": "lower",
+        },
+        ("--quick", "--repeats", "3"),
+        smallest=("--quick", "--repeats", "1"),
+        formerly=("router_sim", "--speed", "--quick"),
+        sizes=("e2, edges in the tree", "e2, tokens in the tree"),
     ),
     "router_batch": Script({"* / e2_batch / makespan": "lower", "* / e2_batch / decisions_per_second": "higher"}),
     "router_live": Script({"policies / * / computed_tokens": "lower", "policies / * / cpu_seconds": "lower"}),
@@ -73,7 +111,9 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         data=True,
     ),
     "kv_codec": Script(
-        {"*, by int8": "higher", "demo: *, cachegen-* / *": "higher"}, smallest=("--quick", "--repeats", "1")
+        {"*, by int8": "higher", "*, cachegen-* / 0": "higher", "*, cachegen-* / 1": "higher"},
+        ("--quick", "--repeats", "2"),
+        smallest=("--quick", "--repeats", "1"),
     ),
     "kv_adaptation": Script({"* / adaptive / mean": "lower"}),
     "kv_quality": Script(
@@ -86,16 +126,20 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     ),
     "network": Script({"inf Gbit/s: median Gbit/s": "higher"}),
     "engine_steps": Script({"*": "lower"}, needs=("vllm",)),
+    "frontend": Script({"* / after_ms": "lower"}, smallest=("--quick", "--repeats", "1"), needs=("vllm",)),
     "kv_vllm": Script({"* / computed": "lower"}, needs=("vllm",)),
     "eviction_vllm": Script({"* / planned / hits": "higher"}, needs=("vllm",), data=True),
     "eviction_speed": Script({"* / microseconds": "lower", "* / throughput": "higher"}, needs=("vllm",)),
 }
 """Every script that prints figures as JSON."""
+HOT: Final = ("streaming", "operator", "planning", "ordering", "vector", "kv_codec", "router_speed")
+"""The scripts that measure the hot paths: what each row, prompt or query of a user passes through."""
 APART: Final[Mapping[str, str]] = {
     "hostile": "attacks a server, and fails by its own limits",
     "regress": "compares the others",
     "record": "runs the others, and keeps what they print",
     "prompts": "measures how good answers are, with a model of one's own",
+    "gpu": "runs others on a GPU",
     "peers": "runs other projects' code, in environments of their own",
 }
 """Modules that can run but are not compared, with the reason."""

@@ -1,45 +1,126 @@
 """Engines whose prefix cache is smaller than a query's prompts, so that the order of prompts matters."""
 
-from typing import Final
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
 
-from bench.models import CONTEXT_TOKENS, Shape, model
+from bench.models import CONTEXT_TOKENS, Folder, Model, model
+from bench.trie import least, least_of_any_field_order, line, parts
 from flightllm.config import EngineConfig
+from flightllm.engines.fake.engine import FakeEngine
+from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.supervised import SupervisedEngine
 from flightllm.engines.vllm.engine import VllmEngine
-from flightllm.llm.engine import Engine
+from flightllm.llm.engine import Completion, Engine, Request
+from flightllm.llm.prompt_formats import field_line
 
 CACHE_BLOCKS: Final = 320
 """Blocks of 32 tokens, 10,240 tokens in all. The texts shared by the prompts of 2,000 rows have at least 36,000
 tokens.
 """
 _BLOCK_TOKENS: Final = 32
+_FAKE_CHARACTERS: Final = 4
+"""Characters of a token of the engine `fake`."""
 IN_FLIGHT: Final = 16
 
 
-def engine_config(kind: str, shape: Shape, blocks: int, *, prefix_cache: bool) -> EngineConfig:
+def engine_config(
+    kind: str, chosen: Model, blocks: int, in_flight: int = IN_FLIGHT, *, prefix_cache: bool
+) -> EngineConfig:
     """Return the configuration of an engine with a small prefix cache, or without a prefix cache.
 
-    `shape` is vLLM's model. Each of the `blocks` of its KV cache holds the keys and values of 32 tokens. The number of
-    blocks is the same with and without the prefix cache.
+    `chosen` is vLLM's model; the engine `local` takes it too, if it is a folder. Each of the `blocks` of its KV cache
+    holds the keys and values of 32 tokens. The number of blocks is the same with and without the prefix cache. vLLM
+    gets `in_flight` prompts at once.
     """
     tokens = blocks * _BLOCK_TOKENS
     if kind == "fake":
         return EngineConfig("fake", options={"cache_blocks": tokens // 16 if prefix_cache else 0})
     if kind != "vllm":
-        return EngineConfig(kind)
+        return EngineConfig(kind, str(chosen.path)) if isinstance(chosen, Folder) else EngineConfig(kind)
+    context = min(CONTEXT_TOKENS, chosen.context) if isinstance(chosen, Folder) else CONTEXT_TOKENS
     options: dict[str, object] = {
-        "kv_cache_memory_bytes": shape.kv_bytes(tokens),
+        "kv_cache_memory_bytes": chosen.kv_bytes(tokens),
         "enable_prefix_caching": prefix_cache,
         "dtype": "bfloat16",
-        "max_model_len": min(CONTEXT_TOKENS, tokens - _BLOCK_TOKENS),  # vLLM reserves one block
-        "engine_args": {} if shape.weights else {"load_format": "dummy"},
+        "max_model_len": min(context, tokens - _BLOCK_TOKENS),  # vLLM reserves one block
+        "engine_args": {} if isinstance(chosen, Folder) or chosen.weights else {"load_format": "dummy"},
     }
-    return EngineConfig("vllm", str(model(shape)), IN_FLIGHT, options)
+    folder = chosen.path if isinstance(chosen, Folder) else model(chosen)
+    return EngineConfig("vllm", str(folder), in_flight, options)
 
 
 def keeps_prefixes(engine: Engine) -> bool:
     """Return whether one engine can serve several measurements, each of which begins with an empty prefix cache."""
-    return isinstance(_itself(engine), VllmEngine)
+    return isinstance(_itself(engine), VllmEngine | FakeEngine)
+
+
+@contextmanager
+def requests_sent(engine: Engine) -> Iterator[list[Request]]:
+    """Yield a list to which the engine adds each request that it gets."""
+    inner, sent = _itself(engine), list[Request]()
+    if inner is None:
+        raise RuntimeError(f"the engine {engine.name} is down")
+    generate = inner.generate
+
+    def recording(requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        def recorded() -> Iterator[Request | None]:
+            for request in requests:
+                if request is not None:
+                    sent.append(request)
+                yield request
+
+        return generate(recorded(), cancelled)
+
+    attributes: dict[str, Any] = vars(inner)
+    attributes["generate"] = recording
+    try:
+        yield sent
+    finally:
+        del attributes["generate"]
+
+
+def least_tokens(engine: Engine, requests: Iterable[Request]) -> dict[str, int]:
+    """Return the least number of tokens that the engine must compute for the requests' prompts, by three bounds.
+
+    `least_tokens` counts the nodes of the prompts' token trie: no order of the prompts needs fewer.
+    `least_block_tokens` counts whole blocks of the engine's cache instead. `any_order_tokens` is a bound over the order
+    of prompts and the order of the fields in each. See `bench.trie`. The engine `fake` has tokens of four characters
+    from the start of a prompt, so its last bound counts characters and divides.
+
+    Raises:
+        TypeError: the engine has no tokenizer here.
+    """
+    inner = _itself(engine)
+    found = {request.prompt: request.fields for request in requests}
+    encode: Callable[[str], Sequence[int]]
+    if isinstance(inner, FakeEngine):
+        tokens, encode, characters = inner.token_ids(list(found)), _codes, _FAKE_CHARACTERS
+        texts: Sequence[Sequence[int]] = [_codes(prompt) for prompt in found]
+    elif isinstance(inner, LoadedEngine):
+        encoder = inner._encoder  # noqa: SLF001 - the engine's own methods add special tokens to a text
+        texts = tokens = inner.token_ids(list(found)) if found else []
+        encode, characters = encoder.continuation, 1
+    else:
+        raise TypeError(f"the engine {engine.name} has no tokenizer: use vllm, local or fake")
+    known = cache(lambda text: line(text, encode))
+    divided = (
+        parts(text, [known(field_line(name, value)) for name, value in fields])
+        for text, fields in zip(texts, found.values(), strict=True)
+    )
+    any_order = least_of_any_field_order(one for one in divided if one is not None)
+    block = inner.prefix_cache.block_tokens if inner.prefix_cache else 1
+    return {
+        "least_tokens": least(tokens),
+        "least_block_tokens": least(tokens, block),
+        "any_order_tokens": -(-any_order // characters),
+    }
+
+
+def _codes(text: str) -> list[int]:
+    return array("I", text.encode("utf-32-le", "surrogatepass")).tolist()
 
 
 def _itself(engine: Engine) -> Engine | None:
@@ -55,8 +136,11 @@ def forget_prefixes(engine: Engine) -> None:
         TypeError: this kind of engine cannot empty its prefix cache; see `keeps_prefixes`.
     """
     vllm = _itself(engine)
+    # Only benchmarks need an empty cache, so engines have no method that empties it.
+    if isinstance(vllm, FakeEngine):
+        vllm._blocks.clear()  # noqa: SLF001
+        return
     if not isinstance(vllm, VllmEngine):
         raise TypeError(f"the engine {engine.name} cannot empty its prefix cache")
-    # Only benchmarks need an empty cache, so the engine has no method that empties it.
     if not vllm._loop.run(vllm._engine.reset_prefix_cache()):  # noqa: SLF001
         raise RuntimeError(f"the engine {engine.name} is not idle: wait for its requests before you empty its cache")

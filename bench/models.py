@@ -1,15 +1,18 @@
-"""Models for measurements: random weights, and large enough that the prefill costs more than all other work.
+"""Models for measurements: shapes with random weights, and folders of trained models.
 
-Answers are meaningless. Time, tokens and cache hits equal those of a trained model of the same shape.
+The shapes are large enough that the prefill costs more than all other work. Their answers are meaningless. Time, tokens
+and cache hits equal those of a trained model of the same shape.
 """
 
+import json
 import os
 import shutil
 import tempfile
+from argparse import ArgumentTypeError
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from platformdirs import user_cache_path
 
@@ -55,10 +58,48 @@ DEMO: Final = Shape("bench-5x256", layers=5, hidden=256, intermediate=768, heads
 GPU: Final = Shape("bench-7b", layers=32, hidden=4_096, intermediate=11_008, heads=32, kv_heads=8, weights=False)
 """The shape of a model of seven billion parameters."""
 
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A trained model in a folder, as transformers writes it."""
+
+    path: Path
+    token_bytes: int
+    """The bytes of the keys and values of one token, in 16-bit numbers."""
+    context: int
+    """The most tokens of a prompt with its answer."""
+
+    def kv_bytes(self, tokens: int) -> int:
+        """Return the bytes of the keys and values of `tokens` tokens in 16-bit numbers."""
+        return tokens * self.token_bytes
+
+
+Model: TypeAlias = Shape | Folder
+
 SHAPES: Final = {"demo": DEMO, "bench": CPU, "bench-decaying": DECAYING, "7b": GPU}
 
 CONTEXT_TOKENS: Final = 8192
 """Enough for the longest rows of real tables."""
+
+
+def named_model(name: str) -> Model:
+    """Return the model that a command line names: one of `SHAPES`, a folder, or a folder in `FLIGHTLLM_TEST_MODELS`.
+
+    Raises:
+        ArgumentTypeError: there is no such model.
+    """
+    if name in SHAPES:
+        return SHAPES[name]
+    places = [Path(name), *(Path(place) / name for place in [os.environ.get("FLIGHTLLM_TEST_MODELS")] if place)]
+    folder = next((place for place in map(Path.expanduser, places) if (place / "config.json").is_file()), None)
+    if folder is None:
+        shown = ", ".join(map(str, places))
+        raise ArgumentTypeError(f"expected one of {', '.join(SHAPES)}, or a folder with a config.json; tried {shown}")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    heads = config["num_attention_heads"]
+    width = config.get("head_dim") or config["hidden_size"] // heads
+    layer = 2 * (config.get("num_key_value_heads") or heads) * width
+    return Folder(folder, 2 * config["num_hidden_layers"] * layer, config["max_position_embeddings"])
 
 
 def cache_folder() -> Path:

@@ -3,18 +3,23 @@
     python -m bench.ordering TABLE.parquet [--columns a,b,c] [--list a,b] [--method none|fixed|greedy|auto]
         [--weigh values|prompt] [--blocks N] [--out FILE.parquet] [--json]
     python -m bench.ordering --generate 1000000 --method greedy
+    python -m bench.ordering --quick
 
 Hit rates are counted on the text of the prompts, with 4 characters to a token. They do not come from the solver.
 `unlimited` is the hit rate of a cache that never evicts, `lru` that of N blocks of 16 tokens. Wall and CPU seconds are
 for encoding and ordering. Peak memory is that of the process before the count.
+
+`least_tokens` is the size of the trie of these prompts, in tokens: no cache and no order of the rows computes less. An
+unlimited cache computes as much. `any_order_tokens` is a bound over all orders of rows, and of the fields of each row;
+`any_order_percent` is the hit rate that no order exceeds. They need lines of fields: `--weigh prompt --bound`.
 
 By default, the text consists only of the values, without separators, so that anyone can recount it from `--out`. That
 file has one row per input row in sending order: `row` (its index in the input) and `fields` (columns in prompt order).
 With `--weigh prompt` the text is what the product sends, a line `name: value` for each field.
 
 The columns of `--list` are the elements of one list, which can be in any order. `--generate` makes a table of six
-columns with the given number of rows. With `--blocks` the solver orders for a cache of that size, else for an unlimited
-cache.
+columns with the given number of rows, and `--quick` of 20,000 rows. With `--blocks` the solver orders for a cache of
+that size, else for an unlimited cache.
 """
 
 import argparse
@@ -24,7 +29,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,12 +39,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.common import Options, report
+from bench.trie import Line, least_of_any_field_order, parts, shared
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
 from flightllm.prompt_order.ordering import encode, order
 
 CHARACTERS: Final = 4
 """Characters that count as one token."""
 BLOCK: Final = 16
+QUICK_ROWS: Final = 20_000
 _COUNTED_BYTES: Final = 1 << 18
 
 
@@ -119,7 +126,21 @@ def unlimited(texts: Sequence[str]) -> int:
 
     These are the characters that each text shares with the text before it in sorted order.
     """
-    return sum(_common(left, right) for left, right in pairwise(sorted(texts)))
+    return sum(shared(left, right) for left, right in pairwise(sorted(texts)))
+
+
+def any_field_order(table: pa.Table, *, elements: Sequence[str] = ()) -> int:
+    """Return a number of characters that must be computed in any order of rows, and of the fields of each row.
+
+    The prompts have a line for each field. See `least_of_any_field_order`.
+    """
+    shown = dict.fromkeys(elements, elements[0]) if elements else {}
+    found = set()
+    for row in table.to_pylist():
+        text = [f"{shown.get(name, name)}: {value}\n" for name, value in row.items() if value is not None]
+        lines = [tuple(map(ord, one)) for one in text]
+        found.add(parts(list(chain.from_iterable(lines)), [Line(one, 0) for one in lines]))
+    return least_of_any_field_order(one for one in found if one is not None)
 
 
 def lru(texts: Sequence[str], blocks: int) -> int:
@@ -178,6 +199,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pq.write_table(field_names(table, ordering, sent), options.out)
     texts = prompts(table, ordering, sent, names=names, elements=elements)
     characters, blocks = max(sum(map(len, texts)), 1), options.blocks or 20_000
+    served = unlimited(texts)
+    bound = any_field_order(table, elements=elements) if names and options.bound else None
     figures = {
         "rows": table.num_rows,
         "columns": table.num_columns,
@@ -185,21 +208,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "method": ordering.method,
         "weigh": options.weigh,
         "field_orders": len(ordering.patterns),
-        "unlimited_percent": round(100 * unlimited(texts) / characters, 2),
+        "unlimited_percent": round(100 * served / characters, 2),
         "lru_percent": round(100 * lru(texts, blocks) / characters, 2),
         "lru_blocks": blocks,
+        "prompt_tokens": characters // CHARACTERS,
+        "least_tokens": (characters - served) // CHARACTERS,
+        "any_order_tokens": None if bound is None else bound // CHARACTERS,
+        "any_order_percent": None if bound is None else round(100 * (1 - bound / characters), 2),
         "predicted_percent": round(100 * ordering.hit_tokens / max(ordering.total_tokens, 1), 2),
         "seconds": round(seconds, 3),
         "cpu_seconds": round(busy, 3),
         "peak_mib": round(peak),
     }
-    report("ordering", Options(json=options.json, quick=False, repeats=1), figures)
+    report("ordering", Options(json=options.json, quick=options.quick, repeats=1), figures)
 
 
 def _parse(arguments: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(description="Order the rows of a table for a prefix cache.")
     parser.add_argument("table", nargs="?", type=Path, help="a Parquet file")
     parser.add_argument("--generate", type=int, metavar="ROWS", help="order a generated table of six columns instead")
+    parser.add_argument("--quick", action="store_true", help=f"the same as --generate {QUICK_ROWS}")
     parser.add_argument("--columns", help="the fields, separated by commas (default: all columns)")
     parser.add_argument("--list", help="columns that are elements of one list, separated by commas")
     parser.add_argument("--method", choices=("none", "fixed", "greedy", "auto"), default="greedy")
@@ -209,23 +237,15 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser.add_argument(
         "--blocks", type=int, help="cache size in blocks of 16 tokens (default: no limit; 20,000 for lru)"
     )
+    parser.add_argument("--bound", action="store_true", help="count the least tokens of any field order")
     parser.add_argument("--out", type=Path, help="write the order found to this Parquet file")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     options = parser.parse_args(arguments)
-    if (options.table is None) == (options.generate is None):
-        parser.error("no table is given: name a Parquet file, or write --generate ROWS")
+    if (options.table is not None) + (options.generate is not None) + options.quick != 1:
+        parser.error("one table must be given: name a Parquet file, or write --generate ROWS or --quick")
+    if options.quick:
+        options.generate = QUICK_ROWS
     return options
-
-
-def _common(left: str, right: str) -> int:
-    """Return the number of leading characters that two texts share."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle)
-    return low
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ def plot_curves(
 ) -> None:
     """Draw the panels side by side, each with its title and a line for each curve of (x, y).
 
+    A panel whose curves have other names than those of the first panel has a legend of its own.
     `across` is the label of the x axis.
 
     Raises:
@@ -52,7 +53,10 @@ def plot_curves(
             axis.plot(*zip(*points, strict=True), color=colour, label=label, marker="o", markersize=4)
         axis.set(title=name, xlabel=across, xscale="log" if logarithmic else "linear")
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False)
+    first, *_ = panels.values()
+    for place, (axis, curves) in enumerate(zip(axes, panels.values(), strict=True)):
+        if place == 0 or list(curves) != list(first):
+            axis.legend(frameon=False)
     figure.savefig(path, dpi=120)
 
 

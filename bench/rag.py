@@ -1,14 +1,16 @@
 """Retrieval and generation (the paper's Q5): for each question, find the nearest contexts and generate one answer.
 
-    python -m bench.rag [--questions 1190] [--top-k 3] [--contexts-first] [--model bench] [--quick] [--json]
+    python -m bench.rag [--questions 1190] [--top-k 3] [--contexts-first] [--model bench|FOLDER]
+        [--quick] [--json]
 
-The steps, as in `bench.llm_queries`, are: no prefix cache, a prefix cache with the questions in the order of their
-file, rows in greedy order, and contexts in any order too. The question precedes its contexts, as in the paper. With
-`--contexts-first` it follows them, and neighbouring questions share contexts even in the order of the file. Source: Liu
-et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821, query 5 (SQuAD, K = 3). The default
-embeddings find the contexts in an exact index. The vectors of the questions are computed before the timing begins. The
-script also prints the share of questions whose right context is the first result, among the first three, or among the
-first five. It prints this for search by meaning, by words and by both.
+The steps are those of `bench.llm_queries` up to the greedy order, and then contexts in any order too. In the original
+order, the questions come as in their file. The script also prints the least tokens that any order must compute. The
+instruction has the paper's length. The question precedes its contexts, as in the paper. With `--contexts-first` it
+follows them, and neighbouring questions share contexts even in the order of the file. Source: Liu et al., "Optimizing
+LLM Queries in Relational Workloads", arXiv 2403.05821, query 5 (SQuAD, K = 3). The default embeddings find the contexts
+in an exact index. The vectors of the questions are computed before the timing begins. The script also prints the share
+of questions whose right context is the first result, among the first three, or among the first five. It prints this for
+search by meaning, by words and by both.
 """
 
 import argparse
@@ -23,31 +25,31 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.common import data_table, machine
-from bench.engines import CACHE_BLOCKS, engine_config
-from bench.llm_queries import STEPS, Figures, Step, cold_runs, table
-from bench.models import SHAPES
+from bench.engines import engine_config
+from bench.llm_queries import STEPS, Figures, Step, add_engine_arguments, cold_runs, read_model, table
+from bench.paper import QUESTION
 from bench.samples import write
 from bench.setting import announce, open_database
 from flightllm.config import EngineConfig
 from flightllm.session.database import Database
 
-_GREEDY: Final = {**STEPS[1].settings, "ordering": "greedy", "layout": "auto"}
 STEPS_OF_RAG: Final = (
-    *STEPS[:2],
-    Step("+ row order", prefix_cache=True, settings=_GREEDY),
-    Step("+ context order", prefix_cache=True, settings=_GREEDY),
+    *STEPS[:5],
+    Step("and context order", prefix_cache=True, settings=STEPS[4].settings),
 )
 _DEPTHS: Final = (1, 3, 5)
 
 
-def query(count: int, *, contexts_first: bool, ordered: bool) -> str:
+def query(
+    count: int, *, contexts_first: bool, ordered: bool, words: str = "Answer the question from the contexts."
+) -> str:
     """Return the SQL of Q5. With `ordered`, the contexts stay in the order of their scores."""
     found = f"vector_search('contexts', q.question, top_k => {count}, returning => 'context')"
     keep = ", ordered => true" if ordered else ""
     fields = [f"contexts => {found}", "question => q.question"]
     given = ", ".join(fields if contexts_first else reversed(fields))
     return (
-        f"SELECT q.question_id, ai_gen('Answer the question from the contexts.', {given},"
+        f"SELECT q.question_id, ai_gen('{words}', {given},"
         f" max_tokens => 8, on_truncated => 'keep'{keep})"
         " AS answer FROM squad_questions q"
     )
@@ -81,13 +83,13 @@ def prepare(database: Database, count: int) -> None:
 
 def measure(given: argparse.Namespace, files: Mapping[str, Path]) -> dict[str, dict[str, Figures]]:
     """Return figures by step."""
-    engine = partial(engine_config, given.engine, SHAPES[given.model], given.cache_blocks)
+    engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight)
     ready = partial(prepare, count=given.top_k)
     found: dict[str, dict[str, Figures]] = {}
     for step in STEPS_OF_RAG:
         with cold_runs(engine, files, prefix_cache=step.prefix_cache, prepare=ready) as run:
             ordered = step is not STEPS_OF_RAG[-1]
-            sql = query(given.top_k, contexts_first=given.contexts_first, ordered=ordered)
+            sql = query(given.top_k, contexts_first=given.contexts_first, ordered=ordered, words=QUESTION)
             found[step.name] = {"q5": run(sql, step)}
         print(f"{step.name}: {json.dumps(found[step.name]['q5'])}", flush=True)
     return found
@@ -96,23 +98,20 @@ def measure(given: argparse.Namespace, files: Mapping[str, Path]) -> dict[str, d
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Retrieval and generation, one optimisation after the other.")
-    parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
-    parser.add_argument(
-        "--model", default="bench", choices=tuple(SHAPES), help="the model's size in vLLM; 7b needs a GPU"
-    )
+    add_engine_arguments(parser)
     parser.add_argument(
         "--questions", type=int, default=1_190, help="number of questions, from the first on (default: all %(default)s)"
     )
     parser.add_argument("--top-k", type=int, default=3, help="contexts for each question (default %(default)s)")
     parser.add_argument("--contexts-first", action="store_true", help="put the question after its contexts")
-    parser.add_argument(
-        "--cache-blocks", type=int, default=CACHE_BLOCKS, help="cache blocks of 32 tokens (default %(default)s)"
-    )
     parser.add_argument("--quick", action="store_true", help="40 questions on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)
     if given.quick:
         given.questions, given.engine = 40, "fake"
+    names = ("quick", "questions", "top_k", "engine", "model", "cache_blocks", "contexts_first")
+    head = {"bench": "rag", **{name: getattr(given, name) for name in names}}
+    given.model = read_model(parser, given.model)
     announce("rag", arguments)
     tables = {name: pq.read_table(data_table(name)) for name in ("squad_contexts", "squad_questions")}
     questions = tables["squad_questions"] = tables["squad_questions"].slice(0, given.questions)
@@ -130,8 +129,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"\n{given.questions} questions, {given.top_k} contexts each; the paper's speed-up is 1.4\n\n{table(found)}\n"
     )
     if given.json:
-        names = ("quick", "questions", "top_k", "engine", "model", "cache_blocks", "contexts_first")
-        head = {"bench": "rag", **{name: getattr(given, name) for name in names}}
         print(json.dumps({**head, "found": shares, "queries": found, "machine": machine()}))
 
 

@@ -21,7 +21,8 @@ from typing import Any, Final
 RESULTS: Final = Path(__file__).parent / "results"
 RECORDS: Final[Mapping[str, str]] = {
     "sql_rules": "llm_queries --engine fake --queries two,latest",
-    "prompt_order": "llm_queries --model demo --topic movies --rows 200 --cache-blocks 32",
+    "prompt_order": "llm_queries --suite paper --model smollm2 --topic movies --rows 8",
+    "ablations": "ablations --engine fake --rows 400",
     "prompt_formats": "prompts --model qwen15 --out bench/prompts.json --best-rows 60 --tasks films products"
     " --functions filter statement classify score",
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
@@ -32,7 +33,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "recovery": "recovery",
 }
 """The script and its arguments, by the name of the file."""
-READ_TABLES: Final = frozenset(("sql_rules", "prompt_order", "prompt_formats", "eviction", "kv_quality"))
+READ_TABLES: Final = frozenset(("sql_rules", "prompt_order", "ablations", "prompt_formats", "eviction", "kv_quality"))
 """Those that read tables; the others make what they measure."""
 
 

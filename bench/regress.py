@@ -1,26 +1,30 @@
-"""Is this tree as fast as an earlier commit? Runs the quick form of every benchmark on both in turn and compares.
+"""Is this tree as fast as an earlier commit? Runs the quick benchmarks of the hot paths on both in turn and compares.
 
-    python -m bench.regress --base REV [--only NAME …] [--skip NAME …] [--rounds 3] [--least 0.85] [--json]
+    python -m bench.regress --base REV [--only NAME … | --all] [--skip NAME …] [--rounds 5] [--least 0.85] [--json]
 
-The commit is checked out beside the tree and runs in the same Python, with its own benchmarks on its own code. If a
-benchmark of the commit does not run, or has no figure to compare, this tree's benchmark runs on the commit's code
-instead. Rounds are interleaved, and each round swaps the order of the two trees.
+The commit is checked out beside the tree, and runs in the same Python. Each tree runs its own benchmarks with the
+arguments of its own `bench/comparable.py`. A figure that the commit lacks prints "no base" and the reason.
 
-A figure is the geometric mean of the ratios of its medians; above 1 this tree is better. A figure below `--least` is
-measured again, in up to three times as many rounds. Other work on the machine can slow down either tree. The exit code
-is 1 if a figure stays below.
+Each round runs every benchmark once on both trees, one tree directly after the other. So other work that lasts for some
+minutes slows one round of each benchmark, and not all rounds of one benchmark. Each round swaps the order of the trees.
+
+A ratio above 1 means that this tree is better. A figure with several names is the geometric mean of their ratios. The
+table shows the median and the best of the rounds. The exit code is 1 if a figure is below `--least` in every round, or
+if a benchmark fails in this tree. The hot paths take at most 20 minutes on two cores.
 """
 
 import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from math import prod
@@ -29,54 +33,91 @@ from statistics import median
 from typing import Any, Final
 
 from bench.common import machine
-from bench.comparable import SCRIPTS, Script
+from bench.comparable import HOT, SCRIPTS, Script
 from bench.setting import announce
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
-_PATIENCE: Final = 3
-"""A figure that falls short is measured in up to this many times the given rounds."""
 _SECONDS: Final = 900
 _SHORT: Final = 0.85
+_READ_TABLE: Final = """
+import json
+from bench.comparable import SCRIPTS
+print(json.dumps({name: [name, *script.quick] for name, script in SCRIPTS.items()}))
+"""
 
 Figures = Mapping[str, float]
 
 
+class BenchmarkError(Exception):
+    """A benchmark did not run to its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A checkout of the project.
-
-    `bench` is a folder without the product whose benchmarks run instead of the checkout's own, if it is given.
-    """
+    """A checkout of the project."""
 
     name: str
     code: Path
-    bench: Path | None = None
 
-    def run(self, script: str, arguments: Sequence[str]) -> Figures:
-        """Run a benchmark; return its figures.
+    def quick_forms(self) -> Mapping[str, Sequence[str]]:
+        """Return the module and arguments of each benchmark, from the tree's own table if the table lists it."""
+        forms = {name: script.formerly or (name, *script.quick) for name, script in SCRIPTS.items()}
+        if not (self.code / "bench" / "comparable.py").is_file():
+            return forms
+        try:
+            own: Mapping[str, Sequence[str]] = json.loads(self._python("-c", _READ_TABLE))
+        except (BenchmarkError, json.JSONDecodeError) as error:
+            print(f"bench/comparable.py of {self.name} cannot be read, so this tree's is used: {error}", flush=True)
+            return forms
+        return {**forms, **own}
+
+    def compile(self) -> None:
+        """Compile the Python files, so that the first round is not slower than the others."""
+        with suppress(BenchmarkError):  # a benchmark that imports a broken file reports the file
+            self._python("-m", "compileall", "-q", "bench", "flightllm")
+
+    def run(self, form: Sequence[str]) -> Figures:
+        """Run a benchmark, given its module and arguments; return its figures.
 
         Raises:
-            BenchmarkError: the benchmark failed; the message quotes the end of its output.
+            BenchmarkError: the benchmark failed, or printed no figures; the message quotes the end of its output.
         """
-        folder = self.bench or self.code
         given = os.environ.get("FLIGHTLLM_DATA", "")
-        command = [sys.executable, "-m", f"bench.{script}", *(a.format(data=given) for a in arguments), "--json"]
-        paths = dict.fromkeys((str(folder), str(self.code)))
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        script, *arguments = form
+        said = self._python("-m", f"bench.{script}", *(one.format(data=given) for one in arguments), "--json")
+        last = said.rstrip().rpartition("\n")[2]
+        if not last.startswith("{"):
+            raise BenchmarkError(f"bench.{script} prints no figures")
+        return dict(flat(json.loads(last)))
+
+    def _python(self, *arguments: str) -> str:
+        """Run Python in the tree; return what it printed.
+
+        Raises:
+            BenchmarkError: the exit code is not 0, or the process did not end in time. The processes that it started
+                end too.
+        """
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=self.code,
+            env={**os.environ, "PYTHONPATH": str(self.code)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
-            )
-        except subprocess.TimeoutExpired as error:
-            raise BenchmarkError(f"the benchmark did not end within {_SECONDS} s") from error
-        lines = done.stdout.splitlines()
-        if done.returncode or not lines or not lines[-1].startswith("{"):
-            raise BenchmarkError((done.stderr or done.stdout).strip().rpartition("\n")[2][:200] or "no figures")
-        return dict(flat(json.loads(lines[-1])))
-
-
-class BenchmarkError(Exception):
-    """A benchmark did not run to its end."""
+            said, complaint = process.communicate(timeout=_SECONDS)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise BenchmarkError(f"the benchmark did not end within {_SECONDS} s") from error
+            raise
+        if process.returncode:
+            lines = (complaint or said).strip().splitlines() or [f"exit code {process.returncode}"]
+            raise BenchmarkError(lines[-1].removeprefix(f"{sys.executable}: ")[:200])
+        return said
 
 
 def flat(value: object, path: str = "") -> Iterator[tuple[str, float]]:
@@ -96,78 +137,123 @@ def flat(value: object, path: str = "") -> Iterator[tuple[str, float]]:
 
 @dataclass(slots=True)
 class Runs:
-    """The figures of one benchmark on both trees, round by round."""
+    """The figures of one benchmark on both trees, round by round, or the reason why it ended."""
 
-    base: list[Figures] = field(default_factory=list)
-    here: list[Figures] = field(default_factory=list)
+    script: Script
+    rounds: list[tuple[Figures, Figures]] = field(default_factory=list)
+    """The base's figures and this tree's."""
+    no_base: str = ""
+    failure: str = ""
+    """Why the benchmark failed in this tree."""
 
-    def ratio(self, pattern: str, better: str) -> float | None:
-        """Return how many times better this tree is; None if no figure of this name is above zero in all runs."""
-        names = [name for name in self.here[0] if fnmatchcase(name, pattern)]
-        ratios = []
-        for name in names:
-            if not all(name in run for run in (*self.base, *self.here)):
-                continue
-            base, here = (median(run[name] for run in runs) for runs in (self.base, self.here))
-            if base > 0 and here > 0:
-                ratios.append(here / base if better == "higher" else base / here)
-        return prod(ratios) ** (1 / len(ratios)) if ratios else None
+    def ratios(self, pattern: str) -> list[float]:
+        """Return how many times better this tree is, in each round.
 
-    def ratios(self, script: Script) -> dict[str, float]:
-        """Return the ratio of each figure that can be compared."""
-        found = {pattern: self.ratio(pattern, better) for pattern, better in script.figures.items()}
-        return {pattern: ratio for pattern, ratio in found.items() if ratio is not None}
+        Raises:
+            BenchmarkError: this tree does not have the figure.
+            NoBaseError: the base does not have the figure, or measures another size.
+        """
+        if self.no_base:
+            raise NoBaseError(self.no_base)
+        if not any(fnmatchcase(name, pattern) for name in self.rounds[0][1]):
+            raise BenchmarkError(f"no figure is named {pattern!r}")
+        names = set.intersection(*({name for name in run if fnmatchcase(name, pattern)} for run in self._runs()))
+        if not names:
+            raise NoBaseError("no figure of this name")
+        base, here = self.rounds[0]
+        for size in self.script.sizes:
+            if size in base and size in here and base[size] != here[size]:
+                raise NoBaseError(f"{size!r} is {base[size]:,.10g} there and {here[size]:,.10g} here")
+        names = {name for name in names if all(run[name] > 0 for run in self._runs())}
+        if not names:
+            raise NoBaseError("the figure is 0")
+        higher = self.script.figures[pattern] == "higher"
+        return [
+            prod(here[name] / base[name] if higher else base[name] / here[name] for name in names) ** (1 / len(names))
+            for base, here in self.rounds
+        ]
 
-
-def compare(name: str, base: Tree, here: Tree, rounds: int, least: float) -> dict[str, float]:
-    """Run one benchmark on both trees in turn; return the ratios.
-
-    Raises:
-        BenchmarkError: the benchmark does not run in this tree, or neither tree's benchmark runs on the other code.
-    """
-    script, runs = SCRIPTS[name], Runs()
-    base = _runnable(name, base, here)
-    while len(runs.here) < rounds * _PATIENCE:
-        turn = ((base, runs.base), (here, runs.here))
-        for tree, found in turn if len(runs.here) % 2 else reversed(turn):
-            found.append(tree.run(name, script.quick))
-        if len(runs.here) >= rounds and all(ratio >= least for ratio in runs.ratios(script).values()):
-            break
-    return runs.ratios(script)
+    def _runs(self) -> Iterator[Figures]:
+        return (run for pair in self.rounds for run in pair)
 
 
-def _runnable(name: str, base: Tree, here: Tree) -> Tree:
-    """Return the other tree with a benchmark that runs there and has a figure to compare. This warms both trees up.
+class NoBaseError(Exception):
+    """The base has nothing to compare a figure with."""
 
-    Raises:
-        BenchmarkError: the benchmark does not run in this tree, or neither tree's benchmark runs on the other code.
-    """
-    script = SCRIPTS[name]
-    wanted = here.run(name, script.quick)
-    for tree in (base, Tree(base.name, base.code, _copied_benchmarks(here.code, base.code))):
+
+def compare(names: Sequence[str], base: Tree, here: Tree, rounds: int) -> dict[str, Runs]:
+    """Run benchmarks on both trees in turn, each round all of them; return what they printed."""
+    found = {name: Runs(SCRIPTS[name]) for name in names}
+    forms, started = base.quick_forms(), time.monotonic()
+    for number in range(rounds):
+        for name, runs in found.items():
+            if not (runs.no_base or runs.failure):
+                print(f"round {number + 1}, {name}", end="", flush=True)
+                _turn(runs, {base: forms[name], here: (name, *runs.script.quick)}, base_first=number % 2 == 0)
+                print(flush=True)
+        if not number:
+            minutes = (time.monotonic() - started) / 60
+            print(f"round 1 took {minutes:.1f} min; all rounds need about {rounds * minutes:.0f} min", flush=True)
+    print()
+    return found
+
+
+def _turn(runs: Runs, forms: Mapping[Tree, Sequence[str]], *, base_first: bool) -> None:
+    """Run a benchmark once on the base and once on this tree, which are the keys of `forms`; keep what both printed."""
+    base, here = forms
+    printed: dict[Tree, Figures] = {}
+    for tree in (base, here) if base_first else (here, base):
+        started = time.monotonic()
         try:
-            found = tree.run(name, script.quick)
+            printed[tree] = tree.run(forms[tree])
+            print(f", {tree.name} {time.monotonic() - started:.0f} s", end="", flush=True)
         except BenchmarkError as error:
-            if tree is base:
-                print(
-                    f"  {name}: the benchmark of {tree.name} fails, so this tree's benchmark runs on its code: {error}",
-                    flush=True,
-                )
-            said = error
+            print(f", {tree.name} failed", end="", flush=True)
+            if tree is here:
+                runs.failure = str(error)
+            else:
+                runs.no_base = str(error)
+    if len(printed) == len(forms):
+        runs.rounds.append((printed[base], printed[here]))
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The ratios of each figure, the reason for each figure without a ratio, and the faults of this tree."""
+
+    ratios: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    no_base: dict[str, dict[str, str]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+
+def judge(found: Mapping[str, Runs], least: float) -> Verdict:
+    """Print a line for each figure; return the verdict."""
+    verdict = Verdict()
+    print(f"{'benchmark':16}{'figure':40}{'median':>8}{'best':>8}")
+    for name, runs in found.items():
+        try:
+            _judge_one(name, runs, least, verdict)
+        except BenchmarkError as error:
+            print(f"{name:16}fails in this tree: {error}")
+            verdict.wrong.append(f"{name} fails")
+    return verdict
+
+
+def _judge_one(name: str, runs: Runs, least: float, verdict: Verdict) -> None:
+    if runs.failure:
+        raise BenchmarkError(runs.failure)
+    for pattern in runs.script.figures:
+        try:
+            ratios = runs.ratios(pattern)
+        except NoBaseError as error:
+            print(f"{name:16}{pattern:40} no base: {error}")
+            verdict.no_base.setdefault(name, {})[pattern] = str(error)
             continue
-        if Runs([found], [wanted]).ratios(script):
-            return tree
-        said = BenchmarkError("the benchmark has no figure to compare")
-    raise BenchmarkError(f"in {base.name}: {said}")
-
-
-def _copied_benchmarks(code: Path, beside: Path) -> Path:
-    """Return a folder with a tree's benchmarks and the test modules that they import, but without its product."""
-    folder = beside / ".benchmarks"
-    for name in ("bench", "tests"):
-        if (code / name).is_dir() and not (folder / name).exists():
-            shutil.copytree(code / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
+        short = max(ratios) < least
+        told = f"  below {least} in every round" if short else ""
+        print(f"{name:16}{pattern:40}{median(ratios):8.2f}{max(ratios):8.2f}{told}")
+        verdict.ratios.setdefault(name, {})[pattern] = ratios
+        verdict.wrong += [f"{name}: {pattern}"] if short else []
 
 
 @contextmanager
@@ -187,9 +273,10 @@ def checked_out(revision: str) -> Iterator[Path]:
     if not commit:
         raise SystemExit(f"{revision!r} is not a commit of this repository: write one, as in --base HEAD~1")
     with tempfile.TemporaryDirectory(prefix="flightllm-base-") as folder:
-        archive = subprocess.Popen(["git", "archive", commit], cwd=_ROOT, stdout=subprocess.PIPE)  # noqa: S607 - see above
-        subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)  # noqa: S607 - see above
-        if archive.wait():
+        command = ["git", "archive", commit]
+        with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as archive:
+            subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)  # noqa: S607 - see above
+        if archive.returncode:
             raise SystemExit(f"git archive {commit} failed")
         yield Path(folder)
 
@@ -207,46 +294,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare with the arguments of the command line; return 1 if a figure is too low or a benchmark does not run."""
     given = _parser().parse_args(arguments)
     announce("regress", arguments)
-    results: dict[str, dict[str, float]] = {}
-    bad: list[str] = []
+    started = time.monotonic()
+    names = [name for name in given.only or (SCRIPTS if given.all else HOT) if name not in given.skip]
+    for name in [name for name in names if missing(SCRIPTS[name])]:
+        print(f"{name} is left out: {missing(SCRIPTS[name])}", flush=True)
+        names.remove(name)
     with checked_out(given.base) as folder:
         base, here = Tree(given.base, folder), Tree("this tree", _ROOT)
-        for name in given.only or SCRIPTS:
-            reason = "left out" if name in given.skip else missing(SCRIPTS[name])
-            if reason:
-                print(f"{name}: {reason}", flush=True)
-                continue
-            try:
-                results[name] = compare(name, base, here, given.rounds, given.least)
-            except BenchmarkError as error:
-                print(f"{name}: {error}", flush=True)
-                if not (str(error).startswith(f"in {given.base}:")):
-                    bad.append(name)
-                continue
-            for figure, ratio in results[name].items():
-                short = ratio < given.least
-                bad += [f"{name}: {figure}"] if short else []
-                print(f"{name}: {figure:40} {ratio:6.2f}{'  below the least' if short else ''}", flush=True)
-    print(f"\nworse than {given.base}: {'; '.join(bad)}" if bad else f"\nno figure is worse than {given.base}'s")
+        base.compile()
+        here.compile()
+        found = compare(names, base, here, given.rounds)
+    verdict = judge(found, given.least)
+    minutes = (time.monotonic() - started) / 60
+    told = "; ".join(verdict.wrong)
+    said = f"worse than {given.base}: {told}" if told else f"no figure is worse than {given.base}'s"
+    print(f"\n{said} ({given.rounds} rounds, {minutes:.1f} min)")
     if given.json:
-        whole: dict[str, Any] = {"bench": "regress", "base": given.base, "ratios": results, "machine": machine()}
-        print(json.dumps(whole))
-    return 1 if bad else 0
+        whole: dict[str, Any] = {"bench": "regress", "base": given.base, "rounds": given.rounds, "minutes": minutes}
+        print(json.dumps({**whole, **asdict(verdict), "machine": machine()}))
+    return 1 if verdict.wrong else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--base", required=True, metavar="REV", help="the commit to compare with")
-    parser.add_argument("--only", nargs="+", choices=sorted(SCRIPTS), metavar="NAME", help="run only these benchmarks")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--only", nargs="+", choices=sorted(SCRIPTS), metavar="NAME", help="run only these benchmarks")
+    chosen.add_argument(
+        "--all", action="store_true", help=f"run every benchmark (default: the hot paths {', '.join(HOT)})"
+    )
     parser.add_argument("--skip", nargs="+", choices=sorted(SCRIPTS), metavar="NAME", default=[], help="not these")
     parser.add_argument(
-        "--rounds", type=int, default=3, help="rounds of each benchmark on each tree (default %(default)s)"
+        "--rounds", type=_rounds, default=5, help="rounds of each benchmark on each tree (default %(default)s)"
     )
     parser.add_argument(
-        "--least", type=float, default=_SHORT, help="the lowest ratio that passes (default %(default)s)"
+        "--least", type=float, default=_SHORT, help="the lowest best ratio that passes (default %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     return parser
+
+
+def _rounds(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("write 1 or more rounds")
+    return count
 
 
 if __name__ == "__main__":

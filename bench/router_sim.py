@@ -1,7 +1,7 @@
 """Which routing policy is best, on simulated replicas, and how fast does it decide?
 
     python -m bench.router_sim [--workload NAME …] [--replicas 2 4 8] [--policy NAME …] [--seeds 5]
-        [--first-seed 0] [--prompts 1500] [--load 1.0] [--engine 7b-a6000] [--learned] [--ablation | --speed]
+        [--first-seed 0] [--prompts 1500] [--load 1.0] [--engine 7b-a6000] [--learned] [--ablation]
         [--quick] [--json]
 
 Replicas use continuous batching and an LRU cache of blocks. The time of a step was measured on a real engine
@@ -14,8 +14,7 @@ rate is that of the workload times `--load`. The figures are medians of the seed
 - below each table: how many times better `e2` is than `round_robin` on the same seed (median, least and most of the
   seeds)
 
-With `--ablation` the rows are E2 without each of its parts. `--speed` times only decisions, with 100,000 prompts in the
-tree.
+With `--ablation` the rows are E2 without each of its parts. `bench.router_speed` times only decisions.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from statistics import median
 from typing import Any, Final
 
 from bench.common import Options, markdown, report
-from bench.router_speed import speeds
+from bench.router_speed import POLICIES
 from bench.router_workloads import WORKLOADS, Workload
 from bench.simulation import ENGINES, Cluster, simulate
 from flightllm.llm.engine import PrefixCache
@@ -39,7 +38,6 @@ from flightllm.router.e2 import E2, PAPER, E2Options
 from flightllm.router.fleet import Fleet
 
 BASE: Final = "round_robin"
-POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2")
 PARTS: Final[Mapping[str, E2Options]] = {
     "e2": E2Options(),
     "without exploitation": E2Options(exploit=False),
@@ -66,9 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given.replicas, given.seeds, given.prompts = [2], 1, 150
         given.workload = given.workload or ["tools", "nothing shared"]
     options = Options(given.json, given.quick, given.seeds)
-    if given.speed:
-        report("router_sim", options, speeds(given.policy, 5_000 if given.quick else 100_000))
-        return
     creates: Creates = {name: partial(create_router, name) for name in given.policy}
     if given.ablation:
         creates = {name: partial(E2, options=parts) for name, parts in PARTS.items()}
@@ -157,7 +152,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--learned", action="store_true", help="predict times from the times of answers")
     parser.add_argument("--ablation", action="store_true", help="E2 without each of its parts")
-    parser.add_argument("--speed", action="store_true", help="time only decisions")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--quick", action="store_true", help="few prompts, two replicas, one seed")
     return parser

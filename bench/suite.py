@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.common import data_table
-from bench.samples import Pair
+from bench.samples import Pair, sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,10 @@ class Suite:
     pair: Pair
     queries: Mapping[str, str]
     paper: tuple[float, float]
+
+    def tables(self, rows: int, *, stored: bool = False) -> Mapping[str, pa.Table]:
+        """Return both tables by name, reduced so that their join has at most `rows` rows; see `sample`."""
+        return sample(self.pair, rows, stored=stored)
 
 
 def suites() -> Mapping[str, Suite]:

@@ -57,31 +57,62 @@ def _range(values: list[str]) -> str:
 
 
 def prompt_order(figures: Figures) -> Part:
-    """How many tokens does an engine compute, step by step?"""
-    steps = next(iter(figures["totals"].values()))
-    names = list(steps)
-    _, before, ordered, *_, after = steps.values()
+    """How long does a model take for the paper's queries, and how many tokens does it compute, step by step?"""
+    steps = figures["whole"]
+    without, original, *_, after = steps.values()
     rows = [
-        (name, *(f"{one[key]:,}" for key in ("computed_tokens", "calls")), percent(one["hit_rate"]))
+        (
+            name, *(f"{one[key]:,.0f}" for key in ("seconds", "cpu_seconds")),
+            *(f"{one[key]:,}" for key in ("calls", "computed_tokens", "least_tokens")), percent(one["hit_rate"]),
+        )
         for name, one in steps.items()
-    ]
+    ]  # fmt: skip
+    head = ("step", "seconds", "CPU seconds", "calls", "computed tokens", "least for these prompts", "prefix hits")
     answer = (
-        f"Of the tokens that are computed with only a prefix cache, a fixed order saves "
-        f"{_less(before['computed_tokens'], ordered['computed_tokens'])}, and all steps together "
-        f"{_less(before['computed_tokens'], after['computed_tokens'])}."
+        f"`{figures['model']}` takes {after['seconds']:,.0f} s for all queries; without a prefix cache, "
+        f"{without['seconds'] / after['seconds']:.1f} times as long; with one and prompts in their original order, "
+        f"{original['seconds'] / after['seconds']:.1f} times."
     )
-    bars = {name: (one["computed_tokens"],) for name, one in steps.items()}
-    drawn = Bars("Computed tokens, four queries", ("tokens",), bars, highlighted=tuple(names[2:]))
-    return Part(answer, table(("step", "computed tokens", "calls", "prefix hits"), rows), drawn)
+    bars = {name: (one["seconds"],) for name, one in steps.items()}
+    title = f"Seconds for all queries, {figures['model']}, {figures['rows']} rows of each table"
+    drawn = Bars(title, ("seconds",), bars, highlighted=tuple(bars)[2:])
+    tables = f"{table(head, rows)}\nBy table:\n\n{_by_topic(figures['totals'])}"
+    return Part(answer, tables, drawn)
+
+
+def _by_topic(totals: Figures) -> str:
+    """Return a table of each topic's seconds without and with a prefix cache, and of the bounds beside all steps."""
+    rows = []
+    for topic, steps in totals.items():
+        without, original, *_, after = steps.values()
+        seconds = (f"{one['seconds']:,.1f}" for one in (without, original, after))
+        counts = (f"{after[key]:,}" for key in ("computed_tokens", "least_block_tokens", "any_order_tokens"))
+        ratios = (f"{one['seconds'] / after['seconds']:.1f}" for one in (without, original))
+        rows.append((topic, *seconds, *ratios, f"{original['computed_tokens']:,}", *counts))
+    head = (
+        *(
+            "table",
+            "no prefix cache, s",
+            "original order, s",
+            "all steps, s",
+            "no cache ÷ all steps",
+            "original ÷ all steps",
+        ),
+        *("computed, original order", "all steps", "least, in blocks", "least, any field order"),
+    )
+    return table(head, rows)
 
 
 def forecasts(figures: Figures) -> Part:
     """How far is the share of hits that EXPLAIN predicts from the one that the engine finds?"""
     topic = next(iter(figures["queries"].values()))
     steps = {step: queries for step, queries in topic.items() if any(one["hit_rate"] for one in queries.values())}
-    unordered, *ordered = (
-        max(abs(one["predicted_hit_rate"] - one["hit_rate"]) for one in queries.values()) for queries in steps.values()
-    )
+    errors = {
+        step: max(abs(one["predicted_hit_rate"] - one["hit_rate"]) for one in queries.values())
+        for step, queries in steps.items()
+    }
+    *first, _, _, _ = errors.values()
+    unordered, ordered = max(first), list(errors.values())[len(first) :]
     answer = (
         f"Once prompts were ordered, the forecast was off by {100 * max(ordered):.1f} points at most; "
         f"for prompts in random order, by {100 * unordered:.1f}."
@@ -95,6 +126,44 @@ def forecasts(figures: Figures) -> Part:
     bars = {name: (100 * one["predicted_hit_rate"], 100 * one["hit_rate"]) for name, one in last.items()}
     drawn = Bars("Prefix hits with all steps, %", ("predicted by EXPLAIN", "found by the engine"), bars, "{:.1f}")
     return Part(answer, table(("predicted / found", *names), rows), drawn)
+
+
+_PLACES: Final = {"model first": "the model's filter first", "plain first": "the plain condition first"}
+
+
+def ablations(figures: Figures) -> Part:
+    """How do the order of columns, the place of the filter and the repetition of rows change the savings?"""
+    measured = figures["measurements"]
+    computed = {case: tuple(one["computed_tokens"] for one in of.values()) for case, of in measured["columns"].items()}
+    original, greedy = zip(*computed.values(), strict=True)
+    answer = (
+        f"In {len(computed)} orders of the columns, the original order computes {min(original):,} to "
+        f"{max(original):,} tokens, and the greedy order {_spread(greedy)}."
+    )
+    columns = table(
+        ("columns", *(f"{one}: computed tokens" for one in next(iter(measured["columns"].values())))),
+        [(case, *(f"{one:,}" for one in of)) for case, of in computed.items()],
+    )
+    places = [
+        (share, *(f"{of[one][key]:,}" for key in ("calls", "computed_tokens") for one in _PLACES))
+        for share, of in measured["place"].items()
+    ]
+    head = ("share that passes", *(f"{key}: {one}" for key in ("calls", "computed tokens") for one in _PLACES.values()))
+    repeated = [
+        (times, *(f"{one[key]:,}" for one in of.values() for key in ("calls", "computed_tokens")))
+        for times, of in measured["repeats"].items()
+    ]
+    variants = next(iter(measured["repeats"].values()))
+    named = ("times", *(f"{one}: {key}" for one in variants for key in ("calls", "computed")))
+    parts = (columns, "A plain condition beside the model's filter:\n", table(head, places))
+    shown = "\n".join((*parts, "Repeated rows:\n", table(named, repeated)))
+    kinds = tuple(next(iter(measured["columns"].values())))
+    return Part(answer, shown, Bars("Computed tokens, by the order of the columns", kinds, computed))
+
+
+def _spread(counts: tuple[int, ...]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,} in all" if low == high else f"{low:,} to {high:,}"
 
 
 def eviction(figures: Figures) -> Part:
@@ -274,6 +343,7 @@ def recovery(figures: Figures) -> Part:
 ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "sql-rules": ("sql_rules", sql_rules),
     "prompt-order": ("prompt_order", prompt_order),
+    "ablations": ("ablations", ablations),
     "forecasts": ("prompt_order", forecasts),
     "prompt-formats": ("prompt_formats", prompt_formats),
     "eviction": ("eviction", eviction),

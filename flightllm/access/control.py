@@ -1,7 +1,8 @@
 """Access control of one server: users, their present rights, and the statements that change rights."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from flightllm.access.claims import JwtClaims
 from flightllm.access.ledger import Ledger
@@ -13,6 +14,9 @@ from flightllm.config import Config
 from flightllm.errors import InvalidInputError, NotFoundError
 from flightllm.sql.grants import PRIVILEGES, AccessPolicy, Grant
 from flightllm.sql.statement import Statement
+
+_KEPT_RIGHTS = 1_024
+"""The number of principals whose rights are kept. With an identity provider, any number of principals can sign in."""
 
 
 def open_access(config: Config) -> "AccessControl":
@@ -35,8 +39,7 @@ class AccessControl:
         self.login = login
         self._lock = threading.Lock()
         self._ledgers: dict[str, Ledger] = {}
-        self._rights: tuple[AccessSnapshot, dict[Principal, Rights]] = (AccessSnapshot(), {})
-        """The rights that were computed from one snapshot."""
+        self._rights = self._reader_of(AccessSnapshot())
 
     def rights(self, principal: Principal) -> Rights:
         """Return a principal's present rights.
@@ -45,13 +48,19 @@ class AccessControl:
             UnauthenticatedError: the principal is no longer a user.
         """
         snapshot = self.store.snapshot()
-        kept, known = self._rights
+        kept, read = self._rights
         if kept is not snapshot:
-            known = {}
-            self._rights = snapshot, known
-        if principal not in known:
-            known[principal] = Rights.of(self.login.current(principal, snapshot), snapshot)
-        return known[principal]
+            self._rights = _, read = self._reader_of(snapshot)
+        return read(principal)
+
+    def _reader_of(self, snapshot: AccessSnapshot) -> tuple[AccessSnapshot, Callable[[Principal], Rights]]:
+        """Return a snapshot, and a reader of rights in it that keeps those of the latest principals."""
+
+        @lru_cache(_KEPT_RIGHTS)
+        def read(principal: Principal) -> Rights:
+            return Rights.of(self.login.current(principal, snapshot), snapshot)
+
+        return snapshot, read
 
     def ledger(self, principal: Principal) -> Ledger | None:
         """Return a user's ledger of spending; None on a server without users."""

@@ -14,6 +14,7 @@ def dual(source: Source) -> Iterator[Edit]:
         named = (
             source.is_symbol(index + 1, ".") or source.is_symbol(index + 1, ",") or source.is_word(index + 1, "join")
         )
-        common = any(common.name == "dual" for common in source.scopes.common_tables)
-        if token.is_word("dual") and source.is_word(index - 1, "from") and not named and not common:
+        if not token.is_word("dual") or not source.is_word(index - 1, "from") or named:
+            continue
+        if source.scopes.common_table(("dual",), index) is None:
             yield Edit(source.tokens[index - 1].start, token.end, "")

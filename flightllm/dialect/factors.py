@@ -27,14 +27,13 @@ _TAIL = ("order", "limit", "offset")
 def factor_before(source: Source, index: int) -> int | None:
     """Return the first token of the table or query in FROM that ends before a token, or None."""
     at = index
-    opening = {end: start for start, end in source.closing.items()}
     while at > 0:
         before = source.tokens[at - 1]
         if before.is_word("on", "using", "pivot", "unpivot"):
             return None
         if before.is_word("from", "join") or before.is_symbol(",") or before.is_symbol("("):
             return at if at < index else None
-        at = opening.get(at - 1, at - 1)
+        at = source.scopes.opening.get(at - 1, at - 1)
     return None
 
 
@@ -151,8 +150,8 @@ def _columns_of(source: Source, first: int, last: int) -> Sequence[str]:
         return ()
     if len(parts) > 1:
         return source.place.columns_of(TableName(*parts[-2:]))
-    common = any(parts[0] == one.name for one in source.scopes.common_tables)
-    return () if common else source.place.columns_of(source.place.found(parts[0]))
+    common = source.scopes.common_table(parts, first)
+    return () if common is not None else source.place.columns_of(source.place.found(parts[0]))
 
 
 def _named_in(source: Source, first: int, last: int) -> list[tuple[str, ...]]:

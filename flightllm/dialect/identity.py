@@ -85,12 +85,11 @@ def _may_be_column(source: Source, index: int, name: str) -> bool:
     if any(source.is_word(i - 1, "as") for i, t in enumerate(source.tokens) if t.text.lower() == name and i != index):
         return True
     scope: Scope | None = source.scopes.of[index]
-    common = {common.name for common in source.scopes.common_tables}
     while scope is not None:
         for table in scope.tables:
             if name == "user" or table.columns is not None:
                 return True
-            if table.parts and table.name not in common:
+            if table.parts and source.scopes.common_table(table.parts, table.first) is None:
                 schema = table.parts[-2:-1]
                 known = TableName(schema[0], table.parts[-1]) if schema else source.place.found(table.parts[-1])
                 if name in source.place.columns_of(known):

@@ -1,22 +1,21 @@
 """Read the joined tables of a SELECT: their columns, and the columns that USING and NATURAL merge."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flightllm.common.names import TableName, quoted
 from flightllm.dialect.output_names import is_star, read_item
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
+from flightllm.dialect.unread_joins import UnreadJoins, alias_at, end_of_condition, listed, unread_joins
 from flightllm.errors import SqlError
 from flightllm.sql.keywords import ENDS_FROM
-from flightllm.sql.names import identifier, read_column_names, read_parts
+from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.on_conditions import JOIN_KINDS
 from flightllm.sql.parsed_text import Select
-from flightllm.sql.scopes import NO_ALIAS, Scope, Table
+from flightllm.sql.scopes import Scope, Table, begins_query
 from flightllm.sql.tokens import position
-
-_QUERIES = ("select", "with", "values")
-_AFTER_ON = ("join", "minus", "lateral", "on", "using", "returning", *ENDS_FROM)
 
 
 class _UnreadableError(Exception):
@@ -46,7 +45,7 @@ class _Joined:
 
 
 @dataclass(slots=True)
-class _Side:
+class Side:
     """One side of a join, or one item of FROM: its tables, and its merged columns in the order of `*`."""
 
     tables: list[_Joined]
@@ -70,7 +69,7 @@ class _Side:
 class Tables:
     """The FROM clause of a SELECT."""
 
-    sides: list[_Side] = field(default_factory=list)
+    sides: list[Side] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     """Edits that write ON in place of USING and NATURAL."""
     conditions: list[tuple[int, int, dict[str, Merged]]] = field(default_factory=list)
@@ -113,10 +112,10 @@ class JoinedTables:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._opening = {end: start for start, end in source.closing.items()}
         self._named = {t.first: t for scope in {id(s): s for s in source.scopes.of}.values() for t in scope.tables}
         self._selects = {id(source.scopes.of[one.start]): one for one in source.selects}
         self._found = dict[int, Tables | None]()
+        self._unread = dict[int, UnreadJoins]()
 
     def of(self, select: Select) -> Tables | None:
         """Return the tables of a SELECT, or None if it has no FROM or a FROM of unknown form.
@@ -130,8 +129,27 @@ class JoinedTables:
                 try:
                     self._found[select.start] = _Reader(self._source, self._named, self._columns).read(select.end + 1)
                 except _UnreadableError:
-                    return None
+                    self._unread[select.start] = unread_joins(self._source, select.end)
         return self._found[select.start]
+
+    def unread(self, select: Select) -> UnreadJoins | None:
+        """Return the RIGHT and FULL joins that merge columns in a FROM of unknown form, or None for another FROM."""
+        self.of(select)
+        found = self._unread.get(select.start)
+        if found is None or not found.joins:
+            return None
+        return self._with_natural(select, found) if found.natural else found
+
+    def _with_natural(self, select: Select, found: UnreadJoins) -> UnreadJoins:
+        """Add the names that NATURAL can merge: those of two tables, or all names if a table's columns are unknown."""
+        tables = [table for first, table in self._named.items() if select.end < first < found.end]
+        columns = [self._columns(table) for table in tables if table.parts]
+        if None in columns or any(not table.parts for table in tables):
+            names = set(filter(None, map(identifier, self._source.tokens)))
+        else:
+            known = Counter(name for one in columns for name in one or ())
+            names = {name for name, times in known.items() if times > 1}
+        return replace(found, names=found.names | names)
 
     def lack(self, scope: Scope, name: str) -> bool:
         """Return whether the tables of a nested SELECT surely have no column of a name."""
@@ -145,35 +163,26 @@ class JoinedTables:
         """Return the columns of a table in FROM, or None if they are unknown."""
         source = self._source
         if table.columns is not None:
-            return _listed(source, table.columns[0]) or None
+            return listed(source, table.columns[0]) or None
         if table.subquery is not None:
             return self._of_query(table.subquery[0])
         if not table.parts:
             return None
-        if len(table.parts) == 1:
-            for common in reversed(source.scopes.common_tables):
-                if common.name == table.name and (common.end < table.first or common.start < table.first < common.end):
-                    return self._of_common_table(common.end)
-            name = source.place.found(table.parts[0])
-        else:
-            name = TableName(table.parts[-2], table.parts[-1])
+        if (common := source.scopes.common_table(table.parts, table.first)) is not None:
+            if common.columns is not None:
+                return listed(source, common.columns[0]) or None
+            return self._of_query(common.opening)
+        name = source.place.found(table.parts[0]) if len(table.parts) == 1 else TableName(*table.parts[-2:])
         return tuple(source.place.columns_of(name)) or None
-
-    def _of_common_table(self, end: int) -> tuple[str, ...] | None:
-        source, opening = self._source, self._opening[end]
-        at = opening - 1
-        while source.is_word(at, "materialized", "not"):
-            at -= 1
-        if source.is_symbol(at - 1, ")"):
-            return _listed(source, self._opening[at - 1]) or None
-        return self._of_query(opening)
 
     def _of_query(self, opening: int) -> tuple[str, ...] | None:
         """Return the columns of the query that a parenthesis opens; only a SELECT tells its columns."""
-        source = self._source
-        while source.is_symbol(opening + 1, "("):
-            opening += 1
-        select = next((one for one in source.selects if one.start == opening + 1), None)
+        source, at = self._source, opening + 1
+        while source.is_symbol(at, "("):
+            at += 1
+        while at < source.closing[opening] and not source.is_word(at, "select", "values"):
+            at = source.closing.get(at, at) + 1  # past the WITH queries of a query that begins with WITH
+        select = next((one for one in source.selects if one.start == at), None)
         return None if select is None else self._of_select(select)
 
     def _of_select(self, select: Select) -> tuple[str, ...] | None:
@@ -195,14 +204,6 @@ class JoinedTables:
                     return None
                 names += columns
         return tuple(names)
-
-
-def _listed(source: Source, opening: int) -> tuple[str, ...]:
-    """Return the names in parentheses; an empty tuple for other content."""
-    try:
-        return read_column_names(source.tokens, opening)[0]
-    except SqlError:
-        return ()
 
 
 class _Reader:
@@ -227,7 +228,7 @@ class _Reader:
             if not self._source.is_symbol(at, ","):
                 break
             at += 1
-        known_end = at >= len(self._source.tokens) or any(self._source.is_symbol(at, end) for end in (")", ";"))
+        known_end = at >= len(self._source.tokens) or any(self._source.is_symbol(at, end) for end in (")", ";", "|>"))
         conflict = self._source.is_word(at, "on") and self._source.is_word(at + 1, "conflict")
         if not (known_end or conflict or self._source.is_word(at, *ENDS_FROM, "minus", "returning")):
             raise _UnreadableError
@@ -245,7 +246,7 @@ class _Reader:
             raise _UnreadableError
         return found
 
-    def _chain(self, at: int) -> tuple[_Side, int]:
+    def _chain(self, at: int) -> tuple[Side, int]:
         """Read tables with joins between them."""
         source = self._source
         side, at = self._factor(at)
@@ -258,60 +259,64 @@ class _Reader:
                 if words:
                     raise _UnreadableError
                 break
-            if words & {"semi", "anti", "asof"}:
+            if "asof" in words:
                 raise _UnreadableError
             right, at = self._factor(at + 1)
             side, at = self._join(side, right, words, first, at)
         return side, at
 
-    def _join(self, left: _Side, right: _Side, words: set[str], first: int, at: int) -> tuple[_Side, int]:
+    def _join(self, left: Side, right: Side, words: set[str], first: int, at: int) -> tuple[Side, int]:
         """Join two sides; `first` is the first token of the join's words, and `at` the token after the right side."""
         source, tokens = self._source, self._source.tokens
         kind = next((word for word in ("left", "right", "full") if word in words), "")
-        both = _Side([*left.tables, *right.tables], {**left.merged, **right.merged})
+        both = Side([*left.tables, *right.tables], {**left.merged, **right.merged})
+        halved = not words.isdisjoint({"semi", "anti"})
+        kept = (right if kind == "right" else left) if halved else both
         if "natural" in words:
             names = self._natural(left, right, first)
             word = next(i for i in range(first, at) if source.is_word(i, "natural"))
             self._found.edits.append(Edit(tokens[word].start, tokens[word + 1].start, ""))
             edit = (tokens[at - 1].end, tokens[at - 1].end)
         elif source.is_word(at, "using") and source.is_symbol(at + 1, "("):
-            names = _listed(source, at + 1)
+            names = listed(source, at + 1)
             if not names:
                 raise _UnreadableError
             after = source.closing[at + 1] + 1
             edit = (tokens[at].start, tokens[after - 1].end)
             at = after
         elif source.is_word(at, "on"):
-            last = self._end_of_condition(at + 1)
+            last = end_of_condition(source, at + 1)
             known = {name: one for name, one in both.merged.items() if not both.is_ambiguous(name)}
             self._found.conditions.append((at + 1, last, known))
-            return both, last
+            return kept, last
         elif "cross" in words:
             return both, at
         else:
             raise _UnreadableError
         merged, equal = dict[str, Merged](), list[str]()
         for name in names:
-            one, other = self._key(left, name, first), self._key(right, name, first)
+            one, other = self._key(left, name, first, halved), self._key(right, name, first, halved)
             equal.append(f"{one.sql} = {other.sql}")
             merged[name] = one if kind in {"", "left"} else other
             if kind == "full":
                 merged[name] = Merged(f'"coalesce"({one.sql}, {other.sql})', plain=False)
-        self._found.merges = True
-        self._found.outer = self._found.outer or kind != ""
         space = " " if edit[0] == edit[1] else ""
         self._found.edits.append(Edit(*edit, f"{space}ON {' AND '.join(equal) or 'true'}"))
-        return _Side(both.tables, {**merged, **{k: v for k, v in both.merged.items() if k not in merged}}), at
+        if halved:
+            return kept, at
+        self._found.merges = True
+        self._found.outer = self._found.outer or kind != ""
+        return Side(both.tables, {**merged, **{k: v for k, v in both.merged.items() if k not in merged}}), at
 
-    def _natural(self, left: _Side, right: _Side, at: int) -> tuple[str, ...]:
+    def _natural(self, left: Side, right: Side, at: int) -> tuple[str, ...]:
         mine, others = left.columns(), right.columns()
         if mine is None or others is None:
             self._problem(at, "is NATURAL, but the columns of a table are not known", "JOIN … USING (a, b)")
             return ()
         return tuple(name for name in mine if name in others)
 
-    def _key(self, side: _Side, name: str, at: int) -> Merged:
-        """Return a column of one side of a join that USING or NATURAL names."""
+    def _key(self, side: Side, name: str, at: int, halved: bool) -> Merged:  # noqa: FBT001 - one of two kinds
+        """Return a column of one side of a join that USING or NATURAL names; SEMI and ANTI merge no columns."""
         tables = [table for table in side.tables if table.has(name) and name not in table.merged]
         unknown = [table for table in side.tables if table.has(name) is None and name not in table.merged]
         merged = side.merged.get(name)
@@ -320,28 +325,46 @@ class _Reader:
         if merged is not None:
             return merged
         if not tables and not unknown:
-            raise _UnreadableError  # DataFusion's error names the columns
+            self._problem(at, f"merges the column {name}, which a side of the join lacks", f"ON a.x = b.{name}")
+            return Merged(quoted(name))  # DataFusion's error for inner joins names the columns
         if len(side.tables) > 1 and unknown:
             self._problem(at, f"merges the column {name}, but its table is not known", f"ON a.{name} = b.{name}")
         table = (tables or unknown)[0]
-        table.merged.add(name)
+        if not halved:
+            table.merged.add(name)
         return Merged(f"{table.qualifier}.{quoted(name)}")
 
-    def _factor(self, at: int) -> tuple[_Side, int]:
+    def _factor(self, at: int) -> tuple[Side, int]:
         """Read one table, or joins in parentheses."""
         source = self._source
         at += source.is_word(at, "lateral", "only")
-        if source.is_symbol(at, "(") and at in source.closing and not source.is_word(at + 1, *_QUERIES):
+        if source.is_symbol(at, "(") and at in source.closing and not begins_query(source.tokens, source.closing, at):
             closing = source.closing[at]
             side, end = self._chain(at + 1)
-            if end != closing or self._is_alias(closing + 1):
+            if end != closing:
                 raise _UnreadableError
-            return side, closing + 1
+            return self._named_side(side, closing + 1)
         table, end = self._named.get(at), self._end_of_table(at)
         if table is None:
-            return _Side([_Joined("", None, source.tokens[at].start)]), end
+            return Side([_Joined("", None, source.tokens[at].start)]), end
         parts = (table.alias,) if table.aliased or not table.parts else table.parts
-        return _Side([_Joined(".".join(map(quoted, parts)), self._columns(table), source.tokens[at].start)]), end
+        return Side([_Joined(".".join(map(quoted, parts)), self._columns(table), source.tokens[at].start)]), end
+
+    def _named_side(self, side: Side, at: int) -> tuple[Side, int]:
+        """Return a side in parentheses that end before a token as one table if the side has a name."""
+        source, name = self._source, alias_at(self._source, at)
+        if name is None:
+            return side, at
+        if len(side.tables) > 1:
+            raise _UnreadableError
+        table, columns = side.tables[0], None
+        at += 1 + source.is_word(at, "as")
+        if source.is_symbol(at, "("):
+            columns = listed(source, at) or None
+            at = source.closing[at] + 1
+        else:
+            columns = table.columns
+        return Side([_Joined(quoted(name), columns, table.start)]), at
 
     def _end_of_table(self, at: int) -> int:
         """Return the token after a table's name, arguments, alias and list of columns."""
@@ -351,26 +374,10 @@ class _Reader:
                 raise _UnreadableError
             _, at = read_parts(source.tokens, at)
         at = source.closing.get(at, at - 1) + 1
-        if self._is_alias(at):
+        if alias_at(source, at) is not None:
             at += 1 + source.is_word(at, "as")
             at = source.closing.get(at, at - 1) + 1
         return at
-
-    def _is_alias(self, at: int) -> bool:
-        source = self._source
-        if at >= len(source.tokens) or source.is_word(at, *NO_ALIAS, *JOIN_KINDS, "minus"):
-            return False
-        return identifier(source.tokens[at]) is not None
-
-    def _end_of_condition(self, at: int) -> int:
-        source = self._source
-        while at < len(source.tokens):
-            ends = any(source.is_symbol(at, end) for end in (")", ";", ","))
-            kind = source.is_word(at, *JOIN_KINDS) and not source.is_symbol(at + 1, "(")
-            if ends or kind or (source.is_word(at, *_AFTER_ON) and not source.is_symbol(at - 1, ".")):
-                break
-            at = source.closing.get(at, at) + 1
-        return min(at, len(source.tokens))
 
     def _problem(self, at: int, what: str, instead: str) -> None:
         place = position(self._source.sql, self._source.tokens[at].start)

@@ -51,7 +51,7 @@ def json_operators(source: Source) -> Iterator[Edit]:
 
 
 def _operators(source: Source) -> Iterator[Edit]:
-    opening = {end: start for start, end in source.closing.items()}
+    opening = source.scopes.opening
     index = 0
     while index < len(source.tokens):
         start = _operand(source, opening, index - 1) if _is_operator(source, index) else None

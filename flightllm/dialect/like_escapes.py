@@ -19,9 +19,8 @@ def like_escapes(source: Source) -> Iterator[Edit]:
     Raises:
         SqlError: an escape character is not one literal character, or ends a pattern.
     """
-    opening = {end: start for start, end in source.closing.items()}
     for index, token in enumerate(source.tokens):
-        if not token.is_word("escape") or (first := _start(source, opening, index)) is None:
+        if not token.is_word("escape") or (first := _start(source, index)) is None:
             continue
         place = position(source.sql, token.start)
         given = source.tokens[index + 1] if index + 1 < len(source.tokens) else None
@@ -48,14 +47,14 @@ def like_escapes(source: Source) -> Iterator[Edit]:
             yield Edit(end, end, r", '\', '\\')")
 
 
-def _start(source: Source, opening: dict[int, int], index: int) -> int | None:
+def _start(source: Source, index: int) -> int | None:
     """Return the first token of the pattern of LIKE or ILIKE that ends before a token, or None."""
     at = index - 1
     while at > 0:
         if source.is_word(at, "like", "ilike") and not source.is_symbol(at - 1, "."):
             return at + 1 if at + 1 < index else None
         token = source.tokens[at]
-        at = opening.get(at, at)
+        at = source.scopes.opening.get(at, at)
         if at in source.closing and token is source.tokens[at]:
             return None
         if token.is_symbol(",") or token.is_symbol(";") or token.is_word(*_ENDS):

@@ -136,7 +136,7 @@ def _values(
         raise UnsupportedError(
             f"PIVOT at {place} takes one column: write a column that joins several by ||, or a FILTER for each value"
         )
-    opening = next((start for start, closing in source.closing.items() if closing == last - 1), first)
+    opening = source.scopes.opening.get(last - 1, first)
     listed = opening > first and source.is_word(opening - 1, "in")
     if not listed or source.is_word(opening + 1, "any", "select", "with"):
         after = opening - 1 if listed else last

@@ -24,17 +24,14 @@ def stars(source: Source) -> Iterator[Edit]:
 
 def _table(source: Source, scope: Scope, parts: tuple[str, ...]) -> Table | None:
     """Return the only table in scope that a qualifier means, if it has no alias; otherwise None."""
-    common = {common.name for common in source.scopes.common_tables}
-    found = [
-        table
-        for table in scope.tables
-        if table.parts and not table.aliased and table.name not in common and _means(source, table, parts)
-    ]
+    found = [table for table in scope.tables if table.parts and not table.aliased and _means(source, table, parts)]
     exact = any(table.alias == parts[-1] and (table.aliased or not table.parts) for table in scope.tables)
     return found[0] if len(found) == 1 and not (exact and len(parts) == 1) else None
 
 
 def _means(source: Source, table: Table, parts: tuple[str, ...]) -> bool:
+    if source.scopes.common_table(table.parts, table.first) is not None:
+        return False
     if len(table.parts) == 1:
         name = source.place.found(table.parts[0])
         full = (CATALOG, name.schema, name.name)

@@ -169,13 +169,7 @@ class _Names:
 
     def _is_common(self, index: int, name: str) -> bool:
         """Return whether a name at a token means a WITH query."""
-        source = self._source
-        for common in source.scopes.common_tables:
-            recursive = source.is_word(common.start + 1, "recursive")
-            opening = common.start if recursive else common.end
-            if common.name == name and opening < index < source.end_of_query(common.start):
-                return True
-        return False
+        return self._source.scopes.common_table((name,), index) is not None
 
     def _edit(self, first: int, last: int, name: TableName, alias: str = "") -> Edit:
         tokens = self._source.tokens

@@ -1,13 +1,15 @@
 """Rewrite columns that JOIN … USING and NATURAL JOIN merge; DataFusion reads one side's column in their place."""
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from flightllm.common.names import quoted
-from flightllm.dialect.joined_tables import JoinedTables, Merged, Tables
+from flightllm.dialect.joined_tables import JoinedTables, Merged, Side, Tables
 from flightllm.dialect.output_names import is_star, read_item, repeated_name
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
-from flightllm.errors import UnsupportedError
+from flightllm.dialect.unread_joins import UnreadJoins
+from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.keywords import SET_OPERATIONS
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import Select
@@ -33,6 +35,23 @@ def using(source: Source) -> Iterator[Edit]:
         found = tables.of(select)
         if found is not None and found.merges:
             yield from _Using(source, tables, select, found).edits()
+        elif (unread := tables.unread(select)) is not None:
+            _check_unread(source, tables, select, unread)
+
+
+def _check_unread(source: Source, tables: JoinedTables, select: Select, unread: UnreadJoins) -> None:
+    """Raise `SqlError` if a SELECT reads a column that a RIGHT or FULL join merges, and that this rule cannot rewrite.
+
+    DataFusion would read the column of the left table, which is NULL for rows that only the right table has.
+    """
+    merged = {name: Merged(quoted(name)) for name in unread.names}
+    conditions = [(*condition, merged) for condition in unread.conditions]
+    found = Tables([Side([], merged)], conditions=conditions, merges=True, outer=True, end=unread.end)
+    if _Using(source, tables, select, found).reads_merged(unread.aliases):
+        raise SqlError(
+            f"the join at {position(source.sql, source.tokens[unread.joins[0]].start)} is RIGHT or FULL and has USING"
+            " or NATURAL, in a FROM that the server cannot read: write ON a.id = b.id, and b.id in place of id"
+        )
 
 
 class _Using:
@@ -53,6 +72,18 @@ class _Using:
         reads = list(self._reads())
         return [*reads, *found.edits] if reads or found.outer else []
 
+    def reads_merged(self, aliases: AbstractSet[str]) -> bool:
+        """Return whether the SELECT reads a merged column, also as a column of a join with one of some aliases."""
+        source = self._source
+        if any(self._reads()):
+            return True
+        for index in range(self._select.start, self._end - 2):
+            if identifier(source.tokens[index]) in aliases and source.is_symbol(index + 1, "."):
+                name = identifier(source.tokens[index + 2])
+                if source.is_symbol(index + 2, "*") or name in self._columns:
+                    return True
+        return False
+
     def _reads(self) -> Iterator[Edit]:
         """Yield the edits of names and stars."""
         found, source = self._found, self._source
@@ -71,7 +102,7 @@ class _Using:
 
     def _end_of_select(self) -> int:
         source, at = self._source, self._found.end
-        while at < len(source.tokens) and not source.is_symbol(at, ")") and not source.is_symbol(at, ";"):
+        while at < len(source.tokens) and not any(source.is_symbol(at, end) for end in (")", ";", "|>")):
             if source.is_word(at, *SET_OPERATIONS, "minus", "on", "returning"):
                 break
             at = source.closing.get(at, at) + 1

@@ -200,10 +200,11 @@ class _Subqueries:
 
     def _has(self, table: Table, name: str) -> bool:
         text = self._text[self._tokens[table.first].start : self._tokens[self._end(table) - 1].end]
-        if text not in self._known:
-            common = any(c.name == table.name for c in self._scopes.common_tables)
-            self._known[text] = None if common else self._columns_of(text)
-        columns = self._known[text]
+        columns = None
+        if self._scopes.common_table(table.parts, table.first) is None:
+            if text not in self._known:
+                self._known[text] = self._columns_of(text)
+            columns = self._known[text]
         if columns is None:
             raise SqlError(
                 f"RETURNING: {name} in a subquery can be a column of {table.alias} or of another table of the"

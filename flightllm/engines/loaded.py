@@ -1,5 +1,6 @@
 """The base of engines that load their model on this machine."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,6 +37,24 @@ class LoadedEngine:
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
         return self._encoder.encode(prompts)
+
+    def _encode(self, requests: Sequence[Request]) -> list[tuple[Request, list[int] | str]]:
+        """Return each request with the tokens of its prompt, or with the reason why the prompt has no tokens."""
+        found: dict[int, list[int] | str] = {}
+        alike: dict[str, list[int]] = defaultdict(list)
+        for place, request in enumerate(requests):
+            alike[self._encoder.mode(request.parameters.reasoning)].append(place)
+        for mode, places in alike.items():
+            found |= zip(places, self._encode_alike([requests[place].prompt for place in places], mode), strict=True)
+        return [(request, found[place]) for place, request in enumerate(requests)]
+
+    def _encode_alike(self, prompts: Sequence[str], mode: str) -> Sequence[list[int] | str]:
+        try:
+            return self._encoder.encode(prompts, mode)
+        except Exception as exc:  # noqa: BLE001 - tokenizers and templates reject texts with many types of errors
+            if len(prompts) == 1:
+                return [f"the prompt cannot be encoded: {exc}"]
+        return [self._encode_alike([prompt], mode)[0] for prompt in prompts]
 
     def _without_thought(
         self, request: Request, completion: Completion, ids: Sequence[int], thought: Sequence[int] = ()

@@ -57,6 +57,22 @@ def option_probability(steps: Sequence[TokenStep], text: str, options: Sequence[
     return None if start is None else walk.probability(_steps_from(spoken, start))
 
 
+def first_token_probability(listed: Sequence[tuple[bytes, float]], text: str, options: Sequence[str]) -> float | None:
+    """Return the probability of the option `text`, from the tokens that can begin an option, as `listed`.
+
+    A token that can begin several options does not count for any option. As in `option_probability`, only the most
+    probable spelling of an option counts. None: all tokens are impossible.
+    """
+    ways: dict[frozenset[str], dict[bytes, float]] = {}
+    for piece, logprob in listed:
+        way = frozenset(option for option in options if option.encode().startswith(piece))
+        spellings = ways.setdefault(way, {})
+        spellings[piece] = spellings.get(piece, 0.0) + math.exp(logprob)
+    likely = {way: max(spellings.values()) for way, spellings in ways.items()}
+    total = sum(likely.values())
+    return likely.get(frozenset([text]), 0.0) / total if total else None
+
+
 class _Walk:
     """A walk along an answer's tokens to the chosen option, which multiplies the shares of its branches.
 

@@ -19,7 +19,8 @@ _WAVE = 16
 """The most requests to pull at once."""
 
 T = TypeVar("T")
-Answer = Callable[[Sequence[Request]], Coroutine[Any, Any, Sequence[Completion]]]
+Answer = Callable[[Sequence[Any]], Coroutine[Any, Any, Sequence[Completion]]]
+Prepare = Callable[[Sequence[Request]], Sequence[Any]]
 
 
 class LoopThread:
@@ -76,18 +77,28 @@ class Window:
     """One `generate` call: it pulls requests in the caller's thread, and answers them in chunks on the loop.
 
     `answer` takes a chunk of at most `chunk` requests and returns their completions; an exception from it ends the
-    whole call. At most `size` requests are pulled and not yet yielded. The requests in flight are bounded by the part
-    that `shares` gives to this call; all calls of one engine use the same `shares`.
+    whole call. With `prepare`, `answer` takes what `prepare` makes of each request; it gets requests that were pulled
+    together, in the caller's thread. At most `size` requests are pulled and not yet yielded. The requests in flight
+    are bounded by the part that `shares` gives to this call; all calls of one engine use the same `shares`.
     """
 
     def __init__(
-        self, loop: LoopThread, answer: Answer, size: int, chunk: int = 1, shares: Shares | None = None
+        self,
+        loop: LoopThread,
+        answer: Answer,
+        size: int,
+        chunk: int = 1,
+        shares: Shares | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
         self._loop = loop
+        self._prepare = prepare
         self._answer = answer
         self._size = size
         self._chunk = min(chunk, size)
         self._results: SimpleQueue[Sequence[Completion] | BaseException] = SimpleQueue()
+        self._ended_now: list[Completion] = []
+        """Completions of this turn of the loop."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._shares = shares or Shares(size)
@@ -136,13 +147,18 @@ class Window:
             self._share.leave(room - len(pulled))
 
     def _submit(self, pulled: Sequence[Request]) -> None:
-        chunks = [pulled[start : start + self._chunk] for start in range(0, len(pulled), self._chunk)]
+        try:
+            prepared = self._prepare(pulled) if self._prepare and pulled else pulled
+        except BaseException:
+            self._share.give_back(len(pulled))
+            raise
+        chunks = [prepared[start : start + self._chunk] for start in range(0, len(prepared), self._chunk)]
         closed = not self._loop.call(lambda: self._start(chunks)) if chunks else self._loop.closed
         if closed:
             self._share.give_back(len(pulled))
             raise EngineUnavailableError("the engine is closed")
 
-    def _start(self, chunks: Sequence[Sequence[Request]]) -> None:
+    def _start(self, chunks: Sequence[Sequence[Any]]) -> None:
         """Start a task per chunk; runs on the loop, as do `_run` and `_abort`, so `_tasks` needs no lock."""
         if self._stopped:
             self._share.give_back(sum(map(len, chunks)))
@@ -159,11 +175,22 @@ class Window:
         if task.cancelled():
             self._results.put(EngineUnavailableError("the engine was closed while it was answering"))
 
-    async def _run(self, chunk: Sequence[Request]) -> None:
+    async def _run(self, chunk: Sequence[Any]) -> None:
         try:
-            self._results.put(await self._answer(chunk))
+            completions = await self._answer(chunk)
         except Exception as exc:  # noqa: BLE001 - raised in the caller's thread
+            self._flush()
             self._results.put(exc)
+            return
+        if not self._ended_now:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._ended_now += completions
+
+    def _flush(self) -> None:
+        """Hand over the completions of this turn of the loop at once: each wake of the caller's thread has a cost."""
+        ended, self._ended_now = self._ended_now, []
+        if ended:
+            self._results.put(ended)
 
     def _abort(self) -> None:
         self._stopped = True

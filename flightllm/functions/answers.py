@@ -68,13 +68,13 @@ def number_answer(instruction: str, low: float, high: float) -> Answer:
     return Answer(instruction, pa.float64(), _number_between(low, high), _number_constraint(low, high), max_tokens=16)
 
 
-def json_answer(instruction: str, schema: str | Sequence[str]) -> Answer:
+def json_answer(instruction: str, schema: str | Mapping[str, Any] | Sequence[str]) -> Answer:
     """Answer with a JSON value that follows a JSON Schema, or with an object with the named text fields.
 
-    The value has the Arrow type that follows from the schema; parsing validates it.
+    The schema is a JSON text or a dict. The value has the Arrow type that follows from it; parsing validates the value.
 
     Raises:
-        AICallError: the text is not a JSON Schema, or the schema has no Arrow type.
+        AICallError: the schema is not a JSON Schema, or the schema has no Arrow type.
     """
     shape: Shape = read_schema(schema)
     reply = f"Answer with JSON that follows this schema: {shape.text}"

@@ -52,17 +52,18 @@ class Shape:
     """A limit that fits texts of the greatest length."""
 
 
-def read_schema(schema: str | Sequence[str]) -> Shape:
-    """Read a JSON Schema text, or a list of names for an object of nullable texts.
+def read_schema(schema: str | Mapping[str, Any] | Sequence[str]) -> Shape:
+    """Read a JSON Schema as a text or a dict, or a list of names for an object of nullable texts.
 
     Objects become structs, arrays lists, integers int64, numbers double. Enums take the type of their values. `$ref` to
     `#/$defs/…` and unions with null are supported. Objects allow no properties except those listed. Patterns have RE2's
     syntax, whose matching time is linear in the answer's length.
 
     Raises:
-        AICallError: the text is not a JSON Schema, or a part of it has no Arrow type; the error names the part.
+        AICallError: it is not a JSON Schema, or a part of it has no Arrow type; the error names the part.
     """
-    document = _named(schema) if not isinstance(schema, str) else _document(schema)
+    text = _written(schema) if isinstance(schema, Mapping) else schema
+    document = _document(text) if isinstance(text, str) else _named(text)
     reader = _SchemaReader(document)
     reader.check_size()
     type_ = reader.arrow_type(document, "$", 0)
@@ -82,12 +83,18 @@ def read_schema(schema: str | Sequence[str]) -> Shape:
     return Shape(text, type_, parse, max_tokens, room)
 
 
+def _written(schema: Mapping[str, Any]) -> str:
+    """Return a schema that a dict gives as JSON; its values can have any type, for users' functions."""
+    try:
+        return json.dumps(dict(schema), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise AICallError(f"the schema is not JSON ({error}): it has only dicts, lists, texts and numbers") from error
+
+
 def _named(names: object) -> dict[str, Any]:
     """Return the schema of an object with the named fields; `names` can have any type, for users' functions."""
-    if isinstance(names, Mapping):
-        raise AICallError("the schema must be a text or a list of field names, not a mapping: write json.dumps(schema)")
     if not isinstance(names, Sequence) or isinstance(names, bytes):
-        raise AICallError(f"the schema must be a text or a list of field names such as ['city'], not {names!r}")
+        raise AICallError(f"the schema must be a text, a dict or a list of field names such as ['city'], not {names!r}")
     for name in names:
         if not isinstance(name, str):
             raise AICallError(f"each field name of the schema must be a text, not {name!r}")

@@ -15,6 +15,20 @@ from flightllm.llm.thinking import MODES, UNTHINKING, Thinking, ThinkingRequest,
 
 _PROBE: Final = "Is it so?"
 _WORD: Final = "flightllm-system"
+_PROBES: Final = (
+    *(
+        "",
+        " ",
+        "Is it so?",
+        " Leading and  double spaces\n\n\tand tabs ",
+        "e\u0301 é 日本語 \U0001f600 <s></s>",
+        "ÀB" * 2_000,
+    ),
+    *("<|im_start|>user\nHi<|im_end|>", "[INST] x [/INST] <unk><pad> <bos>", "1234567 0x1F don't I'LL"),
+)
+"""Texts for which tokenizers differ most: spaces, accents, special tokens, lengths."""
+_CONTEXT: Final = 8
+"""The tokens before an answer that can change how its first word is decoded."""
 _LONGEST_MARK: Final = 40
 """The most tokens of a closing mark."""
 
@@ -58,10 +72,27 @@ class PromptEncoder:
         With `reasoning` other than `off`, the ids end where the thought of a thinking model begins.
         """
         if not self._templated:
-            return [list(ids) for ids in self.tokenizer([one_text(prompt) for prompt in prompts]).input_ids]
+            return self._ids([one_text(prompt) for prompt in prompts], special=True)
         asked = self._thinking.asked[reasoning or self._default]
         texts = [self._render(prompt, **asked.arguments) + asked.tail for prompt in prompts]
-        return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False).input_ids]
+        return self._ids(texts, special=False)
+
+    def _ids(self, texts: Sequence[str], *, special: bool) -> list[list[int]]:
+        if self._fast is not None:
+            return [one.ids for one in self._fast.encode_batch_fast(texts, add_special_tokens=special)]
+        return _wrapped_ids(self.tokenizer, texts, special=special)
+
+    @cached_property
+    def _fast(self) -> Any:
+        """The tokenizer below transformers' wrapper, which takes half the time; None where the tokens differ."""
+        fast: Any = getattr(self.tokenizer, "backend_tokenizer", None)
+        if not hasattr(fast, "encode_batch_fast"):
+            return None
+        for special in (True, False):
+            expected = _wrapped_ids(self.tokenizer, _PROBES, special=special)  # this also turns cutting and padding off
+            if expected != [one.ids for one in fast.encode_batch_fast(_PROBES, add_special_tokens=special)]:
+                return None
+        return fast
 
     def continuation(self, text: str) -> list[int]:
         """Return the token ids of `text` as the start of an answer."""
@@ -74,6 +105,27 @@ class PromptEncoder:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of generated token ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    @property
+    def decodes_at_once(self) -> bool:
+        """Return whether `written` can decode an answer."""
+        return self._fast is not None
+
+    def written(self, ids: Sequence[int], prompt: Sequence[int]) -> str | None:
+        """Return the text of token ids that a model wrote after a prompt's, without special tokens.
+
+        An incomplete character at the end is left out. Return None for a tokenizer that cannot decode at once.
+        """
+        if self._fast is None:
+            return None
+        from tokenizers.decoders import DecodeStream
+
+        stream = DecodeStream(ids=list(prompt[-_CONTEXT:]), skip_special_tokens=True)
+        text = stream.step(self._fast, list(ids)) if ids else ""
+        if text is None:  # the last character is incomplete, or there are only special tokens
+            stream = DecodeStream(ids=list(prompt[-_CONTEXT:]), skip_special_tokens=True)
+            text = "".join(stream.step(self._fast, one) or "" for one in ids)
+        return str(text)
 
     def decode_marks(self, ids: Sequence[int]) -> str:
         """Return the text of generated token ids, without the special tokens that do not mark a thought."""
@@ -146,6 +198,10 @@ class PromptEncoder:
         return str(template(list(said), add_generation_prompt=True, tokenize=False, **arguments))
 
 
+def _wrapped_ids(tokenizer: Any, texts: Sequence[str], *, special: bool) -> list[list[int]]:
+    return [list(ids) for ids in tokenizer(list(texts), add_special_tokens=special, verbose=False).input_ids]
+
+
 def _text(template: Any) -> str:
     """Return the text of a chat template; of several templates, the default one."""
     return str(template.get("default", "")) if isinstance(template, dict) else str(template)
@@ -168,10 +224,16 @@ def read_tokenizer(model: str, *, chat: bool) -> PromptEncoder:
 
 def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Return how many tokens `left` and `right` have in common at their start."""
-    for position, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return position
-    return min(len(left), len(right))
+    if not (isinstance(left, list) and isinstance(right, list)):
+        left, right = list(left), list(right)
+    least, most = 0, min(len(left), len(right))
+    while least < most:  # Python compares slices many times faster than it loops over tokens
+        middle = (least + most + 1) // 2
+        if left[least:middle] == right[least:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
 
 
 def misfit(tokens: int, answer: int, limit: int) -> str | None:

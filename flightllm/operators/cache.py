@@ -96,6 +96,8 @@ class AnswerCache:
         """`_some` is set while answers wait and no other thread is sure to commit them in time."""
         self._written = threading.Event()
         """Set after each commit."""
+        self._checkpoint = threading.Lock()
+        """Held during a checkpoint: SQLite refuses a second one meanwhile. A thread with `_lock` can wait for it."""
         work = (self._commit_late, self._move) if self._path is not None else ()
         self._threads = [threading.Thread(target=one, name="answer-cache", daemon=True) for one in work]
         for thread in self._threads:
@@ -194,9 +196,10 @@ class AnswerCache:
                     " holds the file; the server's log says which"
                 )
             if self._database is not None:
-                with suppress(sqlite3.Error):  # VACUUM gives the space back once no other process reads
+                with self._checkpoint, suppress(sqlite3.Error):
                     self._database.execute("VACUUM")
                     self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._written.set()  # while another process reads, only a later checkpoint gives the space back
             return gone
 
     def stats(self, most_age: float = 0.0) -> CacheStats:
@@ -253,7 +256,11 @@ class AnswerCache:
         while not self._closed.is_set():
             self._written.wait()
             self._written.clear()
-            with suppress(sqlite3.Error), closing(sqlite3.connect(self._path or "", timeout=_BUSY_SECONDS)) as database:
+            with (
+                self._checkpoint,
+                suppress(sqlite3.Error),
+                closing(sqlite3.connect(self._path or "", timeout=_BUSY_SECONDS)) as database,
+            ):
                 database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             self._closed.wait(_MOVE_SECONDS)
 

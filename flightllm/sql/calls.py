@@ -180,7 +180,7 @@ class _Extractor:
 
     def _ends_distinct_on(self, index: int) -> bool:
         """Return whether the token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
-        opening = next((start for start, end in self._scopes.closing.items() if end == index), 0)
+        opening = self._scopes.opening.get(index, 0)
         return opening > 1 and self._tokens[opening - 1].is_word("on") and self._tokens[opening - 2].is_word("distinct")
 
     def _call(self, index: int, depth: int) -> tuple[pa.DataType, str]:
@@ -341,17 +341,17 @@ class _Extractor:
         if not qualifier:
             if not scope.tables:
                 raise AICallError("* needs a FROM clause")
-            return [expression for table in scope.tables for expression in self._columns(call, table)]
+            return [expression for table in scope.tables for expression in self._columns(table)]
         while True:
             for table in scope.tables:
                 if table.alias == qualifier:
-                    return self._columns(call, table)
+                    return self._columns(table)
             if scope.parent is None:
                 raise AICallError(f"no table {qualifier} in FROM for {qualifier}.*")
             scope = scope.parent
 
-    def _columns(self, call: int, table: Table) -> list[Expression]:
-        query = self._query_of(call, table)
+    def _columns(self, table: Table) -> list[Expression]:
+        query = self._query_of(table)
         if query is not None:
             columns = self._columns_of_query(query, table.alias)
         elif table.name is not None:
@@ -360,18 +360,18 @@ class _Extractor:
             raise AICallError(f"the columns of {table.alias} are not known: name them instead of {table.alias}.*")
         return [Expression(f"{_quoted(table.alias)}.{_quoted(column)}", column) for column in columns]
 
-    def _query_of(self, call: int, table: Table) -> str | None:
+    def _query_of(self, table: Table) -> str | None:
         """Return SQL that has the columns of a subquery or CTE, or None for a table of the catalog."""
-        visible = [c for c in self._scopes.common_tables if c.end <= call]
         if table.subquery is not None:
             opening, closing = table.subquery
             inner = self._sql[self._tokens[opening].start : self._tokens[closing].end]
+            visible = [c for c in self._scopes.common_tables if c.end < table.first < c.until]
             prefix = self._with(visible[-1].start, visible[-1].end) if visible else ""
             return f"{prefix}SELECT * FROM {inner} AS {_quoted(table.alias)}{self._column_list(table)}"
-        for common in reversed(visible):
-            if common.name == table.name:
-                return f"{self._with(common.start, common.end)}SELECT * FROM {_quoted(common.name)}"
-        return None
+        common = self._scopes.common_table(table.parts, table.first)
+        if common is None or table.first < common.end:
+            return None
+        return f"{self._with(common.start, common.end)}SELECT * FROM {_quoted(common.name)}"
 
     def _column_list(self, table: Table) -> str:
         """Return the `(a, b)` after the alias of a subquery, if there is one."""

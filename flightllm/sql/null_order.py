@@ -10,7 +10,7 @@ So does a column that a subquery or a WITH query in the FROM of this SELECT take
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from flightllm.sql.names import identifier
-from flightllm.sql.scopes import CommonTable, Scope, Scopes, Table
+from flightllm.sql.scopes import Scope, Scopes, Table
 from flightllm.sql.tokens import Token, TokenKind
 
 ADDED = " NULLS LAST"
@@ -62,38 +62,19 @@ class _Names:
         return any(self._table_gives(table, name) for table in tables)
 
     def _table_gives(self, table: Table, name: str) -> bool:
-        common = None
+        common = self._scopes.common_table(table.parts, table.first)
         if table.subquery is not None:
             opening, end = table.subquery
-        elif (common := self._common_table(table)) is not None:
-            end = common.end
-            opening = next(start for start, closing in self._scopes.closing.items() if closing == end)
+        elif common is not None:
+            opening, end = common.opening, common.end
         else:
             return False
-        listed = self._listed(table.columns) or self._listed(self._before(opening) if common else None)
+        while self._tokens[opening + 1].is_symbol("("):
+            opening += 1
+        listed = self._listed(table.columns) or self._listed(common.columns if common else None)
         if not listed:
             return bool(self._output_is_answer(opening + 1, end, name))
         return name in listed and self._position_is_answer(opening + 1, end, listed.index(name))
-
-    def _common_table(self, table: Table) -> CommonTable | None:
-        """Return the WITH query that a FROM item names: the innermost one whose statement has the item."""
-        if len(table.parts) != 1:
-            return None
-        visible = [
-            common
-            for common in self._scopes.common_tables
-            if common.name == table.parts[0]
-            and common.end < table.first
-            and all(table.first < end for start, end in self._scopes.closing.items() if start < common.start < end)
-        ]
-        return max(visible, key=lambda common: common.start, default=None)
-
-    def _before(self, opening: int) -> tuple[int, int] | None:
-        """Return the brackets of the column list in `name (columns) AS [[NOT] MATERIALIZED] (`."""
-        at = opening - 1
-        while self._tokens[at].is_word("materialized", "not", "as"):
-            at -= 1
-        return next(((start, end) for start, end in self._scopes.closing.items() if end == at), None)
 
     def _listed(self, brackets: tuple[int, int] | None) -> list[str | None]:
         names = self._tokens[brackets[0] + 1 : brackets[1]] if brackets else ()

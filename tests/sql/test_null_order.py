@@ -22,6 +22,9 @@ LAST = (
     f"WITH q (i, r) AS (SELECT id, {SCORE} FROM people) SELECT i AS id, r FROM q ORDER BY 2 DESC LIMIT 3",
     f"SELECT id, {SCORE} AS s FROM people UNION ALL SELECT 1, 0.5 ORDER BY s DESC LIMIT 3",
     f"SELECT a.id FROM likes JOIN (SELECT id, {SCORE} AS s FROM people) a ON true ORDER BY a.s DESC LIMIT 3",
+    "SELECT id, s FROM scored ORDER BY s DESC LIMIT 3",
+    "SELECT id, r AS best FROM renamed ORDER BY best DESC LIMIT 3",
+    f"SELECT id, s FROM ((SELECT id, {SCORE} AS s FROM people)) AS q ORDER BY s DESC LIMIT 3",
 )
 FIRST = (
     f"SELECT id, {SCORE} AS s FROM people ORDER BY s DESC NULLS FIRST LIMIT 3",
@@ -30,6 +33,11 @@ FIRST = (
     f"WITH c AS (SELECT {SCORE} AS note FROM people) SELECT id, note FROM people ORDER BY note DESC LIMIT 3",
     f"SELECT p.id FROM people p JOIN (SELECT id, {SCORE} AS note FROM people) a USING (id) ORDER BY p.note DESC",
     f"SELECT id FROM people WHERE id IN (SELECT id FROM (SELECT id, {SCORE} AS note FROM people)) ORDER BY note DESC",
+    "SELECT id, s FROM scored ORDER BY s + 1 DESC LIMIT 3",
+    (
+        f"SELECT p.id FROM (WITH people AS (SELECT {SCORE.replace('note', 'thing')} AS note FROM likes) SELECT 1 AS x"
+        " FROM people) q, people p ORDER BY note DESC"
+    ),
 )
 
 
@@ -37,7 +45,10 @@ FIRST = (
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """Return a session over the small tables, where two people have no note."""
     database = small_database(Path(tmp_path_factory.mktemp("data")))
-    yield database.session()
+    session = database.session()
+    session.update(f"CREATE VIEW scored AS SELECT id, {SCORE} AS s, note FROM people")
+    session.update("CREATE VIEW renamed AS SELECT id, s AS r FROM scored")
+    yield session
     database.close()
 
 

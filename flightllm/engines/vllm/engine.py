@@ -9,26 +9,25 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from flightllm.common.parent_process import keep_children
-from flightllm.engines.bounded_schema import bounded
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.options import read_options
-from flightllm.engines.probabilities import TOP, TokenStep, option_probability
+from flightllm.engines.probabilities import TOP, TokenStep, first_token_probability, option_probability
 from flightllm.engines.shares import Shares
+from flightllm.engines.vllm.choices import FirstTokens, FirstTokenTables
 from flightllm.engines.vllm.events import KvPublishing
 from flightllm.engines.vllm.kv import eviction_config, kv_transfer, lossy_codecs
 from flightllm.engines.vllm.lora import Adapter, read_adapter
+from flightllm.engines.vllm.sampling import SamplingMaker, single_token, thought_sampling
 from flightllm.engines.vllm.start import telling_of_start
 from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.engine import (
     Choice,
     Completion,
-    JsonSchema,
     KvEventsAddress,
     Parameters,
     PrefixCache,
-    Regex,
     Request,
     cache_salt,
 )
@@ -46,8 +45,6 @@ _LEFT_TO_VLLM = (
     "block_size",
 )
 """The options that are passed to vLLM unless they are 0 or empty."""
-_LEAST_TOP_P = 1e-6
-"""vLLM rejects 0; this value allows only the most probable token, as 0 does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +132,6 @@ class VllmEngine(LoadedEngine):
         self._window = window
         self._encoder = PromptEncoder(folder, reasoning=reasoning)
         self._hints = _hints(self._encoder, arguments.kv_transfer_config, evicting=bool(options.evicting))
-        self._thinks = self._encoder.form is not None
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
         self._closed = False
@@ -157,7 +153,13 @@ class VllmEngine(LoadedEngine):
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
         self._limit = self._engine.model_config.max_model_len
         most = self._engine.model_config.max_logprobs
-        self._most_logprobs = TOP if most < 0 else min(TOP, most)
+        listed = TOP if most < 0 else min(TOP, most)
+        self._sampling = SamplingMaker(listed, decodes=not self._encoder.decodes_at_once)
+        config = self._engine.vllm_config
+        # A step with drafts of further tokens checks the allowed tokens of each draft.
+        plain = config.speculative_config is None and not self._engine.model_config.is_diffusion
+        vocabulary = self._engine.model_config.get_vocab_size()
+        self._first_tokens = FirstTokenTables(self._encoder, vocabulary) if plain else None
         dtype = self._engine.model_config.dtype
         changed = [f"quantization {options.quantization}"] if options.quantization else []
         changed += [] if adapter is None else [f"lora {adapter.digest}"]
@@ -190,7 +192,8 @@ class VllmEngine(LoadedEngine):
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's requests in vLLM's scheduler; see `Engine.generate`."""
-        return Window(self._loop, self._answer, self._window, shares=self._shares).stream(requests, cancelled)
+        window = Window(self._loop, self._answer, self._window, shares=self._shares, prepare=self._prepare)
+        return window.stream(requests, cancelled)
 
     @property
     def in_flight(self) -> int:
@@ -217,25 +220,70 @@ class VllmEngine(LoadedEngine):
         if self._events is not None:
             self._events.close()
 
-    async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
-        return [await self._answer_one(request) for request in chunk]
+    def _prepare(self, requests: Sequence[Request]) -> Sequence[_Prompt]:
+        """Encode prompts together, in the caller's thread, so that the engine's loop is free for answers."""
+        known: dict[Parameters, FirstTokens | None] = {}
+        prompts = []
+        for request, ids in self._encode(requests):
+            parameters = request.parameters
+            if parameters not in known:
+                known[parameters] = self._first(parameters)
+            prompts.append(_Prompt(request, ids, known[parameters]))
+        return prompts
 
-    async def _answer_one(self, request: Request) -> Completion:
-        mode = self._encoder.mode(request.parameters.reasoning)
-        [ids] = self._encoder.encode([request.prompt], mode)
+    def _first(self, parameters: Parameters) -> FirstTokens | None:
+        """Return the tokens that tell the options of a choice apart; None where an answer needs several tokens."""
+        if self._first_tokens is None or self._encoder.mode(parameters.reasoning) != UNTHINKING:
+            return None
+        return single_token(self._first_tokens.of(parameters), parameters)
+
+    async def _answer(self, chunk: Sequence[_Prompt]) -> list[Completion]:
+        return [await self._answer_one(prompt) for prompt in chunk]
+
+    async def _answer_one(self, prompt: _Prompt) -> Completion:
+        request, ids = prompt.request, prompt.ids
+        if isinstance(ids, str):
+            return Completion(request.id, None, ids)
         constraint = request.parameters.constraint
         answer = self._longest_option(constraint) if isinstance(constraint, Choice) else 1
         error = misfit(len(ids), answer, self._limit)
         if error:
             return Completion(request.id, None, error, len(ids))
+        mode = self._encoder.mode(request.parameters.reasoning)
         if mode != UNTHINKING:
             return await self._think(request, mode, ids)
-        room = self._limit - len(ids)
-        sampling = _sampling(request, answer, room, self._most_logprobs, marks=self._thinks)
-        final = await self._generate(request, ids, sampling)
+        if prompt.first is not None:
+            return await self._choose(request, ids, answer, prompt.first)
+        return await self._write(request, ids, answer)
+
+    async def _choose(self, request: Request, ids: list[int], answer: int, first: FirstTokens) -> Completion:
+        """Choose an option by the first token; after a token that several options share, write the whole answer."""
+        final = await self._generate(request, ids, self._sampling.answer(request.parameters, 1, first))
         if isinstance(final, str):
             return Completion(request.id, None, final, len(ids))
-        return self._read(request, _completion(request, len(ids), final), final)
+        begun = _completion(request, len(ids), final)
+        if begun.error is not None:
+            return begun
+        output = final.outputs[0]
+        option = first.options.get(output.token_ids[0])
+        if option is not None:
+            return replace(begun, text=option, confidence=_confidence(output, option, first), finish_reason="stop")
+        written = await self._write(request, ids, answer)
+        tokens = begun.completion_tokens + written.completion_tokens
+        return replace(written, cached_tokens=begun.cached_tokens, completion_tokens=tokens)
+
+    async def _write(self, request: Request, ids: list[int], answer: int) -> Completion:
+        """Let the model write the whole answer, under the constraint of the request."""
+        final = await self._generate(request, ids, self._written(request, answer, self._limit - len(ids)))
+        if isinstance(final, str):
+            return Completion(request.id, None, final, len(ids))
+        return self._read(request, ids, final)
+
+    def _written(self, request: Request, answer: int, room: int) -> Any:
+        """Return vLLM's parameters of an answer that needs up to `answer` tokens and has `room` for tokens."""
+        is_choice = isinstance(request.parameters.constraint, Choice)
+        most = max(request.limit, answer) if is_choice else request.limit
+        return self._sampling.answer(request.parameters, min(most, room))
 
     async def _think(self, request: Request, mode: str, ids: list[int]) -> Completion:
         """Let the model think until the closing mark, then answer.
@@ -250,7 +298,7 @@ class VllmEngine(LoadedEngine):
             return Completion(request.id, None, no_room_to_think(room), len(ids))
         form, closing = encoder.form, encoder.closing_token
         ending = {"stop_token_ids": [closing]} if closing is not None else {"stop": [form.closing] if form else []}
-        final = await self._generate(request, ids, _thought_sampling(parameters, budget, ending))
+        final = await self._generate(request, ids, thought_sampling(parameters, budget, ending))
         if isinstance(final, str):
             return Completion(request.id, None, final, len(ids))
         begun = _completion(request, len(ids), final)
@@ -264,13 +312,12 @@ class VllmEngine(LoadedEngine):
         error = misfit(len(behind), answer, self._limit)
         if error is None:
             left = self._limit - len(behind)
-            sampling = _sampling(request, answer, left, self._most_logprobs, marks=True)
-            final = await self._generate(request, behind, sampling)
+            final = await self._generate(request, behind, self._written(request, answer, left))
             error = final if isinstance(final, str) else None
         spent = begun.completion_tokens
         if error is not None:
             return replace(begun, text=None, error=error, reasoning_tokens=spent)
-        ended = self._read(request, _completion(request, len(behind), final), final, thought)
+        ended = self._read(request, behind, final, thought)
         return replace(
             ended,
             prompt_tokens=len(ids),
@@ -279,11 +326,17 @@ class VllmEngine(LoadedEngine):
             reasoning_tokens=spent,
         )
 
-    def _read(self, request: Request, completion: Completion, final: Any, thought: Sequence[int] = ()) -> Completion:
-        """Return a completion without the thought of a thinking model."""
-        if completion.text is None:
+    def _read(self, request: Request, ids: Sequence[int], final: Any, thought: Sequence[int] = ()) -> Completion:
+        """Return the completion of the tokens `ids`, without the thought of a thinking model."""
+        completion = _completion(request, len(ids), final)
+        if completion.error is not None:
             return completion
-        return self._without_thought(request, completion, final.outputs[0].token_ids, thought)
+        output = final.outputs[0]
+        if not output.text:
+            ended = output.finish_reason == "stop"  # the last token is then the end token
+            text = self._encoder.written(output.token_ids[:-1] if ended else output.token_ids, ids)
+            completion = replace(completion, text=text or "")
+        return self._without_thought(request, completion, output.token_ids, thought)
 
     async def _generate(self, request: Request, ids: Sequence[int], sampling: Any) -> Any:
         """Return vLLM's final output for a prompt's tokens; the text of an error if vLLM rejects them.
@@ -295,7 +348,8 @@ class VllmEngine(LoadedEngine):
 
         if self._hints is not None:
             sampling.extra_args = self._hints.extra_args([request], [ids]) or None
-        prompt: dict[str, Any] = {"prompt_token_ids": list(ids)}
+        # With its type, a prompt needs no further thread: vLLM would render a prompt without a type in one.
+        prompt: dict[str, Any] = {"type": "token", "prompt_token_ids": list(ids)}
         if request.tenant:
             prompt["cache_salt"] = cache_salt(request.tenant)
         name, final = f"f{next(self._numbers)}", None
@@ -317,6 +371,18 @@ class VllmEngine(LoadedEngine):
             longest = max(len(self._encoder.continuation(option)) for option in choice.options)
             self._choice_tokens[choice] = longest + 1  # plus the end token
         return self._choice_tokens[choice]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A request with the tokens of its prompt, or the reason why the prompt has no tokens.
+
+    `first` are the tokens that tell the options of a choice apart.
+    """
+
+    request: Request
+    ids: list[int] | str
+    first: FirstTokens | None
 
 
 def _hints(encoder: PromptEncoder, transfer: Any, *, evicting: bool) -> Hints | None:
@@ -353,6 +419,15 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
     return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, finish_reason)
 
 
+def _confidence(output: Any, option: str, first: FirstTokens) -> float | None:
+    """Return the probability of an option, by the log probabilities of the tokens that can begin an answer."""
+    if not output.logprobs:
+        return None
+    spelled = first.spelled
+    listed = [(spelled[token], min(0.0, one.logprob)) for token, one in output.logprobs[0].items() if token in spelled]
+    return first_token_probability(listed, option, tuple(dict.fromkeys(first.options.values())))
+
+
 def _steps(output: Any) -> list[TokenStep]:
     """Return an answer's tokens with the log probabilities at each position, taken after the constraint's mask."""
     listed = [
@@ -363,55 +438,6 @@ def _steps(output: Any) -> list[TokenStep]:
         TokenStep(place[token][0], tuple(place.values()))
         for token, place in zip(output.token_ids, listed, strict=False)
     ]
-
-
-def _sampling(request: Request, answer: int, room: int, most_logprobs: int, *, marks: bool) -> Any:
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind
-
-    parameters = request.parameters
-    is_choice = isinstance(parameters.constraint, Choice)
-    return SamplingParams(
-        max_tokens=min(max(request.limit, answer) if is_choice else request.limit, room),
-        temperature=parameters.temperature,
-        top_p=max(parameters.top_p, _LEAST_TOP_P),
-        seed=parameters.seed,
-        structured_outputs=_structured(parameters),
-        logprobs=most_logprobs if is_choice and parameters.probability else None,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-        detokenize=not marks or parameters.constraint is not None,  # otherwise `_read` decodes the tokens
-    )
-
-
-def _thought_sampling(parameters: Parameters, budget: int, ending: Mapping[str, Any]) -> Any:
-    """Return the sampling parameters of a thought: no constraint, and `ending` as the stop condition."""
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind
-
-    return SamplingParams(
-        max_tokens=budget,
-        temperature=parameters.temperature,
-        top_p=max(parameters.top_p, _LEAST_TOP_P),
-        seed=parameters.seed,
-        include_stop_str_in_output=True,
-        skip_special_tokens=False,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-        **ending,
-    )
-
-
-def _structured(parameters: Parameters) -> Any:
-    from vllm.sampling_params import StructuredOutputsParams
-
-    match parameters.constraint:
-        case Choice(options):
-            return StructuredOutputsParams(choice=list(options))
-        case JsonSchema(schema):
-            return StructuredOutputsParams(json=bounded(schema))
-        case Regex(pattern):
-            return StructuredOutputsParams(regex=pattern)
-        case None:
-            return None
 
 
 def _engine_args(

@@ -9,9 +9,10 @@ import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.engines import check_engine, create_engine
-from flightllm.engines.vllm.engine import VllmOptions, _engine_args
+from flightllm.engines.vllm.engine import VllmEngine, VllmOptions, _engine_args
 from flightllm.errors import ConfigError, EngineUnavailableError
-from flightllm.llm.engine import Choice, Completion, Engine, Parameters, Request
+from flightllm.llm.engine import Choice, Completion, Constraint, Engine, JsonSchema, Parameters, Regex, Request
+from tests.engines.vllm.test_choices import SHAPES
 from tests.packages import NEEDS_VLLM
 
 pytestmark = [NEEDS_VLLM, pytest.mark.vllm]
@@ -132,3 +133,95 @@ def test_seeds(vllm_engine: Engine, make_requests: MakeRequests) -> None:
     assert ask(vllm_engine, request, drawing).text != ask(vllm_engine, request, replace(drawing, seed=2)).text
     best = ask(vllm_engine, request, replace(drawing, temperature=0.0)).text
     assert ask(vllm_engine, request, replace(drawing, top_p=0.0)).text == best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", SHAPES, ids=lambda options: options[0])
+def test_a_single_token_answers_as_the_grammar_does(
+    grammar_alone: Callable[[], object], vllm_engine: VllmEngine, make_requests: MakeRequests, options: tuple[str, ...]
+) -> None:
+    """Answers, probabilities and counts of prompt tokens are those of the grammar; most answers take one token."""
+    asked = [
+        Parameters(max_tokens=8, constraint=Choice(options)),
+        Parameters(max_tokens=8, constraint=Choice(options), probability=True),
+        Parameters(max_tokens=8, constraint=Choice(options), temperature=1.5, seed=7),
+    ]
+    single = vllm_engine._first(asked[0]) is not None
+    found = [answers(vllm_engine, make_requests(12, one)) for one in asked]
+    grammar_alone()
+    for ours, theirs in zip(found, [answers(vllm_engine, make_requests(12, one)) for one in asked], strict=True):
+        for our, their in zip(ours, theirs, strict=True):
+            assert our.text in options
+            assert (our.text, our.error, our.finish_reason) == (their.text, None, "stop")
+            assert our.prompt_tokens == their.prompt_tokens
+            if their.confidence is None:
+                assert our.confidence is None
+            elif options == tuple(map(str.strip, options)):  # the grammar's steps miss a first token that is a space
+                assert our.confidence == pytest.approx(their.confidence)
+    assert all(one.confidence is not None for one in found[1])
+    assert not single or sum(one.completion_tokens == 1 for one in found[0]) > 6
+
+
+@pytest.fixture
+def grammar_alone(vllm_engine: VllmEngine) -> Iterator[Callable[[], object]]:
+    """Return a function that lets the engine answer every choice under a grammar until the test ends."""
+    kept = vllm_engine._first_tokens
+    yield lambda: setattr(vllm_engine, "_first_tokens", None)
+    vllm_engine._first_tokens = kept
+
+
+@pytest.mark.slow
+def test_a_shared_first_token(
+    vllm_engine: VllmEngine, make_requests: MakeRequests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a token that several options share, the answer comes from the grammar, and both parts are counted."""
+    asked = Parameters(max_tokens=8, constraint=Choice(("Yes", "No")))
+    first = vllm_engine._first(asked)
+    assert first is not None
+    usual = answers(vllm_engine, make_requests(4, asked))
+    monkeypatch.setattr(vllm_engine, "_first", lambda _: replace(first, options={}))
+    shared = answers(vllm_engine, make_requests(4, asked))
+    assert [one.text for one in shared] == [one.text for one in usual]
+    assert [one.completion_tokens for one in usual] == [1] * 4
+    assert min(one.completion_tokens for one in shared) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "constraint",
+    [Choice(("1", "10", "100")), Regex("[0-9]{1,3}"), JsonSchema('{"type": "boolean"}')],
+    ids=["choice", "regex", "json"],
+)
+def test_a_grammar_is_checked_once(
+    vllm_engine: VllmEngine, make_requests: MakeRequests, monkeypatch: pytest.MonkeyPatch, constraint: Constraint
+) -> None:
+    """The grammar of a call site is checked for its first prompt alone; another call site has its own grammar."""
+    from vllm.v1.structured_output import backend_guidance
+
+    checked: list[object] = []
+    real = backend_guidance.validate_guidance_grammar
+
+    def counted(given: object, **named: object) -> None:
+        checked.append(given)
+        real(given, **named)
+
+    monkeypatch.setattr(backend_guidance, "validate_guidance_grammar", counted)
+    for tokens in (9, 10):
+        found = answers(vllm_engine, make_requests(20, Parameters(max_tokens=tokens, constraint=constraint)))
+        assert [one.error for one in found] == [None] * 20
+    assert len(checked) == 2
+
+
+@pytest.mark.slow
+def test_a_prompt_that_cannot_be_encoded_fails_alone(vllm_engine: VllmEngine, make_requests: MakeRequests) -> None:
+    """Of prompts that are encoded together, only the one that the tokenizer rejects has an error."""
+    requests = make_requests(6, Parameters(max_tokens=2))
+    requests[2] = replace(requests[2], prompt="half a pair: \ud83d")
+    found = answers(vllm_engine, requests)
+    assert [one.error is None for one in found] == [True, True, False, True, True, True]
+    assert "the prompt cannot be encoded" in (found[2].error or "")
+
+
+def answers(engine: Engine, requests: list[Request]) -> list[Completion]:
+    """Return the completions of requests in the order of the requests."""
+    return sorted(engine.generate(iter(requests), lambda: False), key=lambda one: one.id)

@@ -1,0 +1,170 @@
+"""Measure how the order of columns, the place of a filter and the repetition of rows change the savings.
+
+    python -m bench.ablations [--engine fake] [--model bench|FOLDER] [--rows 400] [--only columns,place,repeats]
+        [--json] [--plot FILE]
+
+Three measurements on one table of `bench.paper`, after the figures of Liu et al., "Optimizing LLM Queries in Relational
+Workloads", arXiv 2403.05821. Every query begins without cached answers and with an empty prefix cache.
+
+- `columns` (their figure 6): the filter q2 with the columns of the table in random orders. The original order sends
+  fields as the table has them. The greedy order must not depend on the table.
+- `place` (their figure 7): q2 and a plain condition that a share of the rows passes. In `model first` a LIMIT keeps the
+  plain condition behind the model's filter. In `plain first` one WHERE has both.
+- `repeats` (their figure 8): tables of one size have each row once, twice, five or ten times, in random
+  order. Deduplication is off or on; prompts have the original order, then the greedy order.
+
+The engine `fake` takes no time, so its seconds mean nothing; calls and tokens are exact.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from bench.common import machine
+from bench.engines import engine_config
+from bench.llm_queries import STEPS, Figures, Run, Step, add_engine_arguments, cold_runs, read_model
+from bench.paper import Topic, topics
+from bench.plot import plot_curves
+from bench.samples import write
+from bench.setting import announce
+
+ORDERS: Final = 4
+"""Random orders of the columns, beside the table's own."""
+SHARES: Final = (0.05, 0.13, 0.25, 0.5, 1.0)
+"""The shares of rows that pass the plain condition."""
+REPEATS: Final = (1, 2, 5, 10)
+_ORIGINAL: Final = STEPS[1]
+_GREEDY: Final = STEPS[4]
+_WITH: Final = {"original order": _ORIGINAL, "greedy order": _GREEDY}
+Found = dict[str, dict[str, Figures]]
+
+
+def columns_permuted(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
+    """Yield an order of columns, a step, and its figures."""
+    random = np.random.default_rng(0)
+    orders = {"as in the table": list(topic.columns)}
+    for number in range(1, ORDERS + 1):
+        orders[f"order {number}"] = [topic.columns[place] for place in random.permutation(len(topic.columns))]
+    for name, columns in orders.items():
+        for step_name, step in _WITH.items():
+            yield name, step_name, run(topic.queries_over(columns)["q2"], step)
+
+
+def filter_places(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
+    """Yield a share of rows, the place of the model's filter, and the figures."""
+    everything = topic.queries["q2"]
+    for share in SHARES:
+        plain = f"t.part < {round(100 * share)}"
+        first = f"SELECT count(*) FROM ({everything.replace('SELECT', 'SELECT t.part,', 1)} LIMIT 1000000000) t"
+        yield f"{share:.2f}", "model first", run(f"{first} WHERE {plain}", _GREEDY)
+        yield f"{share:.2f}", "plain first", run(f"{everything} AND {plain}", _GREEDY)
+
+
+def rows_repeated(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
+    """Yield how often the table has each row, a step with deduplication off or on, and its figures."""
+    for times in REPEATS:
+        sql = topic.queries["q2"].replace(f"FROM {topic.name} t", f"FROM {_repeated(topic, times)} t")
+        for name, step in _WITH.items():
+            for dedup in ("off", "on"):
+                yield (
+                    f"{times}",
+                    f"{name}, deduplication {dedup}",
+                    run(sql, Step(name, prefix_cache=True, settings={**step.settings, "dedup": dedup})),
+                )
+
+
+MEASUREMENTS: Final = {"columns": columns_permuted, "place": filter_places, "repeats": rows_repeated}
+
+
+def tables(topic: Topic, rows: int) -> Mapping[str, pa.Table]:
+    """Return the topic's table with a column `part` of 0 to 99, and the tables of repeated rows, by name."""
+    random = np.random.default_rng(1)
+    whole = topic.tables(rows)[topic.name]
+    parts = random.permutation(np.arange(whole.num_rows) * 100 // max(1, whole.num_rows))
+    made = {topic.name: whole.append_column("part", pa.array(parts))}
+    for times in REPEATS:
+        distinct = np.arange(max(1, whole.num_rows // times))
+        made[_repeated(topic, times)] = whole.take(pa.array(random.permutation(np.repeat(distinct, times))))
+    return made
+
+
+def _repeated(topic: Topic, times: int) -> str:
+    return f"{topic.name}_{times}_times"
+
+
+def measure(given: argparse.Namespace, topic: Topic) -> dict[str, Found]:
+    """Return the figures by measurement, case and variant."""
+    engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight)
+    found: dict[str, Found] = {}
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
+        files = write(tables(topic, given.rows), Path(folder))
+        with cold_runs(engine, files, prefix_cache=True) as run:
+            for name in given.only.split(","):
+                for case, variant, figures in MEASUREMENTS[name](run, topic):
+                    print(f"{name}, {case}, {variant}: {json.dumps(figures)}", flush=True)
+                    found.setdefault(name, {}).setdefault(case, {})[variant] = figures
+    return found
+
+
+def curves(found: Mapping[str, Found]) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Return a panel of computed tokens for each measurement over numbers, with a curve for each variant."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for name in [name for name in found if name != "columns"]:
+        for case, of in found[name].items():
+            for variant, one in of.items():
+                points = panels.setdefault(f"{name}: computed tokens", {}).setdefault(variant, [])
+                points.append((float(case), one["computed_tokens"]))
+    return panels
+
+
+def shown(found: Found) -> str:
+    """Return a measurement as a Markdown table: calls, computed tokens and seconds of each variant."""
+    variants = list(next(iter(found.values())))
+    lines = [["case", *(f"{one}: calls, computed, s" for one in variants)]]
+    lines.append(["---"] * len(lines[0]))
+    for case, of in found.items():
+        cells = [f"{one['calls']:,}, {one['computed_tokens']:,}, {one['seconds']:.1f}" for one in of.values()]
+        lines.append([case, *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark with the arguments of the command line."""
+    parser = argparse.ArgumentParser(description="What the savings depend on.")
+    add_engine_arguments(parser)
+    parser.add_argument("--rows", type=int, default=400, help="rows of the table (default %(default)s)")
+    parser.add_argument("--topic", default="movies", help="a table of bench.paper (default %(default)s)")
+    parser.add_argument("--only", default=",".join(MEASUREMENTS), help="default: %(default)s")
+    parser.add_argument("--quick", action="store_true", help="60 rows on the fake engine")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw place and repeats into this file (PNG or SVG)")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.only.split(",")) - MEASUREMENTS.keys():
+        parser.error(f"--only: there is no {', '.join(sorted(unknown))}; choose from {', '.join(MEASUREMENTS)}")
+    with_filter = [name for name, topic in topics().items() if "q2" in topic.instructions]
+    if given.topic not in with_filter:
+        parser.error(f"--topic: no table with a filter here is {given.topic!r}; choose from {', '.join(with_filter)}")
+    if given.quick:
+        given.rows, given.engine = 60, "fake"
+    names = ("quick", "rows", "engine", "model", "topic", "cache_blocks")
+    head = {"bench": "ablations", **{name: getattr(given, name) for name in names}}
+    given.model = read_model(parser, given.model)
+    announce("ablations", arguments)
+    found = measure(given, topics()[given.topic])
+    for name, of in found.items():
+        print(f"\n{name}, {given.rows} rows\n\n{shown(of)}")
+    if given.plot:
+        plot_curves(curves(found), given.plot, "share of rows, or repetitions")
+    if given.json:
+        print(json.dumps({**head, "measurements": found, "machine": machine()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The names in FROM mean the WITH query that the SQL standard says."""
+
+import pytest
+
+from flightllm.sql.scopes import begins_query, read_scopes
+from flightllm.sql.tokens import tokenize
+
+
+@pytest.mark.parametrize(
+    ("sql", "meant"),
+    [
+        ("WITH t AS (SELECT 1) SELECT 1 FROM t", ["t"]),
+        ("WITH t AS (SELECT 1 FROM t) SELECT 1 FROM t", ["", "t"]),
+        ("WITH RECURSIVE t AS (SELECT 1 FROM t UNION SELECT 2 FROM t) SELECT 1 FROM t", ["", "t", "t"]),
+        ("SELECT 1 FROM (WITH t AS (SELECT 1) SELECT 1 FROM t) q, t", ["t", "q", ""]),
+        ("WITH a AS (WITH t AS (SELECT 1) SELECT 1 FROM t) SELECT 1 FROM a, t", ["t", "a", ""]),
+        ("WITH a AS (SELECT 1 FROM t), t AS (SELECT 1) SELECT 1 FROM a, t", ["", "a", "t"]),
+        ("WITH t AS (SELECT 1) SELECT 1 FROM s.t, (SELECT 1 FROM t) q", ["", "t", "q"]),
+    ],
+)
+def test_common_table(sql: str, meant: list[str]) -> None:
+    """A name means the innermost WITH query that is visible at its place; a subquery has its own name here."""
+    scopes = read_scopes(sql, tokenize(sql))
+    tables = {table.first: table for scope in scopes.of for table in scope.tables}
+    found = []
+    for first, table in sorted(tables.items()):
+        common = scopes.common_table(table.parts, first)
+        found.append(table.alias if table.subquery else common.name if common else "")
+    assert sorted(found) == sorted(meant)
+
+
+def test_innermost_hides_others() -> None:
+    """An inner WITH query hides one of the same name around it."""
+    sql = "WITH t AS (SELECT 1) SELECT 1 FROM (WITH t (a) AS (SELECT 2) SELECT 1 FROM t) q"
+    scopes = read_scopes(sql, tokenize(sql))
+    inner = next(table for scope in scopes.of for table in scope.tables if table.name == "t")
+    found = scopes.common_table(inner.parts, inner.first)
+    assert found is not None
+    assert found.columns is not None
+
+
+def test_brackets() -> None:
+    """Each closing bracket has its opening one, and a table without an alias has no list of columns."""
+    sql = "SELECT f(a[1]) FROM t JOIN o USING (id)"
+    scopes = read_scopes(sql, tokenize(sql))
+    assert {end: start for start, end in scopes.closing.items()} == scopes.opening
+    assert [table.columns for table in scopes.of[-1].tables] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("(SELECT 1)", True),
+        ("((SELECT 1))", True),
+        ("((SELECT 1) UNION SELECT 2)", True),
+        ("((VALUES (1)) LIMIT 1)", True),
+        ("((SELECT 1) a JOIN b ON true)", False),
+        ("(a)", False),
+        ("(" * 90 + "SELECT 1" + ")" * 90, False),
+    ],
+)
+def test_begins_query(text: str, query: bool) -> None:
+    """A parenthesis that encloses a query differs from one that encloses joins."""
+    tokens = tokenize(text)
+    assert begins_query(tokens, read_scopes(text, tokens).closing, 0) is query
