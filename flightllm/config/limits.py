@@ -16,8 +16,8 @@ class LimitsConfig:
 
     `memory_bytes` and `spill_bytes` limit the relational work of each query, not of all queries together. The memory of
     an engine, and of the batches sent to it, does not count. With `server_memory_bytes`, all queries share one pool of
-    that size instead of having `memory_bytes` each. At most `table_cache_bytes` hold the decoded rows of tables that
-    are read again, and at most a quarter of `server_memory_bytes`, whose pool is then smaller by as much.
+    that size instead of having `memory_bytes` each. `table_cache_bytes` bounds the decoded rows of tables that are
+    read again. They take at most a quarter of `server_memory_bytes`, and the pool is smaller by as much.
     """
 
     sql_bytes: int = 1_048_576
