@@ -48,6 +48,7 @@ from flightllm.datafusion.table_size import TableSize
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.grants import ObjectKind
 from flightllm.sql.names import parse_name
+from flightllm.storage.decoded import DecodedTables
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 
@@ -79,6 +80,8 @@ class TableStore:
         self.limits = limits
         self.folder = folder
         self.places = places
+        self.decoded = DecodedTables(limits.decoded_bytes)
+        """The rows of tables that were read lately."""
         self._memory = Memory(limits)
         self.lock = RLock()
         self._starting = Lock()
@@ -457,7 +460,12 @@ class TableStore:
         for entry in before.values():
             folder = _folder_of(entry)
             if folder is not None and folder not in kept:
+                self.decoded.forget(folder)
                 self.folder.readers.retire(folder)
+
+    def reads(self, folder: Path) -> bool:
+        """Return whether the present state of a stored table is read through this folder of links."""
+        return any(entry.rows is not None and entry.rows.folder == folder for entry in self._entries.values())
 
     def _planning_context(self, entries: Mapping[TableName, Entry], planned: Planned) -> SessionContext:
         """Return a context over other entries than the store's, for planning views."""

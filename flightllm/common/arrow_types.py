@@ -19,6 +19,8 @@ from flightllm.errors import InvalidInputError, UnsupportedError
 _VARIABLE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 _OFFSET = 4
 """The bytes of one offset: the position at which a string or list begins in its column's data."""
+_TEXT_BYTES = 32
+"""The assumed bytes of a text, or of another value whose length differs."""
 _MARK = b"flightllm:declared"
 _OF_FILES = b"PARQUET:"
 """The prefix of metadata keys that describe a Parquet file and not a column."""
@@ -245,3 +247,8 @@ def _computed(frame: DataFrame) -> frozenset[int]:
 def wrapped(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a column of storage values as a column of the extension type `kind`."""
     return pa.ExtensionArray.from_storage(kind, column)
+
+
+def value_width(kind: pa.DataType) -> int:
+    """Estimate the bytes of one value in memory."""
+    return kind.bit_width // 8 or 1 if pa.types.is_primitive(kind) else _TEXT_BYTES

@@ -6,6 +6,9 @@ from pathlib import Path
 from flightllm.config.checks import above_zero, at_least_one
 from flightllm.errors import ConfigError
 
+_POOL_PART = 4
+"""Decoded tables take at most this part of `server_memory_bytes`."""
+
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig:
@@ -13,7 +16,8 @@ class LimitsConfig:
 
     `memory_bytes` and `spill_bytes` limit the relational work of each query, not of all queries together. The memory of
     an engine, and of the batches sent to it, does not count. With `server_memory_bytes`, all queries share one pool of
-    that size instead of having `memory_bytes` each.
+    that size instead of having `memory_bytes` each. `table_cache_bytes` bounds the decoded rows of tables that are
+    read again. They take at most a quarter of `server_memory_bytes`, and the pool is smaller by as much.
     """
 
     sql_bytes: int = 1_048_576
@@ -28,6 +32,7 @@ class LimitsConfig:
     upload_bytes: int = 1 << 30
     memory_bytes: int = 2 << 30
     server_memory_bytes: int | None = None
+    table_cache_bytes: int = 1 << 30
     spill_bytes: int = 100 << 30
     spill_folder: Path | None = None
     batch_bytes: int = 2 << 20
@@ -37,10 +42,24 @@ class LimitsConfig:
     def __post_init__(self) -> None:
         if self.isolated_spares < 0:
             raise ConfigError(f"limits: isolated_spares = {self.isolated_spares} must be at least 0")
-        other = ("spill_folder", "isolated_spares")
+        if self.table_cache_bytes < 0:
+            raise ConfigError(f"limits: table_cache_bytes = {self.table_cache_bytes} must be at least 0")
+        other = ("spill_folder", "isolated_spares", "table_cache_bytes")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in other}
         at_least_one("limits", **{key: value for key, value in values.items() if isinstance(value, int)})
         above_zero("limits", **{key: value for key, value in values.items() if isinstance(value, float)})
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Return the most bytes of decoded tables in memory."""
+        whole = self.server_memory_bytes
+        return self.table_cache_bytes if whole is None else min(self.table_cache_bytes, whole // _POOL_PART)
+
+    @property
+    def pool_bytes(self) -> int | None:
+        """Return the size of the pool that all queries share, or None if each query has memory of its own."""
+        whole = self.server_memory_bytes
+        return None if whole is None else whole - self.decoded_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class Memory:
 
     def __init__(self, limits: LimitsConfig) -> None:
         self._limits = limits
-        self._pool = None if limits.server_memory_bytes is None else self._builder(limits.server_memory_bytes)
+        self._pool = None if limits.pool_bytes is None else self._builder(limits.pool_bytes)
 
     def _builder(self, memory_bytes: int) -> RuntimeEnvBuilder:
         return RuntimeEnvBuilder().with_fair_spill_pool(memory_bytes).with_disk_manager_os()

@@ -18,6 +18,7 @@ from datafusion import SessionContext
 from google.protobuf.message import DecodeError
 
 from flightllm.catalog.numbered import NumberedTable
+from flightllm.common.arrow_types import value_width
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches, has_join
@@ -42,6 +43,7 @@ from flightllm.execution.cancel_token import stop_of_planning, stopped
 from flightllm.execution.context import Services
 from flightllm.execution.isolated import Isolated
 from flightllm.execution.read_files import MAY_BE_FILE, replace_files
+from flightllm.execution.whole_table import WholeTable, read, whole_table
 from flightllm.functions.call import EMBEDDING, SEARCH, AICall
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.batch_udf import BatchFunctions
@@ -75,8 +77,6 @@ _BATCH_ROWS = 8_192
 _MOST_BATCH_ROWS = 131_072
 _BATCH_BYTES = 2 << 20
 """Narrow rows come in batches of up to this size: fewer batches are quicker to send."""
-_TEXT_BYTES = 32
-
 
 _Q = TypeVar("_Q")
 
@@ -257,7 +257,7 @@ class PlainQuery:
         settings = join_settings(unevaluated(services, extracted, planned) if self.unbounded else planned)
         self.merges_joins = MERGE_JOINS in settings
         """Whether the query's outer joins are correct only as sort-merge joins."""
-        rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
+        rows = _BATCH_BYTES // max(1, sum(value_width(f.type) for f in self.schema))
         # A join can stop only between two batches, and a row can have many pairs; so joins keep small batches.
         if rows > _BATCH_ROWS and not has_join(planned.logical_plan()):
             settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
@@ -275,8 +275,16 @@ class PlainQuery:
         elif stored := self._stored.get(cancelled):
             yield from stored.run(record)
         else:
-            frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
-            yield from named(self.services.loop.stream(frame, cancelled, ahead=True), self.schema)
+            table = whole_table(self.services, self.frame)
+            rows = self._decoded(cancelled) if table is None else self._read(table, cancelled)
+            yield from named(rows, self.schema)
+
+    def _decoded(self, cancelled: Callable[[], bool]) -> Batches:
+        frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
+        return self.services.loop.stream(frame, cancelled, ahead=True)
+
+    def _read(self, table: WholeTable, cancelled: Callable[[], bool]) -> Batches:
+        return read(self.services, table, lambda: self._decoded(cancelled), cancelled)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
@@ -289,11 +297,6 @@ class PlainQuery:
             ("isolation", f"runs in a separate process: {self.unbounded}"),
             *datafusion_plans(self.frame, physical),
         ]
-
-
-def _width(kind: pa.DataType) -> int:
-    """Estimate the bytes of one value."""
-    return kind.bit_width // 8 or 1 if pa.types.is_primitive(kind) else _TEXT_BYTES
 
 
 class BatchQuery:

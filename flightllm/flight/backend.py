@@ -39,6 +39,10 @@ class BackendQueryRecord(Protocol):
     def queued(self, seconds: float) -> None:
         """Record the seconds that the query waited for its turn."""
 
+    @property
+    def has_calls(self) -> bool:
+        """Return whether the query has AI calls so far."""
+
     def progress(self) -> Mapping[str, Any]:
         """Return the query's progress, as values of JSON.
 

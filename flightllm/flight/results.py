@@ -190,7 +190,7 @@ class ResultStream(Iterator[Any]):
         """Return the next batch, together with its metadata, if present."""
         self._started = True
         rows = next(self._rows)
-        if not isinstance(rows, pa.RecordBatch):
+        if not isinstance(rows, pa.RecordBatch) or not self._result.query.has_calls:
             return rows
         progress = self._result.query.progress()
         return (rows, json.dumps(progress).encode()) if progress["calls_expected"] else rows

@@ -111,6 +111,11 @@ class Sequence(Iterator[pa.RecordBatch]):
         """Record the waiting time for the running query."""
         self._current.query.queued(seconds)
 
+    @property
+    def has_calls(self) -> bool:
+        """Return whether the running query has AI calls so far."""
+        return self._current.query.has_calls
+
     def progress(self) -> Mapping[str, Any]:
         """Return the progress of the running query; between two queries the status is running too."""
         shown, more = self._current.query.progress(), self._next is not None

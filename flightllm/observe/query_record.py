@@ -215,6 +215,11 @@ class QueryRecord:
         """Return the reason of the stop, if the stop counts as a failure."""
         return self.cancelled.reason
 
+    @property
+    def has_calls(self) -> bool:
+        """Return whether the query has AI calls so far; cheap enough to ask for each batch."""
+        return bool(self._calls)
+
     def row(self) -> dict[str, Any]:
         """Return the query's row of `system.queries`, with counters summed over its calls of models."""
         with self._lock:

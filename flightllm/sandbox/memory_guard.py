@@ -36,13 +36,19 @@ class MemoryGuard:
         memory_bytes: int,
         most: int | None = None,
         used: Callable[[], int] = lambda: memory_of(os.getpid()),
+        make_room: Callable[[int], int] = lambda _: 0,
     ) -> None:
-        """Stop statements when `used()` returns more than `most` bytes; by default, 4/5 of the machine's memory."""
+        """Stop statements when `used()` returns more than `most` bytes; by default, 4/5 of the machine's memory.
+
+        `make_room` gets a number of bytes, drops cached rows of about this size, and returns the bytes dropped. It is
+        called first: as soon as a query could not get its `memory_bytes` below `most`.
+        """
         whole = machine_memory()
         self._queries = queries
         self._memory_bytes = memory_bytes
         self._most = whole - whole // _FREE_PARTS if most is None else most
         self._used = used
+        self._make_room = make_room
         self._before: dict[str, int] = {}
         """The bytes used at the first check of each statement, by its id."""
         self._pause = 0
@@ -74,7 +80,9 @@ class MemoryGuard:
         running = [record for record in self._queries.running() if record.status == "running" and not record.stopped]
         self._before = {record.query_id: self._before.get(record.query_id, used) for record in running}
         self._pause = max(0, self._pause - 1)
-        if used <= self._most or not running or self._pause:
+        short = used + self._memory_bytes - self._most
+        dropped = self._make_room(short) if short > 0 else 0
+        if used - dropped <= self._most or not running or self._pause:
             return
         self._pause = _PATIENCE
         worst = max(running, key=lambda record: used - self._before[record.query_id])

@@ -36,6 +36,7 @@ from flightllm.sandbox.memory_guard import MemoryGuard
 from flightllm.sandbox.pool import Isolation
 from flightllm.session.revocation import Revocation
 from flightllm.session.session import Session
+from flightllm.storage.decoded import DecodedCounts
 from flightllm.system_tables.indexes import CacheTable, IndexTable, ServerTables
 from flightllm.system_tables.keys import KeyTables
 from flightllm.system_tables.models import ObjectTables
@@ -54,7 +55,9 @@ class Database:
     ) -> None:
         self._services = services
         self._revocation = Revocation(services, queries)
-        self._memory = MemoryGuard(queries, services.config.limits.memory_bytes)
+        self._memory = MemoryGuard(
+            queries, services.config.limits.memory_bytes, make_room=services.catalog.store.decoded.shrink
+        )
         self._scopes = PrincipalScopes(services.catalog)
         self.queries = queries
         self.sessions = sessions or SessionLog()
@@ -173,6 +176,11 @@ class Database:
     def spilled_bytes(self) -> int:
         """Return how many bytes relational operators have spilled to disk."""
         return self._services.loop.spilled.value + self._services.isolation.spilled.value
+
+    @property
+    def decoded(self) -> DecodedCounts:
+        """Return the counts of the cache of decoded tables."""
+        return self._services.catalog.store.decoded.counts()
 
     @property
     def isolated(self) -> int:

@@ -86,6 +86,11 @@ class _ServerCollector(Collector):
         yield _counter("flightllm_cache_misses", "Answers not found in the answer cache.", cache.misses)
         yield _gauge("flightllm_cache_entries", "Cached answers.", cache.entries)
         yield _gauge("flightllm_cache_bytes", "Bytes of the cached answers.", cache.bytes)
+        tables = self._database.decoded
+        yield _counter("flightllm_table_cache_hits", "Reads of whole tables from memory.", tables.hits)
+        yield _counter("flightllm_table_cache_misses", "Reads of whole tables from their files.", tables.misses)
+        yield _gauge("flightllm_table_cache_tables", "Tables in memory.", tables.tables)
+        yield _gauge("flightllm_table_cache_bytes", "Bytes of the tables in memory.", tables.bytes)
         spilled = self._database.spilled_bytes
         yield _counter("flightllm_spilled_bytes", "Bytes that DataFusion wrote to disk for lack of memory.", spilled)
         text = "Processes that run statements, or parts of statements, which can take much memory or time."

@@ -56,6 +56,8 @@ class Record:
         status = "done" if self.closed.is_set() else "cancelled" if self.cancelled.is_set() else "running"
         return {"query_id": self.query_id, "status": status, "calls_done": 0, "calls_expected": 0}
 
+    has_calls = True
+
     def queued(self, seconds: float) -> None:
         """Note how long it waited."""
         self.waited += seconds

@@ -44,3 +44,24 @@ def test_goes_on() -> None:
     for _ in range(50):
         guard.look()
     assert all(record.stopped for record in records)
+
+
+def test_caches_go_first() -> None:
+    """The guard drops cached rows as soon as a query could not get its memory, and stops no statement for them."""
+    log, used, asked = QueryLog(), [900], list[int]()
+
+    def make_room(size: int) -> int:
+        asked.append(size)
+        used[0] -= 500
+        return 500
+
+    guard = MemoryGuard(log, 200, 1_000, lambda: used[0], make_room)
+    record = _running(log)
+    guard.look()
+    assert asked == [100]
+    guard.look()
+    assert asked == [100]
+    used[0] = 1_400
+    guard.look()
+    assert asked == [100, 600]
+    assert not record.stopped

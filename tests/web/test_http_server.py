@@ -104,6 +104,8 @@ def test_metrics_are_what_the_system_tables_say(server: FlightSqlServer, databas
     assert found["flightllm_queue_wait_seconds_count"] >= len(rows)
     assert found["flightllm_threads"] > 5
     assert found["flightllm_spilled_bytes_total"] == 0
+    assert found["flightllm_table_cache_bytes"] == database.decoded.bytes
+    assert found["flightllm_table_cache_misses_total"] == database.decoded.misses
     assert found["process_open_fds"] > 5
 
 
