@@ -251,4 +251,6 @@ def wrapped(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def value_width(kind: pa.DataType) -> int:
     """Estimate the bytes of one value in memory."""
+    if pa.types.is_fixed_size_list(kind):
+        return max(1, int(kind.list_size)) * value_width(kind.value_type)
     return kind.bit_width // 8 or 1 if pa.types.is_primitive(kind) else _TEXT_BYTES

@@ -38,11 +38,15 @@ def sample_tables() -> Mapping[str, Path]:
 
 @contextmanager
 def running_server(
-    arguments: Sequence[str] = (), tables: Mapping[str, Path] | None = None, ready_seconds: float = 120.0
+    arguments: Sequence[str] = (),
+    tables: Mapping[str, Path] | None = None,
+    ready_seconds: float = 120.0,
+    settings: str = "",
 ) -> Iterator[RunningServer]:
     """Start `flightllm serve` on a free port with a new data folder, and stop it at the end.
 
     `arguments` are further arguments of `serve`, without `--config` and `--listen`; `tables` default to the samples.
+    `settings` are further sections of the configuration file, as TOML.
 
     Raises:
         EngineUnavailableError: the server stopped or was not ready within `ready_seconds`; quotes its last log lines.
@@ -52,7 +56,9 @@ def running_server(
         with holding_signals():
             folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="flightllm-")))
             config = folder / "server.toml"
-            config.write_text(_settings(sample_tables() if tables is None else tables), encoding="utf-8")
+            config.write_text(
+                f"{_settings(sample_tables() if tables is None else tables)}\n{settings}", encoding="utf-8"
+            )
             log = open_things.enter_context((folder / "log").open("w+", encoding="utf-8"))
             command = [sys.executable, "-m", "flightllm", "serve", "--config", str(config), "--listen", "127.0.0.1:0"]
             process = subprocess.Popen(  # noqa: S603 -- the command line is ours

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from datafusion import DataFrame, Expr, LogicalPlan
-from datafusion.expr import Alias, Column, Projection, SubqueryAlias, TableScan
+from datafusion import DataFrame, LogicalPlan
+from datafusion.expr import Projection, SubqueryAlias, TableScan
 
 from flightllm.catalog.entries import Entry
 from flightllm.common.arrow_types import value_width
@@ -31,15 +31,9 @@ def whole_table(services: Services, frame: DataFrame) -> WholeTable | None:
 
     The user's rights are checked by planning. A table with row filters or masks is never returned.
     """
-    try:
-        return _whole_table(services, frame.logical_plan())
-    except Exception:  # noqa: BLE001 - DataFusion cannot show every expression to Python
-        return None
-
-
-def _whole_table(services: Services, plan: LogicalPlan) -> WholeTable | None:
+    plan = frame.logical_plan()
     columns: list[str] | None = None
-    while not isinstance(found := plan.to_variant(), TableScan):
+    while not isinstance(found := _shown(plan), TableScan):
         if isinstance(found, Projection):
             if columns is not None:  # renamed columns below it would need a second look
                 return None
@@ -57,6 +51,14 @@ def _whole_table(services: Services, plan: LogicalPlan) -> WholeTable | None:
     return WholeTable(entry.rows.folder, tuple(columns), rows * sum(value_width(types[name]) for name in set(columns)))
 
 
+def _shown(plan: LogicalPlan) -> object:
+    """Return a plan's node, or None for a node that DataFusion does not show to Python."""
+    try:
+        return plan.to_variant()
+    except (NotImplementedError, TypeError, ValueError):
+        return None
+
+
 def _input(plan: LogicalPlan) -> LogicalPlan:
     [below] = plan.inputs()
     return below
@@ -66,12 +68,12 @@ def _columns(projection: Projection) -> list[str] | None:
     """Return the columns that a projection returns, in order, or None if it computes anything."""
     names = list[str]()
     for expression in projection.projections():
-        found = expression.to_variant()
-        if isinstance(found, Alias):
-            found = Expr(found.expr()).to_variant()
-        if not isinstance(found, Column):
+        inner = expression
+        while inner.variant_name() == "Alias":
+            inner = inner.to_variant().expr()
+        if inner.variant_name() != "Column":  # DataFusion does not show every other expression to Python
             return None
-        names.append(found.name())
+        names.append(inner.to_variant().name())
     return names
 
 
@@ -102,7 +104,7 @@ def read(
     columns = list(dict.fromkeys(table.columns))
     places = [table.columns.index(name) for name in columns]
     filling = store.decoded.fill(table.folder, columns, table.estimate)
-    with closing(decode()) as batches, nullcontext() if filling is None else closing(filling):
+    with nullcontext() if filling is None else closing(filling), closing(decode()) as batches:
         for batch in batches:
             if filling is not None:
                 filling.add([batch.column(place) for place in places])

@@ -15,6 +15,8 @@ _SECONDS = 0.1
 """The interval of the checks."""
 _FREE_PARTS = 5
 """The guard leaves 1 / `_FREE_PARTS` of the machine's memory for other processes."""
+_ROOM_PARTS = 4
+"""Cached rows go where a query could not get its `memory_bytes`, or this part of the guarded memory if that is less."""
 _PATIENCE = 20
 """The number of checks to wait before the guard stops another statement.
 
@@ -40,8 +42,8 @@ class MemoryGuard:
     ) -> None:
         """Stop statements when `used()` returns more than `most` bytes; by default, 4/5 of the machine's memory.
 
-        `make_room` gets a number of bytes, drops cached rows of about this size, and returns the bytes dropped. It is
-        called first: as soon as a query could not get its `memory_bytes` below `most`.
+        `make_room` gets a number of bytes, drops cached rows of about this size, and returns the bytes dropped. While
+        statements run, it is called first: as soon as a query could not get its `memory_bytes` below `most`.
         """
         whole = machine_memory()
         self._queries = queries
@@ -80,8 +82,8 @@ class MemoryGuard:
         running = [record for record in self._queries.running() if record.status == "running" and not record.stopped]
         self._before = {record.query_id: self._before.get(record.query_id, used) for record in running}
         self._pause = max(0, self._pause - 1)
-        short = used + self._memory_bytes - self._most
-        dropped = self._make_room(short) if short > 0 else 0
+        short = used + min(self._memory_bytes, self._most // _ROOM_PARTS) - self._most
+        dropped = self._make_room(short) if short > 0 and running else 0
         if used - dropped <= self._most or not running or self._pause:
             return
         self._pause = _PATIENCE

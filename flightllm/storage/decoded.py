@@ -4,17 +4,29 @@ The rows of a folder of links never change, so the folder is the key: a changed 
 """
 
 import threading
-from collections import OrderedDict
+import time
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
+import structlog
 
-from flightllm.storage.rows_in_memory import RowsInMemory
+from flightllm.storage.rows_in_memory import Room, RowsInMemory
 
-_MOST_SEEN = 4_096
-"""The most folders of which the cache knows that they were read."""
+_MOST_NAMES = 4_096
+"""The most folders of which the cache knows that they were read or do not fit, and the most tables in the cache."""
+_STALLED_SECONDS = 10.0
+"""A table that is being read in, and got no rows for this time, leaves its place to another reader."""
+_PAUSE_SECONDS = 60.0
+"""After memory was short, the cache takes no table for this time."""
+
+_Key: TypeAlias = tuple[Path, tuple[str, ...]]
+_Name = TypeVar("_Name")
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,154 +39,220 @@ class DecodedCounts:
     misses: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    columns: tuple[str, ...]
-    batches: tuple[pa.RecordBatch, ...]
-    bytes: int
-
-
 class DecodedTables:
     """A cache of whole tables, at most `most` bytes, also counting tables that are being read in. Thread-safe.
 
     A table gets into the cache when it is read for the second time: many tables are read once, and memory that was not
-    used before is slow. The table that was used least recently goes first. Readers keep the batches that they have.
+    used before is slow. The table that was used least recently goes first. Readers keep the batches that they have;
+    the memory of a dropped table counts until its last reader ends.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Path, _Kept] = OrderedDict()
+        """Python's garbage collector can close a reader in a thread that holds the lock; so readers never take it."""
+        self._room = Room()
+        self._kept: OrderedDict[_Key, tuple[pa.RecordBatch, ...]] = OrderedDict()
         """The tables, the least recently used first."""
+        self._columns: dict[Path, list[tuple[str, ...]]] = {}
+        """The columns of each folder in `_kept`."""
         self._filling: dict[Path, Filling] = {}
+        self._ended = deque[Filling]()
+        """Ended readings that `_filling` still has."""
         self._seen: OrderedDict[Path, None] = OrderedDict()
-        """The folders that were read, the one that was read first coming first."""
-        self._bytes = 0
+        """The folders that were read, the least recently read first."""
+        self._too_large: OrderedDict[_Key, None] = OrderedDict()
+        """The tables that did not fit, the oldest first."""
+        self._pause_until = 0.0
         self._hits = self._misses = 0
 
     def counts(self) -> DecodedCounts:
-        """Return the present counts; `bytes` includes the tables that are being read in."""
+        """Return the present counts; `bytes` includes tables that are being read in, and those with late readers."""
         with self._lock:
-            return DecodedCounts(self._bytes, len(self._kept), self._hits, self._misses)
+            return DecodedCounts(self._room.used(), len(self._kept), self._hits, self._misses)
 
     def find(self, folder: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch] | None:
         """Return the rows of a folder with these columns in this order, or None if they are not in the cache."""
+        wanted = set(columns)
         with self._lock:
-            kept = self._kept.get(folder)
-            if kept is None or not set(columns) <= set(kept.columns):
+            names = next((names for names in self._columns.get(folder, ()) if wanted <= set(names)), None)
+            if names is None:
                 self._misses += 1
                 return None
             self._hits += 1
-            self._kept.move_to_end(folder)
-        places = [kept.columns.index(name) for name in columns]
-        return (batch.select(places) for batch in kept.batches)
+            self._kept.move_to_end((folder, names))
+            batches = self._kept[folder, names]
+        places = [names.index(name) for name in columns]
+        return (batch.select(places) for batch in batches)
 
     def fill(self, folder: Path, columns: Sequence[str], estimate: int) -> "Filling | None":
         """Begin to read a table in; return None if this is its first read, if it cannot fit, or if another thread does.
 
         `estimate` is the number of bytes that the rows are likely to take. The caller must close the result.
         """
+        names = tuple(columns)
         with self._lock:
+            self._remove_ended()
             first = folder not in self._seen
-            self._seen[folder] = None
-            while len(self._seen) > _MOST_SEEN:
-                self._seen.popitem(last=False)
-            if first or not 0 < estimate <= self._most or folder in self._filling:
+            _remember(self._seen, folder)
+            unfit = not 0 < estimate <= self._most or (folder, names) in self._too_large
+            if first or unfit or time.monotonic() < self._pause_until:
                 return None
-            filling = self._filling[folder] = Filling(self, folder, tuple(columns), estimate)
+            other = self._filling.get(folder)
+            if other is not None:
+                if time.monotonic() - other.moved < _STALLED_SECONDS:
+                    return None
+                other.give_up()
+            filling = self._filling[folder] = Filling(self, self._room, folder, names, estimate)
         return filling
 
     def forget(self, folder: Path) -> None:
         """Drop the rows of a folder, whose table was changed or dropped; a read that is under way keeps nothing."""
         with self._lock:
-            filling = self._filling.get(folder)
+            filling = self._filling.pop(folder, None)
             if filling is not None:
-                self._give_up(filling)
-            self._drop(folder)
+                filling.give_up()
+            for names in list(self._columns.get(folder, ())):
+                self._drop((folder, names))
             self._seen.pop(folder, None)
 
     def shrink(self, size: int) -> int:
-        """Drop tables until at least `size` bytes are free of them; return the bytes dropped."""
+        """Drop tables until at least `size` bytes are free of them; return the bytes that went back to the system.
+
+        For the next minute the cache takes no further table.
+        """
         with self._lock:
-            before = self._bytes
-            for filling in list(self._filling.values()):
-                self._give_up(filling)
-            while self._kept and before - self._bytes < size:
+            before = self._room.used()
+            if not before:
+                return 0
+            self._pause_until = time.monotonic() + _PAUSE_SECONDS
+            while self._kept and before - self._room.used() < size:
                 self._drop(next(iter(self._kept)))
-            return before - self._bytes
+            while self._filling and before - self._room.used() < size:
+                self._filling.popitem()[1].give_up()
+            return before - self._room.used()
 
     def make_room(self, filling: "Filling", size: int) -> bool:
-        """Take room for the next rows of a table that is being read in; return False once they are not wanted."""
+        """Drop tables to have `size` more bytes for a table that is being read in; return False if that fails."""
         with self._lock:
             if filling.bytes + size > self._most:
-                self._give_up(filling)
-            while filling.wanted and self._bytes + size > self._most:
-                if not self._kept:  # tables that other threads are reading in have the room
-                    self._give_up(filling)
-                    break
+                _remember(self._too_large, (filling.folder, filling.columns))
+                return False
+            while self._room.used() + size > self._most:
+                if not self._kept:  # tables that other threads are reading in have the room, or late readers
+                    return False
                 self._drop(next(iter(self._kept)))
-            if filling.wanted:
-                filling.bytes += size
-                self._bytes += size
             return filling.wanted
 
-    def end(self, filling: "Filling", *, whole: bool) -> None:
-        """End the reading of a table; keep its rows if they are `whole`."""
+    def keep(self, filling: "Filling", batches: tuple[pa.RecordBatch, ...]) -> None:
+        """Put a table into the cache, unless it was changed meanwhile."""
         with self._lock:
-            if self._filling.get(filling.folder) is not filling:  # it has ended
+            if self._filling.get(filling.folder) is not filling or not filling.wanted:
                 return
             del self._filling[filling.folder]
-            if not whole:
-                self._give_up(filling)
-            if filling.wanted:
-                filling.wanted = False
-                self._drop(filling.folder)
-                self._kept[filling.folder] = _Kept(filling.columns, filling.finish(), filling.bytes)
+            known = self._columns.setdefault(filling.folder, [])
+            for names in [names for names in known if set(names) <= set(filling.columns)]:
+                self._drop((filling.folder, names))
+            self._columns.setdefault(filling.folder, []).append(filling.columns)
+            self._kept[filling.folder, filling.columns] = batches
+            while len(self._kept) > _MOST_NAMES:
+                self._drop(next(iter(self._kept)))
 
-    def _give_up(self, filling: "Filling") -> None:
-        if filling.wanted:
-            filling.wanted = False
-            self._bytes -= filling.bytes
+    def end(self, filling: "Filling") -> None:
+        """Note that a reading has ended. Takes no lock, because the garbage collector can call it at any time."""
+        self._ended.append(filling)
 
-    def _drop(self, folder: Path) -> None:
-        kept = self._kept.pop(folder, None)
-        if kept is not None:
-            self._bytes -= kept.bytes
+    def _remove_ended(self) -> None:
+        while self._ended:
+            filling = self._ended.popleft()
+            if self._filling.get(filling.folder) is filling:
+                del self._filling[filling.folder]
+
+    def _drop(self, key: _Key) -> None:
+        self._kept.pop(key, None)
+        folder, names = key
+        known = self._columns.get(folder, [])
+        if names in known:
+            known.remove(names)
+        if not known:
+            self._columns.pop(folder, None)
 
 
 class Filling:
-    """A table that is being read in. One thread at a time uses it; `DecodedTables` guards its fields."""
+    """A table that is being read in. One thread at a time adds rows; others can only give it up."""
 
-    def __init__(self, tables: DecodedTables, folder: Path, columns: tuple[str, ...], estimate: int) -> None:
+    def __init__(
+        self, tables: DecodedTables, room: Room, folder: Path, columns: tuple[str, ...], estimate: int
+    ) -> None:
         self.folder = folder
         self.columns = columns
         self.bytes = 0
+        """The memory of the rows so far."""
         self.wanted = True
         """Whether the rows still belong into the cache."""
+        self.moved = time.monotonic()
+        """When the last rows came."""
         self._tables = tables
-        self._estimate = estimate
+        self._room = room
+        self._left = estimate
+        """The bytes that are likely to come."""
         self._rows: RowsInMemory | None = None
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Take the next rows, one array for each column; does nothing once the rows are not wanted any more."""
-        batch = pa.RecordBatch.from_arrays(list(columns), names=list(self.columns))
-        if not self.wanted or not self._tables.make_room(self, batch.nbytes):
-            self._rows = None
-            return
-        if self._rows is None:
-            self._rows = RowsInMemory(batch.schema)
-        self._rows.add(batch, max(0, self._estimate - self.bytes))
+        """Take the next rows, one array for each column; does nothing once the rows are not wanted any more.
 
-    def finish(self) -> tuple[pa.RecordBatch, ...]:
-        """Return all rows that were added."""
-        rows, self._rows = self._rows, None
-        return () if rows is None else tuple(rows.finish())
+        A copy that fails only ends the reading-in: the query goes on.
+        """
+        if not self.wanted:
+            return
+        self.moved = time.monotonic()
+        try:
+            self._copy(pa.RecordBatch.from_arrays(list(columns), names=list(self.columns)))
+        except (pa.ArrowException, OSError, MemoryError) as error:
+            _log.warning("a table's rows are not kept in memory", error=str(error))
+            self.give_up()
+        if not self.wanted:  # another thread gave it up during the copy
+            self._rows = None
+
+    def _copy(self, batch: pa.RecordBatch) -> None:
+        rows = self._rows
+        if rows is None:
+            rows = self._rows = RowsInMemory(batch.schema, self._room)
+        self._left = max(0, self._left - batch.nbytes)
+        needed = rows.needed(batch, self._left)
+        if needed and not self._tables.make_room(self, needed):
+            self.give_up()
+            return
+        self.bytes += needed
+        rows.add(batch, needed)
 
     def keep(self) -> None:
         """Put the table, of which all rows were added, into the cache. Idempotent."""
-        self._tables.end(self, whole=True)
+        rows = self._rows
+        if not self.wanted or rows is None:
+            return
+        try:
+            batches = tuple(rows.finish())
+        except (pa.ArrowException, OSError, MemoryError) as error:
+            _log.warning("a table's rows are not kept in memory", error=str(error))
+        else:
+            self._tables.keep(self, batches)
+        self.close()
+
+    def give_up(self) -> None:
+        """Free the rows: they are not wanted any more. Any thread can call it."""
+        self.wanted = False
+        self._rows = None
 
     def close(self) -> None:
         """Drop the rows unless they were kept. Idempotent."""
-        self._tables.end(self, whole=False)
-        self._rows = None
+        self.give_up()
+        self._tables.end(self)
+
+
+def _remember(names: OrderedDict[_Name, None], name: _Name) -> None:
+    """Put a name last, and forget the first ones beyond a bound."""
+    names[name] = None
+    names.move_to_end(name)
+    while len(names) > _MOST_NAMES:
+        names.popitem(last=False)
