@@ -90,18 +90,37 @@ def test_names_of_inner_figures() -> None:
 
 
 def test_ratio_is_above_one_where_this_tree_is_better() -> None:
-    """Each round has its ratio, in the direction that is better; several names give their geometric mean."""
+    """Each figure has its ratio in each round, in the direction that is better."""
     script = Script({"*_ms": "lower", "speed": "higher"})
     runs = Runs(script, [({"a_ms": 10.0, "b_ms": 8.0, "speed": 5.0}, {"a_ms": 10.0, "b_ms": 2.0, "speed": 4.0})] * 2)
-    assert runs.ratios("*_ms") == pytest.approx([2.0, 2.0])
-    assert runs.ratios("speed") == pytest.approx([0.8, 0.8])
+    assert runs.ratios("*_ms") == {"a_ms": [1.0, 1.0], "b_ms": [4.0, 4.0]}
+    assert runs.ratios("speed") == {"speed": pytest.approx([0.8, 0.8])}
+    lost = Runs(script, [({"speed": 5.0, "a_ms": 5.0}, {"speed": 0.0, "a_ms": 0.0})])
+    assert lost.ratios("speed") == {"speed": [0.0]}
+    assert lost.ratios("*_ms") == {"a_ms": [1_000.0]}
+
+
+def test_one_worse_figure_is_not_hidden_by_a_better_one(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table shows the geometric mean of a pattern's figures, but each figure must reach the least."""
+    project.commit(toy='print(\'{"x": {"per_second": 100}, "y": {"per_second": 100}, "ms": 8}\')')
+    project.write(toy='print(\'{"x": {"per_second": 50}, "y": {"per_second": 200}, "ms": 8}\')')
+    assert project.compare("--rounds", "2") == 1
+    said = capsys.readouterr().out
+    assert f"{'* / per_second':40}{1.0:8.2f}{1.0:8.2f}\n" in said
+    assert "worse than HEAD: toy: x / per_second (2 rounds" in said
+
+
+def test_a_base_that_fails_later_leaves_its_rounds() -> None:
+    """The rounds before a failure of the base still count."""
+    runs = Runs(Script({"ms": "lower"}), [({"ms": 1.0}, {"ms": 2.0})], no_base="it ended")
+    assert runs.ratios("ms") == {"ms": [0.5]}
 
 
 def test_figures_without_counterpart_have_no_ratio() -> None:
     """Names that one tree lacks do not count; a figure that is 0, or new, has no base."""
     script = Script({"*_ms": "lower", "errors": "lower", "new": "higher", "gone": "lower"})
     runs = Runs(script, [({"a_ms": 10.0, "old_ms": 1.0, "errors": 0.0}, {"a_ms": 5.0, "errors": 0.0, "new": 3.0})])
-    assert runs.ratios("*_ms") == [2.0]
+    assert runs.ratios("*_ms") == {"a_ms": [2.0]}
     for figure, reason in (("errors", "is 0"), ("new", "no figure of this name")):
         with pytest.raises(NoBaseError, match=reason):
             runs.ratios(figure)
@@ -214,7 +233,7 @@ def test_a_figure_below_in_every_round_fails(project: Project, capsys: pytest.Ca
     assert project.compare("--rounds", "5") == 1
     said = capsys.readouterr().out
     assert "below 0.85 in every round" in said
-    assert "worse than HEAD: toy: * / per_second (5 rounds" in said
+    assert "worse than HEAD: toy: x / per_second (5 rounds" in said
     assert project.compare("--rounds", "2", "--least", "0.7") == 0
 
 
@@ -248,7 +267,9 @@ def test_a_benchmark_whose_packages_are_missing_is_left_out(
     monkeypatch.setattr(regress, "SCRIPTS", {"toy": Script(TOY.figures, needs=("no_such_package",))})
     project.commit(toy=printing(100, 8))
     assert project.compare() == 0
-    assert "toy is left out: needs no_such_package" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "toy is left out: needs no_such_package" in said
+    assert "nothing could be compared with HEAD" in said
 
 
 def test_what_a_benchmark_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
