@@ -129,6 +129,7 @@ def test_answers_of_one_turn_come_before_the_end_of_a_cancelled_task(make_reques
     async def at_once(chunk: Sequence[Request]) -> list[Completion]:
         if chunk[0].id == 3:
             gate.set()
+            await asyncio.sleep(60)  # an answer of its own would wake the caller a turn earlier
         await gate.wait()
         if chunk[0].id == 0:
             raise asyncio.CancelledError

@@ -409,9 +409,9 @@ def check(config: EngineConfig) -> VllmOptions:
 
 def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
     output = final.outputs[0] if final is not None and final.outputs else None
-    failed = output is not None and output.finish_reason in {"abort", "error"}
-    if output is None or failed or not output.token_ids:
-        reason = f"with the reason {output.finish_reason!r}" if failed else "without an answer"
+    reason = None if output is None else output.finish_reason
+    if output is None or reason in {"abort", "error"} or not output.token_ids:
+        reason = f"with the reason {reason!r}" if reason in {"abort", "error"} else "without an answer"
         return Completion(request.id, None, f"vLLM ended the request {reason}", prompt_tokens)
     confidence, constraint = None, request.parameters.constraint
     if isinstance(constraint, Choice) and output.logprobs:
