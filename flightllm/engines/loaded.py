@@ -56,6 +56,10 @@ class LoadedEngine:
                 return [f"the prompt cannot be encoded: {exc}"]
         return [self._encode_alike([prompt], mode)[0] for prompt in prompts]
 
+    def _thinks(self, request: Request) -> bool:
+        """Return whether the answer of a request can begin with a thought."""
+        return self._encoder.form is not None and request.parameters.constraint is None
+
     def _without_thought(
         self, request: Request, completion: Completion, ids: Sequence[int], thought: Sequence[int] = ()
     ) -> Completion:
@@ -63,7 +67,7 @@ class LoadedEngine:
 
         `ids` are the tokens of the completion, and `thought` the tokens of a thought that the prompt already had.
         """
-        if self._encoder.form is None or request.parameters.constraint is not None:
+        if not self._thinks(request):
             return completion
         split = self._encoder.answer(ids, thought)
         if not split.closed:

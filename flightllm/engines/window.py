@@ -173,6 +173,7 @@ class Window:
         self._tasks.discard(task)
         self._share.give_back(count)
         if task.cancelled():
+            self._flush()
             self._results.put(EngineUnavailableError("the engine was closed while it was answering"))
 
     async def _run(self, chunk: Sequence[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
@@ -51,6 +51,7 @@ class PromptEncoder:
         self._thinking = Thinking(None, {mode: ThinkingRequest() for mode in MODES})
         if self._templated:
             self._thinking = read_thinking(_text(self.tokenizer.chat_template), partial(self._render, _PROBE))
+        self._fast: Any = _tokenizer_below(self.tokenizer)  # here, because it can change the tokenizer's settings
 
     @property
     def form(self) -> ThoughtFormat | None:
@@ -82,18 +83,6 @@ class PromptEncoder:
             return [one.ids for one in self._fast.encode_batch_fast(texts, add_special_tokens=special)]
         return _wrapped_ids(self.tokenizer, texts, special=special)
 
-    @cached_property
-    def _fast(self) -> Any:
-        """The tokenizer below transformers' wrapper, which takes half the time; None where the tokens differ."""
-        fast: Any = getattr(self.tokenizer, "backend_tokenizer", None)
-        if not hasattr(fast, "encode_batch_fast"):
-            return None
-        for special in (True, False):
-            expected = _wrapped_ids(self.tokenizer, _PROBES, special=special)  # this also turns cutting and padding off
-            if expected != [one.ids for one in fast.encode_batch_fast(_PROBES, add_special_tokens=special)]:
-                return None
-        return fast
-
     def continuation(self, text: str) -> list[int]:
         """Return the token ids of `text` as the start of an answer."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
@@ -118,14 +107,31 @@ class PromptEncoder:
         """
         if self._fast is None:
             return None
-        from tokenizers.decoders import DecodeStream
+        if not ids:
+            return ""
+        try:
+            text = _stream(prompt[-_CONTEXT:]).step(self._fast, list(ids))
+        except Exception:  # noqa: BLE001 - the library has no type of its own for texts that it cannot continue
+            text = None
+        # Without a text, the last character is incomplete, or there are only special tokens. With this character, a
+        # wrong byte can have changed the text before the byte.
+        return "".join(self._steps(ids, prompt)) if text is None or "\ufffd" in text else str(text)
 
-        stream = DecodeStream(ids=list(prompt[-_CONTEXT:]), skip_special_tokens=True)
-        text = stream.step(self._fast, list(ids)) if ids else ""
-        if text is None:  # the last character is incomplete, or there are only special tokens
-            stream = DecodeStream(ids=list(prompt[-_CONTEXT:]), skip_special_tokens=True)
-            text = "".join(stream.step(self._fast, one) or "" for one in ids)
-        return str(text)
+    def _steps(self, ids: Sequence[int], prompt: Sequence[int]) -> Iterator[str]:
+        """Yield the texts of token ids one by one, as vLLM does.
+
+        A tokenizer with tokens of single bytes can decode `😀` otherwise after a wrong byte. The library then raises an
+        error at each further token, so the stream begins again.
+        """
+        stream = _stream(prompt[-_CONTEXT:])
+        for one in ids:
+            try:
+                yield stream.step(self._fast, one) or ""
+            except (OverflowError, TypeError):  # no token has this number
+                continue
+            except Exception:  # noqa: BLE001 - as above
+                stream = _stream(())
+                yield stream.step(self._fast, one) or ""
 
     def decode_marks(self, ids: Sequence[int]) -> str:
         """Return the text of generated token ids, without the special tokens that do not mark a thought."""
@@ -200,6 +206,27 @@ class PromptEncoder:
 
 def _wrapped_ids(tokenizer: Any, texts: Sequence[str], *, special: bool) -> list[list[int]]:
     return [list(ids) for ids in tokenizer(list(texts), add_special_tokens=special, verbose=False).input_ids]
+
+
+def _tokenizer_below(tokenizer: Any) -> Any:
+    """Return the tokenizer below transformers' wrapper, which takes half the time; None where the tokens differ."""
+    fast: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if not hasattr(fast, "encode_batch_fast"):
+        return None
+    for special in (True, False):
+        try:
+            expected = _wrapped_ids(tokenizer, _PROBES, special=special)  # this also turns cutting and padding off
+        except Exception:  # noqa: BLE001 - some tokenizers cannot encode all probes, and libraries raise many types
+            return None
+        if expected != [one.ids for one in fast.encode_batch_fast(_PROBES, add_special_tokens=special)]:
+            return None
+    return fast
+
+
+def _stream(before: Sequence[int]) -> Any:
+    from tokenizers.decoders import DecodeStream
+
+    return DecodeStream(ids=list(before), skip_special_tokens=True)
 
 
 def _text(template: Any) -> str:

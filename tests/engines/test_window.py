@@ -120,3 +120,23 @@ def test_answers_of_one_turn_come_together(make_requests: MakeRequests) -> None:
         found.extend(one.id for one in Window(loop, at_once, 8).stream(iter(make_requests(4)), lambda: False))
     loop.close()
     assert {0, 1} <= set(found)
+
+
+def test_answers_of_one_turn_come_before_the_end_of_a_cancelled_task(make_requests: MakeRequests) -> None:
+    """Answers that end in the turn in which another task is cancelled come before the error about this task."""
+    loop, gate = LoopThread("test"), asyncio.Event()
+
+    async def at_once(chunk: Sequence[Request]) -> list[Completion]:
+        if chunk[0].id == 3:
+            gate.set()
+            await asyncio.sleep(60)  # an answer of its own would wake the caller a turn earlier
+        await gate.wait()
+        if chunk[0].id == 0:
+            raise asyncio.CancelledError
+        return [Completion(request.id, "yes") for request in chunk]
+
+    found: list[int] = []
+    with pytest.raises(EngineUnavailableError, match="the engine was closed while it was answering"):
+        found.extend(one.id for one in Window(loop, at_once, 8).stream(iter(make_requests(4)), lambda: False))
+    loop.close()
+    assert {1, 2} <= set(found)

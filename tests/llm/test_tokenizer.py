@@ -3,6 +3,7 @@
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -133,16 +134,69 @@ def test_a_batch_is_encoded_as_one_by_one(model_path: Path, chat: bool) -> None:
 
 def test_a_tokenizer_with_other_tokens_below_is_not_used(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where transformers' wrapper changes the tokens, the wrapper encodes, and answers are not decoded at once."""
-    encoder = PromptEncoder(model_path, chat=False)
-    real = type(encoder.tokenizer).__call__
+    usual = PromptEncoder(model_path, chat=False)
+    real = type(usual.tokenizer).__call__
 
     def upper(tokenizer: object, texts: list[str], **named: object) -> object:
         return real(tokenizer, [text.upper() for text in texts], **named)
 
-    monkeypatch.setattr(type(encoder.tokenizer), "__call__", upper)
-    assert encoder.encode(["is it"]) == PromptEncoder(model_path, chat=False).encode(["IS IT"])
+    monkeypatch.setattr(type(usual.tokenizer), "__call__", upper)
+    encoder = PromptEncoder(model_path, chat=False)
+    assert encoder.encode(["is it"]) == usual.encode(["IS IT"])
     assert not encoder.decodes_at_once
     assert encoder.written([1, 2], []) is None
+
+
+def test_the_tokenizer_is_settled_before_it_is_shared(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once built, an encoder leaves the wrapper alone: the wrapper's calls can change the tokenizer's settings."""
+    encoder = PromptEncoder(model_path)
+    expected = PromptEncoder(model_path).encode(["Is it?"])
+    monkeypatch.setattr(type(encoder.tokenizer), "__call__", lambda *_, **__: pytest.fail("the wrapper was called"))
+    assert encoder.encode(["Is it?"]) == expected
+
+
+_SMILE = "😀".encode()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "expected"),
+    [
+        (b"", _SMILE + _SMILE[1:2] + b"a" + _SMILE[:2], "😀a"),
+        (b"a", _SMILE + _SMILE[1:2] + b"ab" + _SMILE, "😀ab😀"),
+        (_SMILE, _SMILE[1:2] + b"a", "a"),
+        (b"a", b"b" + _SMILE + b"a", "b😀a"),
+        (b"a", b"b" + _SMILE[:3], "b"),
+    ],
+    ids=["after a character", "further characters", "after a prompt's bytes", "right", "incomplete"],
+)
+def test_tokens_of_single_bytes(prompt: bytes, answer: bytes, expected: str, tmp_path: Path) -> None:
+    """A wrong byte among the tokens of single bytes, as Llama 2 has them, costs only its own text."""
+    encoder = _byte_encoder(tmp_path)
+    assert encoder.decodes_at_once
+    assert encoder.written([_byte_token(one) for one in answer], [_byte_token(one) for one in prompt]) == expected
+
+
+def test_a_number_without_a_token(tmp_path: Path) -> None:
+    """A number that no token can have is left out of the text."""
+    assert _byte_encoder(tmp_path).written([_byte_token(97), -1, 1 << 40, _byte_token(98)], []) == "ab"
+
+
+def _byte_token(byte: int) -> int:
+    """Return the token of a byte in the tokenizer of `_byte_encoder`; `a` and `b` have tokens of their own."""
+    return {97: 257, 98: 258}.get(byte, byte + 1)
+
+
+def _byte_encoder(folder: Path) -> PromptEncoder:
+    """Return an encoder with a token for each byte, and with the decoder of Llama 2."""
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+
+    wrapper: Any = PreTrainedTokenizerFast
+    tokens = {"<unk>": 0, **{f"<0x{byte:02X}>": byte + 1 for byte in range(256)}, "a": 257, "b": 258}
+    tokenizer = Tokenizer(models.BPE(tokens, [], unk_token="<unk>", byte_fallback=True))
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    wrapper(tokenizer_object=tokenizer, unk_token="<unk>").save_pretrained(folder)
+    return PromptEncoder(folder)
 
 
 @given(st.data())

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
+import structlog
+
 from flightllm.llm.engine import Choice, Parameters
 from flightllm.llm.tokenizer import PromptEncoder
+
+_log = structlog.get_logger(__name__)
 
 _MOST_TOKENS: Final = 1_024
 """The most allowed tokens that vLLM takes with one request."""
@@ -42,6 +46,10 @@ class FirstTokens:
     def exact(self) -> bool:
         """Return whether each token begins only one option."""
         return len(self.options) == len(self.spelled)
+
+
+_UNKNOWN: Final = FirstTokens({}, {})
+"""Stands for a choice whose tokens are not computed yet."""
 
 
 def first_tokens(
@@ -85,12 +93,15 @@ def suits(found: FirstTokens, parameters: Parameters) -> bool:
 class FirstTokenTables:
     """The first tokens of the choices of one model, computed once for each choice. Thread-safe.
 
-    `vocabulary` is the number of tokens that the model can write.
+    `vocabulary` is the number of tokens that the model can write. `guided` tells whether vLLM compiles grammars with
+    the library that lists the tokens. With another library, a single token answers only where no token is shared.
     """
 
-    def __init__(self, encoder: PromptEncoder, vocabulary: int) -> None:
+    def __init__(self, encoder: PromptEncoder, vocabulary: int, *, guided: bool = True) -> None:
         self._encoder = encoder
         self._vocabulary = vocabulary
+        self._guided = guided
+        self._failed = False
         self._lock = Lock()
         self._known: dict[Choice, FirstTokens | None] = {}
         self._spell: Callable[[Choice], Mapping[int, bytes]] | None = None
@@ -100,16 +111,30 @@ class FirstTokenTables:
         choice = parameters.constraint
         if not isinstance(choice, Choice):
             return None
-        found = self._known[choice] if choice in self._known else self._read(choice)
-        return found if found is not None and suits(found, parameters) else None
+        found = self._known.get(choice, _UNKNOWN)  # once, because another thread can drop the choice meanwhile
+        if found is _UNKNOWN:
+            found = self._read(choice)
+        if found is None or not (found.exact or self._guided):
+            return None
+        return found if suits(found, parameters) else None
 
     def _read(self, choice: Choice) -> FirstTokens | None:
         with self._lock:
             if choice not in self._known:
                 if len(self._known) >= _KEPT:
                     self._known.pop(next(iter(self._known)))
-                self._known[choice] = self._compute(choice)
+                self._known[choice] = self._try(choice)
             return self._known[choice]
+
+    def _try(self, choice: Choice) -> FirstTokens | None:
+        """Return the first tokens of a choice; None, with a warning the first time, where their computation fails."""
+        try:
+            return self._compute(choice)
+        except Exception as exc:  # noqa: BLE001 - the libraries raise many types of errors; the grammar can answer
+            if not self._failed:
+                _log.warning("first_tokens_failed", error=type(exc).__name__)
+            self._failed = True
+            return None
 
     def _compute(self, choice: Choice) -> FirstTokens | None:
         if not choice.options or "" in choice.options:
@@ -123,8 +148,8 @@ class FirstTokenTables:
 def _speller(tokenizer: Any, vocabulary: int) -> Callable[[Choice], Mapping[int, bytes]]:
     """Return a function that lists the tokens that can begin a choice's answers, with their texts.
 
-    The library is the one with which vLLM compiles grammars. The function lists nothing for tokenizers that the library
-    does not know, and on machines without the library.
+    The library is the one with which vLLM's backend `guidance` compiles grammars. The function lists nothing for
+    tokenizers that the library does not know, and on machines without the library.
     """
     import numpy as np
 

@@ -159,7 +159,8 @@ class VllmEngine(LoadedEngine):
         # A step with drafts of further tokens checks the allowed tokens of each draft.
         plain = config.speculative_config is None and not self._engine.model_config.is_diffusion
         vocabulary = self._engine.model_config.get_vocab_size()
-        self._first_tokens = FirstTokenTables(self._encoder, vocabulary) if plain else None
+        guided = config.structured_outputs_config.backend == "guidance"
+        self._first_tokens = FirstTokenTables(self._encoder, vocabulary, guided=guided) if plain else None
         dtype = self._engine.model_config.dtype
         changed = [f"quantization {options.quantization}"] if options.quantization else []
         changed += [] if adapter is None else [f"lora {adapter.digest}"]
@@ -332,7 +333,7 @@ class VllmEngine(LoadedEngine):
         if completion.error is not None:
             return completion
         output = final.outputs[0]
-        if not output.text:
+        if not output.text and not self._thinks(request):
             ended = output.finish_reason == "stop"  # the last token is then the end token
             text = self._encoder.written(output.token_ids[:-1] if ended else output.token_ids, ids)
             completion = replace(completion, text=text or "")
@@ -408,8 +409,9 @@ def check(config: EngineConfig) -> VllmOptions:
 
 def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
     output = final.outputs[0] if final is not None and final.outputs else None
-    if output is None or output.finish_reason in {"abort", "error"}:
-        reason = "without an answer" if output is None else f"with the reason {output.finish_reason!r}"
+    reason = None if output is None else output.finish_reason
+    if output is None or reason in {"abort", "error"} or not output.token_ids:
+        reason = f"with the reason {reason!r}" if reason in {"abort", "error"} else "without an answer"
         return Completion(request.id, None, f"vLLM ended the request {reason}", prompt_tokens)
     confidence, constraint = None, request.parameters.constraint
     if isinstance(constraint, Choice) and output.logprobs:

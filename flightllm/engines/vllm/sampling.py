@@ -30,11 +30,11 @@ class SamplingMaker:
     def __init__(self, most_logprobs: int, *, decodes: bool) -> None:
         self._most_logprobs = most_logprobs
         self._decodes = decodes
-        self._kept: dict[tuple[Parameters, int, bool], Any] = {}
+        self._kept: dict[tuple[Parameters, bool], Any] = {}
 
     def answer(self, parameters: Parameters, max_tokens: int, first: FirstTokens | None = None) -> Any:
         """Return the parameters of one answer; with `first`, this is a single token out of these."""
-        key = parameters, max_tokens, first is not None
+        key = parameters, first is not None  # the room for tokens differs by prompt, so the key leaves it out
         found = self._kept.pop(key, None)
         if found is None:
             found = self._make(parameters, max_tokens, first)
@@ -42,6 +42,7 @@ class SamplingMaker:
                 self._kept.pop(next(iter(self._kept)))
         self._kept[key] = found
         one = copy(found)
+        one.max_tokens = 1 if first is not None else max_tokens
         one.passed = found.passed  # `copy` copies the fields only
         return one
 

@@ -1,6 +1,9 @@
 """The choice between a single token and a grammar, without vLLM."""
 
+from typing import cast
+
 import pytest
+from structlog.testing import capture_logs
 
 from flightllm.common.package_data import demo_model
 from flightllm.engines.vllm.choices import FirstTokens, FirstTokenTables, first_tokens, suits
@@ -83,6 +86,55 @@ def test_tables_of_a_model() -> None:
             assert all(option.encode().startswith(one.spelled[token]) for token, option in one.options.items())
         assert tables.of(Parameters(constraint=Choice(options))) is one
     assert [tables.of(Parameters(constraint=one)) for one in (None, Regex("a|b"), Choice(("", "a")))] == [None] * 3
+
+
+@needs("llguidance", "transformers", extra="local")
+def test_another_library_for_grammars() -> None:
+    """Where vLLM compiles grammars with another library, a single token answers only choices without shared tokens."""
+    encoder = PromptEncoder(demo_model())
+    tables, others = (FirstTokenTables(encoder, len(encoder.tokenizer), guided=guided) for guided in (True, False))
+    shared = 0
+    for options in SHAPES:
+        parameters = Parameters(constraint=Choice(options))
+        found = tables.of(parameters)
+        assert others.of(parameters) == (found if found is not None and found.exact else None)
+        shared += found is not None and not found.exact
+    assert 0 < shared < len(SHAPES)
+
+
+def test_a_choice_that_is_dropped_while_it_is_read() -> None:
+    """A choice that another thread drops between two looks is computed again."""
+
+    class Dropping(dict[Choice, FirstTokens | None]):
+        """A dictionary that drops each choice right after a look."""
+
+        def __contains__(self, choice: object) -> bool:
+            found = super().__contains__(choice)
+            self.pop(cast("Choice", choice), None)
+            return found
+
+    tables, choice = FirstTokenTables(PromptEncoder(demo_model()), 8), Choice(("a", "b"))
+    kept = FirstTokens({1: b"a", 2: b"b"}, {1: "a", 2: "b"})
+    tables._known = Dropping({choice: kept})
+    assert tables.of(Parameters(constraint=choice)) is kept
+
+
+@needs("llguidance", "transformers", extra="local")
+def test_a_computation_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A choice whose tokens cannot be computed needs the grammar; the log has one warning for all such choices."""
+    import llguidance
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("Yes or No")
+
+    monkeypatch.setattr(llguidance, "LLMatcher", fail)
+    monkeypatch.setattr(fail, "grammar_from_regex", str, raising=False)
+    encoder = PromptEncoder(demo_model())
+    tables = FirstTokenTables(encoder, len(encoder.tokenizer))
+    with capture_logs() as logs:
+        found = [tables.of(Parameters(constraint=Choice(("Yes", other)))) for other in ("No", "no", "No")]
+    assert found == [None] * 3
+    assert logs == [{"event": "first_tokens_failed", "log_level": "warning", "error": "RuntimeError"}]
 
 
 @NEEDS_VLLM

@@ -195,7 +195,7 @@ def test_a_shared_first_token(
 def test_a_grammar_is_checked_once(
     vllm_engine: VllmEngine, make_requests: MakeRequests, monkeypatch: pytest.MonkeyPatch, constraint: Constraint
 ) -> None:
-    """The grammar of a call site is checked for its first prompt alone; another call site has its own grammar."""
+    """The grammar of a call site is checked once, whatever room its prompts leave; each call site has its grammar."""
     from vllm.v1.structured_output import backend_guidance
 
     checked: list[object] = []
@@ -206,9 +206,11 @@ def test_a_grammar_is_checked_once(
         real(given, **named)
 
     monkeypatch.setattr(backend_guidance, "validate_guidance_grammar", counted)
-    for tokens in (9, 10):
-        found = answers(vllm_engine, make_requests(20, Parameters(max_tokens=tokens, constraint=constraint)))
+    for tokens in (9, 1_000_000):  # the second is more than the room behind any prompt
+        requests = make_requests(20, Parameters(max_tokens=tokens, constraint=constraint), start=90)
+        found = answers(vllm_engine, requests)
         assert [one.error for one in found] == [None] * 20
+        assert len({one.prompt_tokens for one in found}) > 1
     assert len(checked) == 2
 
 
