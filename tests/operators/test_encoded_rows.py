@@ -1,6 +1,7 @@
 """Rows whose texts are kept once are the same rows, and take less memory."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -34,7 +35,7 @@ def test_same_rows(
     """All rows come back in their order and in their batches, however often texts are encoded on the way."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flightllm.operators.encoded_rows._LEAST_WAITING", least)
-        rows = EncodedRows(SCHEMA, encoded)
+        rows = EncodedRows(SCHEMA, encoded, room=1 << 30)
         for one in batches:
             rows.add(batch([("before", 0, "before"), *one]).slice(1))
         rows.seal()
@@ -52,13 +53,54 @@ def test_same_rows(
 
 def test_repeated_texts_take_little_memory() -> None:
     """Rows with few distinct texts take far less memory than the texts of all rows, before and after `seal`."""
-    rows = EncodedRows(SCHEMA, (0,))
+    rows = EncodedRows(SCHEMA, (0,), room=1 << 30)
     whole = batch([(f"{number % 10} {'long ' * 1_000}", number, "u") for number in range(1_000)])
     for _ in range(10):
         rows.add(whole)
     assert rows.nbytes < whole.nbytes * 5
     rows.seal()
     assert rows.nbytes < whole.nbytes / 10
+
+
+def test_memory_while_encoding_counts() -> None:
+    """While texts wait, the next dictionary counts too; repeated texts never fill a room that has space for both."""
+    room = 1 << 20
+    rows = EncodedRows(SCHEMA, (0,), room)
+    one = batch([("x" * 10_000, 0, "u")])
+    rows.add(one)
+    assert rows.nbytes > 2 * 10_000
+    for number in range(1_000):
+        rows.add(batch([(f"{number % 40} {'x' * 10_000}", 0, "u")]))
+        assert rows.nbytes <= room
+    distinct = 0
+    while rows.nbytes <= room:
+        distinct += 1
+        rows.add(batch([(f"{distinct} {'y' * 10_000}", 0, "u")]))
+    assert distinct < 20
+
+
+def test_one_repeated_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many rows of one text take a part of the room at a time, and cost one prompt."""
+    taken: list[int] = []
+    take = EncodedRows.take
+
+    def watched(rows: EncodedRows, numbers: pa.Array) -> pa.RecordBatch:
+        found = take(rows, numbers)
+        taken.append(found.nbytes)
+        return found
+
+    monkeypatch.setattr(EncodedRows, "take", watched)
+    database = small_database(tmp_path, limits=LimitsConfig(memory_bytes=64 << 20))
+    database.session().update(
+        "CREATE TABLE same AS SELECT value AS id, repeat('long ', 200) AS k FROM generate_series(1, 20000)"
+    )
+    ran = ask(database.session(), "SELECT id, ai_gen('x', k) AS g FROM same")
+    database.close()
+    assert ran.calls == 1
+    assert sorted(row["id"] for row in ran.rows) == list(range(1, 20_001))
+    assert len({row["g"] for row in ran.rows}) == 1
+    assert sum(taken) > 20_000_000
+    assert max(taken) <= (64 << 20) // 8 // 8
 
 
 @pytest.mark.parametrize("where", ["", "WHERE ai_filter('Is it good?', k)"])
