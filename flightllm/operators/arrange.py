@@ -161,8 +161,8 @@ def _cuts(starts: NDArray[np.int64], sizes: NDArray[np.int64], most: int) -> Ite
     `starts` has the first row of each tuple, `sizes` the bytes of all rows up to each row. The rows have about
     `_TAKEN_ROWS` rows and at most `most` bytes. If one tuple has more, some of its rows are taken at a time.
 
-    Example: with at most 20 bytes, rows of 10 bytes, and the starts [0, 1, 2], where row 4 is the last one, it yields
-    (0, 2, 0, 2), (2, 3, 2, 4), (2, 3, 4, 5).
+    Example: five rows of 10 bytes have the starts [0, 1, 2]. With at most 20 bytes, this yields (0, 2, 0, 2),
+    (2, 3, 2, 4) and (2, 3, 4, 5).
     """
     rows = len(sizes)
     ends = np.append(starts[1:], rows)

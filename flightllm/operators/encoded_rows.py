@@ -43,7 +43,7 @@ class EncodedRows:
         self._table: pa.Table
         self._bytes = 0
         self.most_taken = max(1, room // _TAKEN_PART)
-        """The bytes that the rows of one batch are to have at most, see `row_bytes`."""
+        """The most bytes that the caller takes at once, unless one row has more: see `row_bytes`."""
         self.rows = 0
         """The number of rows."""
 
@@ -167,7 +167,8 @@ class _Texts:
         """Return the bytes of each row's text; 0 for NULL."""
         lengths = np.append(np.asarray(pc.binary_length(self._known), dtype=np.int64), 0)
         codes = pc.fill_null(self.column.indices, len(self._known))
-        return lengths[np.asarray(codes)]
+        found: NDArray[np.int64] = lengths[np.asarray(codes)]
+        return found
 
     def take(self, rows: pa.Array) -> pa.Array:
         """Return the texts of rows."""

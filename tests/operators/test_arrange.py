@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flightllm.datafusion.run import Batches
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.functions.call import ELEMENT_END
 from flightllm.llm.engine import PrefixCache
@@ -102,6 +103,12 @@ def test_growing() -> None:
     assert [len(u.tuples) for u in made][:7] == [16, 32, 64, 128, 256, 512, 512]
 
 
+def nothing(sql: str) -> Batches:
+    """Refuse to run SQL."""
+    yield from ()
+    pytest.fail(f"rows in memory need no SQL, but this ran: {sql}")
+
+
 @pytest.mark.parametrize("dedup", [True, False])
 def test_repeated_texts_are_cut(dedup: bool) -> None:
     """Rows of few texts have batches of a part of the room: they say where rows of one text go on, and lack no row."""
@@ -117,9 +124,7 @@ def test_repeated_texts_are_cut(dedup: bool) -> None:
     assert rows.row_bytes()[:8].tolist() == [8 + len(text or "") for text in given[:8]]
     how = How("auto", dedup, FakeEngine("fake", 8, FakeOptions()), 8, 0.0, growing_sizes())
     columns = ArgumentColumns((0,), ("a",), (1,))
-    made = list(
-        arrange(SpooledArguments(rows.rows, rows), "t", schema, columns, how, lambda _: iter(())).prompt_batches
-    )
+    made = list(arrange(SpooledArguments(rows.rows, rows), "t", schema, columns, how, nothing).prompt_batches)
     assert max(one.rows.nbytes for one in made) < 2 * rows.most_taken
     found = [pair for one in made for pair in zip(one.rows["a"].to_pylist(), one.rows["n"].to_pylist(), strict=True)]
     assert sorted(found, key=lambda pair: int(pair[1])) == list(zip(given, range(8_000), strict=True))
