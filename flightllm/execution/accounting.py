@@ -22,7 +22,7 @@ from flightllm.llm.engine import Engine
 from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
-from flightllm.operators.cache import AnswerCache
+from flightllm.operators.cache import PRIVATE_HELD, AnswerCache
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.read_through import Answers, ReadThroughCache
@@ -193,7 +193,7 @@ def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCac
     if settings.cache and settings.dedup:
         yield services.cache, services.in_flight
         return
-    with closing(AnswerCache(None)) as cache:
+    with closing(AnswerCache(None, most_held=PRIVATE_HELD)) as cache:
         yield cache, InFlightRequests()
 
 

@@ -74,7 +74,7 @@ class Dispatch:
     waits: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Reuse:
     """The origin of a prompt, and how much of the prompt later prompts share. Do not change it.
 
@@ -89,7 +89,7 @@ class Reuse:
     ahead: int | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Request:
     """One prompt to answer.
 
@@ -122,7 +122,7 @@ class Request:
         return self.parameters.max_tokens if self.max_tokens is None else self.max_tokens
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Completion:
     """The outcome of one request: `text`, or `error` where only this request failed.
 

@@ -145,14 +145,40 @@ def _in_memory(
     lists: Mapping[int, int],
 ) -> Iterator[PromptBatch]:
     starts = np.flatnonzero(np.diff(ranks, prepend=-1)) if how.dedup else np.arange(len(ranks))
-    first = 0
-    while first < len(starts):
-        begin = starts[first]
-        last = max(first + 1, int(np.searchsorted(starts, begin + _TAKEN_ROWS)))
-        end = starts[last] if last < len(starts) else len(ranks)
+    for first, last, begin, end in _cuts(starts, np.cumsum(rows.row_bytes()[taken]), rows.most_taken):
         batch = rows.take(pa.array(taken[begin:end]))
         orders = [ordering.patterns[p] for p in ordering.pattern[ranks[starts[first:last]]].tolist()]
-        yield from split(batch, starts[first:last] - begin, arguments.columns, how.size, orders, lists)
+        places_of = np.maximum(starts[first:last] - begin, 0)
+        goes_on = end < (starts[last] if last < len(starts) else len(ranks))
+        for prompt_batch in split(batch, places_of, arguments.columns, how.size, orders, lists):
+            prompt_batch.goes_on = goes_on
+            yield prompt_batch
+
+
+def _cuts(starts: NDArray[np.int64], sizes: NDArray[np.int64], most: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the first tuple, the last one + 1, the first row and the last one + 1 of the rows to take at once.
+
+    `starts` has the first row of each tuple, `sizes` the bytes of all rows up to each row. The rows have about
+    `_TAKEN_ROWS` rows and at most `most` bytes. If one tuple has more, some of its rows are taken at a time.
+
+    Example: five rows of 10 bytes have the starts [0, 1, 2]. With at most 20 bytes, this yields (0, 2, 0, 2),
+    (2, 3, 2, 4) and (2, 3, 4, 5).
+    """
+    rows = len(sizes)
+    ends = np.append(starts[1:], rows)
+    first = 0
+    while first < len(starts):
+        begin = int(starts[first])
+        full = most + (int(sizes[begin - 1]) if begin else 0)
+        by_rows = int(np.searchsorted(starts, begin + _TAKEN_ROWS))
+        by_bytes = int(np.searchsorted(ends, np.searchsorted(sizes, full, "right"), "right"))
+        last = max(first + 1, min(by_rows, by_bytes))
+        end = int(ends[last - 1])
+        while begin < end:
+            full = most + (int(sizes[begin - 1]) if begin else 0)
+            cut = min(end, max(begin + 1, int(np.searchsorted(sizes, full, "right"))))
+            yield first, last, begin, cut
+            begin = cut
         first = last
 
 

@@ -40,6 +40,8 @@ class PromptBatch:
     """The distinct tuples of argument values."""
     orders: Sequence[tuple[int, ...]] = ()
     """For each tuple the positions of its values in prompt order; empty if one order holds for all batches."""
+    goes_on: bool = False
+    """Whether the batch has one tuple, and the next batch has further rows of it."""
     answers: dict[int, list[Any]] = field(default_factory=dict)
     """By call, one answer per tuple."""
     guards: dict[int, NDArray[np.bool_]] = field(default_factory=dict)

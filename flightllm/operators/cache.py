@@ -3,12 +3,13 @@
 import hashlib
 import math
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import structlog
@@ -33,6 +34,10 @@ _FAST, _MOST_WAITING = 16, 1_024
 """An answer is on disk after at most 2 ms. Above 8,000 answers a second, it waits for 10 ms or for 1,024 answers."""
 _MOST_HELD, _ENTRY_BYTES = 32 << 20, 160
 """The bytes of answers that a temporary cache holds in memory, and those of one answer beside its text."""
+_SLICE = 2_000
+"""The answers that a temporary cache commits at once: other threads wait for the lock meanwhile."""
+PRIVATE_HELD = 4 << 20
+"""The bytes of answers that the temporary cache of one query holds in memory."""
 _MOVE_SECONDS, _MOST_PAGES = 1.0, 16_384
 """Seconds between two checkpoints of the write-ahead log, and pages of log at which a commit does a checkpoint."""
 _BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
@@ -63,8 +68,11 @@ class AnswerCache:
     """A map from prompt key to the model's text. Thread-safe; several processes can share a file.
 
     An answer is committed within milliseconds: a killed process loses no older answer, a power cut can lose the last
-    few. Above `max_bytes` each commit evicts a few answers, least recently used first. With `path` None the cache is
-    temporary: answers go to a temporary database, which SQLite spills to disk, once they take 32 MiB of memory.
+    few. Above `max_bytes` each commit evicts a few answers, least recently used first.
+
+    With `path` None the cache is temporary: it ends with the process. It holds its newest answers in memory, at most
+    `most_held` bytes of them and at most `max_bytes`. Beyond that, the oldest of them go to a temporary database, which
+    SQLite spills to disk, and to which `max_bytes` applies again.
 
     A failure never fails a query: the cache logs and counts it. If the disk is full or another process holds the file,
     the cache tries again every few seconds. Meanwhile answers wait in memory. The cache renames a damaged file by
@@ -72,8 +80,9 @@ class AnswerCache:
     new file with their next commit.
     """
 
-    def __init__(self, path: Path | None, max_bytes: int = 4 << 30) -> None:
+    def __init__(self, path: Path | None, max_bytes: int = 4 << 30, most_held: int = _MOST_HELD) -> None:
         self._max_bytes = max_bytes
+        self._most_held = min(most_held, max_bytes)
         self._lock = threading.Lock()
         """Guards the attributes below."""
         self._waiting: dict[bytes, str] = {}
@@ -160,20 +169,24 @@ class AnswerCache:
         return found
 
     def put(self, key: bytes, text: str) -> None:
-        """Remember an answer; it is on disk within milliseconds, or after the next `flush`."""
+        """Remember an answer; it is on disk within milliseconds, or after the next `flush`.
+
+        A temporary cache keeps it in memory, and commits some of its oldest answers once it holds too many bytes.
+        """
         with self._lock:
-            self._waiting[key] = text
             if self._path is None:
-                self._waiting_bytes += len(text) + _ENTRY_BYTES
+                before = self._waiting.get(key)
+                self._waiting_bytes += _held_bytes(text) - (0 if before is None else _held_bytes(before))
+            self._waiting[key] = text
             if self._due():
-                self._commit()
+                self._commit(_SLICE if self._path is None else None)
             elif len(self._waiting) == 1:
                 self._some.set()
 
     def _due(self) -> bool:
         """Return whether to commit the waiting answers now. The caller holds the lock."""
         if self._path is None:
-            return self._waiting_bytes >= _MOST_HELD
+            return self._waiting_bytes >= self._most_held
         count = len(self._waiting)
         if count >= _MOST_WAITING:
             return True
@@ -224,6 +237,10 @@ class AnswerCache:
 
     def _kept(self) -> tuple[int, int]:
         """Return the number of answers in the cache, and their bytes."""
+        if self._path is None:
+            for _ in range(len(self._waiting) // _SLICE):
+                with self._lock:
+                    self._commit(_SLICE)
         with self._lock:
             self._commit()
             size, entries = self._used_bytes(), 0
@@ -273,8 +290,8 @@ class AnswerCache:
                 database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             self._closed.wait(_MOVE_SECONDS)
 
-    def _commit(self) -> None:
-        """Commit waiting answers, and evict old ones to make room. The caller holds the lock."""
+    def _commit(self, most: int | None = None) -> None:
+        """Commit waiting answers, at most the `most` oldest, and evict old ones. The caller holds the lock."""
         now = time.monotonic()
         if now < self._retry or not (self._waiting or self._used):
             return
@@ -282,15 +299,19 @@ class AnswerCache:
         self._spilled = True
         self._leave_moved()
         self._reopen()
-        statements = [(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])]
+        answers = self._waiting.items() if most is None else list(islice(self._waiting.items(), most))
+        statements = [(_INSERT, answers), (_TOUCH, [(key,) for key in self._used])]
         database = self._database
         written = self._write(statements)
         if self._database is not database:  # the file was damaged, and its replacement does not have these answers
             written = self._write(statements)
         self._written.set()
         if now >= self._retry or len(self._waiting) > _MOST_BUSY:
-            self._waiting.clear()
-            self._waiting_bytes = 0
+            if now < self._retry or len(answers) == len(self._waiting):
+                self._waiting.clear()
+                self._waiting_bytes = 0
+            else:
+                self._waiting_bytes -= sum(_held_bytes(self._waiting.pop(key)) for key, _ in answers)
             self._used.clear()
             self._make_room(2 * written + 16)
 
@@ -425,6 +446,11 @@ class AnswerCache:
             return False
         _log.warning("answer cache damaged, a new file replaces it", error=str(error), set_aside=str(aside))
         return True
+
+
+def _held_bytes(text: str) -> int:
+    """Return the bytes that a temporary cache counts for an answer in memory."""
+    return sys.getsizeof(text) + _ENTRY_BYTES
 
 
 def _is_of_a_row(error: Exception) -> bool:

@@ -21,7 +21,8 @@ _MOST_WINDOWS: Final = 4
 """The most open distinct tuples: `_MOST_TUPLES`, or `_MOST_WINDOWS` times the engine's window if that is more."""
 _MOST_BYTES: Final = 64 << 20
 _FEWEST_WINDOWS: Final = 2
-"""Above `_MOST_BYTES`, a batch opens only if fewer than `_FEWEST_WINDOWS` windows of tuples are open."""
+"""Above `_MOST_BYTES`, a batch opens only if fewer than `_FEWEST_WINDOWS` windows of tuples are open. A batch with
+further rows of an open tuple has no new prompts, and does not open then."""
 
 
 class CallExecutor:
@@ -190,6 +191,8 @@ class BatchWindow:
         self._open = self._open_tuples = self._open_bytes = 0
         self._finished: deque[PromptBatch] = deque()
         self._any_finished = False
+        self._goes_on = False
+        """Whether the next batch has further rows of the last opened tuple."""
         self._exhausted = False
 
     @property
@@ -211,7 +214,8 @@ class BatchWindow:
             return False
         if self._ranking.learns and self._open and not self._any_finished:
             return False  # the first batch shows which filter to try first
-        if self._open_bytes >= _MOST_BYTES and self._open_tuples >= _FEWEST_WINDOWS * self._window:
+        fewest = 0 if self._goes_on else _FEWEST_WINDOWS * self._window
+        if self._open_bytes >= _MOST_BYTES and self._open_tuples >= fewest:
             return False
         return self._open_tuples < max(_MOST_TUPLES, _MOST_WINDOWS * self._window)
 
@@ -221,6 +225,7 @@ class BatchWindow:
         if batch is None:
             self._exhausted = True
             return None
+        self._goes_on = batch.goes_on
         self._open += 1
         self._open_tuples += len(batch.tuples)
         self._open_bytes += batch.rows.nbytes

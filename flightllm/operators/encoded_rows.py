@@ -5,23 +5,31 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 _LEAST_WAITING = 16 << 20
-"""The bytes of new texts that wait to be encoded, at least; later as many as the texts that are already known."""
+_WAITING_PART = 16
+"""The bytes of new texts that wait to be encoded, at least: 16 MiB, or a sixteenth of the room if that is less. Later
+as many as the texts that are already known, while the rows stay within the room."""
+_TAKEN_PART = 16
+"""The part of the room that the rows of one batch can take."""
 
 
 class EncodedRows:
     """Rows whose text columns `encoded` are codes into a dictionary of their texts. One thread uses it.
 
-    Add all batches first, then call `seal`, and read the rows after that.
+    Add all batches first, then call `seal`, and read the rows after that. `room` is the number of bytes that they can
+    take: the caller stops to add rows when `nbytes` exceeds it.
 
     Example: the column `encoded` of the batches (red, blue) and (red, NULL) has the dictionary (red, blue) and the
     codes (0, 1, 0, NULL).
     """
 
-    def __init__(self, schema: pa.Schema, encoded: Sequence[int]) -> None:
+    def __init__(self, schema: pa.Schema, encoded: Sequence[int], room: int) -> None:
         self._schema = schema
-        self._texts = {column: _Texts() for column in encoded}
+        self._room = room
+        self._least = min(_LEAST_WAITING, room // _WAITING_PART)
+        self._texts = {column: _Texts(self._least) for column in encoded}
         self._others = [column for column in range(len(schema)) if column not in self._texts]
         self._other_schema = pa.schema([schema.field(column) for column in self._others])
         self._batches: list[pa.RecordBatch] = []
@@ -29,16 +37,22 @@ class EncodedRows:
         """The other columns of the newest batches; each still holds the memory of its whole batch, texts included."""
         self._newest_bytes = 0
         """The bytes of the whole newest batches."""
+        self._newest_texts = 0
+        """The bytes of the encoded columns of the newest batches."""
         self._lengths: list[int] = []
         self._table: pa.Table
         self._bytes = 0
+        self.most_taken = max(1, room // _TAKEN_PART)
+        """The most bytes that the caller takes at once, unless one row has more: see `row_bytes`."""
         self.rows = 0
         """The number of rows."""
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes that the rows take in memory."""
-        return self._bytes + sum(texts.nbytes for texts in self._texts.values())
+        """Return the bytes that the rows take in memory, or will take while the waiting texts are encoded."""
+        waiting = sum(texts.waiting_bytes for texts in self._texts.values())
+        held = max(0, self._newest_texts - waiting)
+        return self._bytes + held + sum(texts.nbytes for texts in self._texts.values())
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
@@ -50,8 +64,12 @@ class EncodedRows:
             self._newest.append(kept)
             self._bytes += kept.nbytes
             self._newest_bytes += batch.nbytes
-            if self._newest_bytes >= _LEAST_WAITING:
+            self._newest_texts += batch.nbytes - kept.nbytes
+            if self._newest_bytes >= self._least:
                 self._copy_newest()
+        if self.nbytes > self._room:
+            for texts in self._texts.values():
+                texts.shrink()
         self._lengths.append(batch.num_rows)
         self.rows += batch.num_rows
 
@@ -67,7 +85,7 @@ class EncodedRows:
         """Join the other columns of the newest batches, which frees the texts of these batches."""
         self._batches += pa.Table.from_batches(self._newest, self._other_schema).combine_chunks().to_batches()
         self._newest.clear()
-        self._newest_bytes = 0
+        self._newest_bytes = self._newest_texts = 0
 
     def column(self, column: int) -> pa.ChunkedArray | pa.DictionaryArray:
         """Return a column of all rows; an encoded one as a dictionary array of large strings."""
@@ -75,8 +93,19 @@ class EncodedRows:
             return self._texts[column].column
         return self._table.column(self._others.index(column))
 
+    def row_bytes(self) -> NDArray[np.int64]:
+        """Return for each row the bytes that it takes with plain texts; of the other columns their mean."""
+        others = self._table.nbytes // max(1, self.rows) if self._others else 0
+        found = np.full(self.rows, others, dtype=np.int64)
+        for texts in self._texts.values():
+            found += texts.row_bytes()
+        return found
+
     def take(self, rows: pa.Array) -> pa.RecordBatch:
-        """Return the rows with these numbers, as plain texts."""
+        """Return the rows with these numbers, as plain texts.
+
+        A text that many of the rows have is there once for each of them: see `row_bytes` and `most_taken`.
+        """
         found: dict[int, pa.Array] = {}
         if self._others:
             for column, values in zip(self._others, self._table.take(rows).columns, strict=True):
@@ -94,25 +123,37 @@ class EncodedRows:
 
 
 class _Texts:
-    """The texts of one column: a dictionary and codes, and the newest texts as they are."""
+    """The texts of one column: a dictionary and codes, and the newest texts as they are.
 
-    def __init__(self) -> None:
+    At least `least` bytes of new texts wait before they are encoded.
+    """
+
+    def __init__(self, least: int) -> None:
+        self._least = least
         self._known = pa.array([], pa.large_string())
         self._codes: list[pa.Array] = []
         self._waiting: list[pa.Array] = []
-        self._waiting_bytes = self._codes_bytes = 0
+        self._codes_bytes = 0
+        self.waiting_bytes = 0
+        """The bytes of the texts that are not encoded yet."""
         self.column: pa.DictionaryArray
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes in memory."""
-        return int(self._known.nbytes) + self._waiting_bytes + self._codes_bytes
+        """Return the bytes in memory. While texts wait, this counts the next dictionary, as if all texts were new."""
+        texts = int(self._known.nbytes) + self.waiting_bytes
+        return (2 * texts if self._waiting else texts) + self._codes_bytes
 
     def add(self, texts: pa.Array) -> None:
         """Add texts; encode those that wait once they are many, so that encoding again costs little."""
         self._waiting.append(texts)
-        self._waiting_bytes += texts.nbytes
-        if self._waiting_bytes >= max(_LEAST_WAITING, self._known.nbytes):
+        self.waiting_bytes += texts.nbytes
+        if self.waiting_bytes >= max(self._least, self._known.nbytes):
+            self._encode()
+
+    def shrink(self) -> None:
+        """Encode the waiting texts if they are enough for that."""
+        if self.waiting_bytes >= self._least:
             self._encode()
 
     def seal(self) -> None:
@@ -122,6 +163,13 @@ class _Texts:
         self.column = pa.DictionaryArray.from_arrays(codes, self._known, safe=False)
         self._codes.clear()
 
+    def row_bytes(self) -> NDArray[np.int64]:
+        """Return the bytes of each row's text; 0 for NULL."""
+        lengths = np.append(np.asarray(pc.binary_length(self._known), dtype=np.int64), 0)
+        codes = pc.fill_null(self.column.indices, len(self._known))
+        found: NDArray[np.int64] = lengths[np.asarray(codes)]
+        return found
+
     def take(self, rows: pa.Array) -> pa.Array:
         """Return the texts of rows."""
         return self._known.take(self.column.indices.take(rows))
@@ -130,7 +178,7 @@ class _Texts:
         """Encode the waiting texts. The known texts come first, so they keep their codes."""
         texts = [chunk.cast(pa.large_string()) for chunk in self._waiting if len(chunk)]
         self._waiting.clear()
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
         if not texts:
             return
         coded = pc.dictionary_encode(pa.chunked_array([self._known, *texts]))

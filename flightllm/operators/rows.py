@@ -96,7 +96,7 @@ class AnswerReader:
     """Read the answers of one call. One thread uses it.
 
     Thousands of prompts get the same few answers where the model must choose one of some options. So the reader keeps
-    the readings of such answers.
+    the readings of such answers. It forgets a defect of the call's `parse`, which can happen once only.
     """
 
     def __init__(self, call: AICall) -> None:
@@ -112,8 +112,10 @@ class AnswerReader:
         if plain and text is not None and (known := self._known.get(text)) is not None:
             return known
         said = Said.of(self._call, completion, max_tokens)
-        found = said, read_answer(self._call, said)
-        if plain and text is not None and self._keeps and len(text) <= _KEPT_TEXT:
+        reading = read_answer(self._call, said)
+        found = said, reading
+        of_answer = reading.failure is None or reading.fault is not None
+        if of_answer and plain and text is not None and self._keeps and len(text) <= _KEPT_TEXT:
             if len(self._known) >= _KEPT_READINGS:
                 self._known.clear()
             self._known[text] = found

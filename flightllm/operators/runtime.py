@@ -165,7 +165,7 @@ class Runtime:
         self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], texts: Sequence[int]
     ) -> SpooledArguments:
         """Keep all `batches`, with each distinct text of the columns `texts` once; on disk they are a stage input."""
-        encoded = EncodedRows(schema, texts)
+        encoded = EncodedRows(schema, texts, self.room.memory_bytes)
         source = _until(self.cancelled, batches)
         for batch in source:
             encoded.add(batch)

@@ -11,10 +11,11 @@ from flightllm.config import Config, EngineConfig
 from flightllm.config.session_settings import Settings
 from flightllm.engines.predict import tokenizing
 from flightllm.errors import BudgetExceededError
+from flightllm.execution.accounting import _answers
 from flightllm.execution.query import BatchQuery, StagedQuery, plan
 from flightllm.functions.call import MODEL
 from flightllm.operators.budget import Account, RequestBudget
-from flightllm.operators.cache import AnswerCache
+from flightllm.operators.cache import PRIVATE_HELD, AnswerCache
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.session.database import Database
@@ -159,3 +160,13 @@ def test_thoughts_at_an_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (body,) = endpoint.bodies
         assert body["thinking"]["budget_tokens"] == body["max_tokens"] - 30 == 2_048
         database.close()
+
+
+@pytest.mark.parametrize("private", [Settings(cache=False), Settings(dedup=False)])
+def test_a_private_cache_has_little_room(database: Database, private: Settings) -> None:
+    """A query without the shared cache, or without its deduplication, has a temporary one that holds 4 MiB."""
+    with _answers(database._services, private) as (cache, _):
+        assert cache is not database.cache
+        assert cache._most_held == PRIVATE_HELD
+    with _answers(database._services, Settings()) as (cache, _):
+        assert cache is database.cache

@@ -1,6 +1,6 @@
 """What a call's parameters and an answer say of themselves."""
 
-from flightllm.llm.engine import Choice, Completion, Parameters
+from flightllm.llm.engine import Choice, Completion, Parameters, Request, Reuse
 
 
 def test_a_text_of_parameters_leaves_out_later_ones_at_their_defaults() -> None:
@@ -19,3 +19,14 @@ def test_a_partial_answer() -> None:
     """An answer is partial only where the token limit ended it."""
     assert Completion(1, "half", finish_reason="length").partial
     assert not Completion(1, "whole").partial
+
+
+def test_equal_values_have_equal_hashes() -> None:
+    """Requests, their reuse and completions can be members of a set, and equal ones are one member."""
+
+    def request(recurs: int) -> Request:
+        return Request(1, "Is it red? rose", Parameters(), "ai_filter", "Is it red?", (("t", "rose"),), recurs=recurs)
+
+    assert len({request(0), request(5)}) == 1
+    assert len({Reuse("site", "query", 1, None), Reuse("site", "query", 1, None)}) == 1
+    assert len({Completion(1, "yes"), Completion(1, "yes"), Completion(1, "no")}) == 2

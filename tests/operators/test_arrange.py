@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flightllm.datafusion.run import Batches
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.functions.call import ELEMENT_END
 from flightllm.llm.engine import PrefixCache
-from flightllm.operators.arrange import elements, fields_first, growing_sizes, places, prompt_batches, reach
+from flightllm.operators.arrange import (
+    ArgumentColumns,
+    How,
+    arrange,
+    elements,
+    fields_first,
+    growing_sizes,
+    places,
+    prompt_batches,
+    reach,
+)
+from flightllm.operators.encoded_rows import EncodedRows
+from flightllm.operators.runtime import SpooledArguments
 from flightllm.prompt_order.base import Ordering
 from tests.databases import ask, open_database
 
@@ -86,6 +101,39 @@ def test_growing() -> None:
     """Batches begin small and double up to a limit, so that first rows come soon."""
     made = list(prompt_batches(iter([batch([(str(n), None) for n in range(3000)])]), [0], growing_sizes()))
     assert [len(u.tuples) for u in made][:7] == [16, 32, 64, 128, 256, 512, 512]
+
+
+def nothing(sql: str) -> Batches:
+    """Refuse to run SQL."""
+    yield from ()
+    pytest.fail(f"rows in memory need no SQL, but this ran: {sql}")
+
+
+@pytest.mark.parametrize("dedup", [True, False])
+def test_repeated_texts_are_cut(dedup: bool) -> None:
+    """Rows of few texts have batches of a part of the room: they say where rows of one text go on, and lack no row."""
+    schema = pa.schema([("a", pa.string()), ("n", pa.int64())])
+    rows = EncodedRows(schema, (0,), room=1 << 20)
+    texts = ["long " * 200, "short", None, "other " * 200]
+    given = [texts[0 if n % 4 == 1 else n % 8 // 2] for n in range(8_000)]
+    for start in range(0, len(given), 100):
+        part = [pa.array(given[start : start + 100], pa.string()), pa.array(range(start, start + 100), pa.int64())]
+        rows.add(pa.RecordBatch.from_arrays(part, schema=schema))
+        assert rows.nbytes < 1 << 20
+    rows.seal()
+    assert rows.row_bytes()[:8].tolist() == [8 + len(text or "") for text in given[:8]]
+    how = How("auto", dedup, FakeEngine("fake", 8, FakeOptions()), 8, 0.0, growing_sizes())
+    columns = ArgumentColumns((0,), ("a",), (1,))
+    made = list(arrange(SpooledArguments(rows.rows, rows), "t", schema, columns, how, nothing).prompt_batches)
+    assert max(one.rows.nbytes for one in made) < 2 * rows.most_taken
+    found = [pair for one in made for pair in zip(one.rows["a"].to_pylist(), one.rows["n"].to_pylist(), strict=True)]
+    assert sorted(found, key=lambda pair: int(pair[1])) == list(zip(given, range(8_000), strict=True))
+    for one, after in pairwise(made):
+        assert [one.tuples[index] for index in one.tuple_of_row] == [(text,) for text in one.rows["a"].to_pylist()]
+        assert one.goes_on == (dedup and one.tuples[-1] == after.tuples[0])
+        assert len(one.tuples) == 1 or not one.goes_on
+    assert any(one.goes_on for one in made) == dedup
+    assert not made[-1].goes_on
 
 
 def test_no_arguments() -> None:

@@ -342,6 +342,18 @@ def test_window_open_tuples() -> None:
     assert len(opened(BatchWindow(batches(100), 2_048, tracker, NOTHING_TO_LEARN))) == 16
 
 
+def test_window_open_bytes() -> None:
+    """Batches with further rows of one tuple stop at 64 MiB; others go on until two windows of tuples are open."""
+    rows = pa.RecordBatch.from_arrays([pa.array(["x" * (20 << 20)])], ["a"])
+    for goes_on, count in ((True, 4), (False, 16)):
+        given = (PromptBatch(rows, np.zeros(1, np.int64), [("x",)], goes_on=goes_on) for _ in range(100))
+        window = BatchWindow(given, 8, LimitTracker(), NOTHING_TO_LEARN)
+        first = opened(window)
+        assert len(first) == count
+        window.finish(first[0])
+        assert window.can_open()
+
+
 def test_window_finished() -> None:
     """Eight finished batches stop the next one until the consumer takes one; all batches come out in the end."""
     window = BatchWindow(batches(20), 8, LimitTracker(), NOTHING_TO_LEARN)

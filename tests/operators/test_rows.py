@@ -174,9 +174,32 @@ def test_other_answers_are_not_remembered(answer: Answer) -> None:
     assert len(texts) == 2
 
 
+def test_a_defect_of_parse_is_forgotten() -> None:
+    """A reader parses an answer again if a function's own parse failed on an equal answer before."""
+    call, texts = counting(yes_no())
+
+    def parse(text: str) -> object:
+        if not texts:
+            texts.append(text)
+            raise TypeError("once")
+        return call.parse(text)
+
+    reader = AnswerReader(replace(call, parse=parse))
+    assert "once" in str(reader.read(Completion(0, "Yes"), 8)[1].failure)
+    assert reader.read(Completion(1, "Yes"), 8)[1].failure is None
+    assert reader.read(Completion(2, "Yes"), 8)[1].failure is None
+    assert texts == ["Yes", "Yes"]
+
+
 def test_bounded_memory_of_answers() -> None:
-    """A reader reads any number of different answers, also those that it forgot."""
-    reader = AnswerReader(call_of(yes_no()))
+    """A reader keeps a bounded number of short answers, and reads those that it forgot anew."""
+    call, texts = counting(yes_no())
+    reader = AnswerReader(call)
     for _ in range(2):
         for number in range(1_000):
             assert f"got 'x{number}'" in str(reader.read(Completion(number, f"x{number}"), 8)[1].failure)
+            assert len(reader._known) <= 256
+    assert len(texts) == 2_000
+    for number in range(2):
+        reader.read(Completion(number, "long " * 100), 8)
+    assert len(texts) == 2_002
