@@ -99,7 +99,7 @@ MEASUREMENTS: Final = {"columns": columns_permuted, "place": filter_places, "rep
 def tables(topic: Topic, rows: int, cases: Cases) -> Mapping[str, pa.Table]:
     """Return the topic's table with the number of each row, a table of parts, and tables of repeated rows, by name.
 
-    A part is a number from 0 to 99, drawn for each row, so that a condition on it lets a share of the rows pass.
+    A part is a number from 0 to 99, drawn for each row. A condition on it lets a share of the rows pass.
     """
     random = np.random.default_rng(1)
     whole = topic.tables(rows)[topic.name]

@@ -11,7 +11,7 @@ vLLM's process, reads the answers and decodes them. All paths share one vLLM, an
 | `earlier` | the engine `vllm` of this project at 2fa5c30e, written again here, in today's window of requests |
 | `flightllm` | the engine `vllm` of this project |
 
-The earlier engine encoded prompts one by one on its event loop, and made new parameters for each prompt, so that vLLM
+The earlier engine encoded prompts one by one on its event loop. It made new parameters for each prompt, so that vLLM
 checked each grammar again. A choice took a token for each token of the option, and one for its end.
 
 Figures are CPU milliseconds of a prompt. The ratios divide `vllm` and `earlier` by `flightllm`.
