@@ -1,25 +1,29 @@
 """Measure how the order of columns, the place of a filter and the repetition of rows change the savings.
 
     python -m bench.ablations [--engine fake] [--model bench|FOLDER] [--rows 400] [--only columns,place,repeats]
-        [--json] [--plot FILE]
+        [--orders 4] [--shares 0.05,0.13,0.25,0.5,1] [--times 1,2,5,10] [--json] [--plot FILE]
 
 Three measurements on one table of `bench.paper`, after the figures of Liu et al., "Optimizing LLM Queries in Relational
 Workloads", arXiv 2403.05821. Every query begins without cached answers and with an empty prefix cache.
 
 - `columns` (their figure 6): the filter q2 with the columns of the table in random orders. The original order sends
   fields as the table has them. The greedy order must not depend on the table.
-- `place` (their figure 7): q2 and a plain condition that a share of the rows passes. In `model first` a LIMIT keeps the
-  plain condition behind the model's filter. In `plain first` one WHERE has both.
+- `place` (their figure 7): q2 in a subquery, whose rows are joined with those of a second table. A plain condition on
+  that table lets a share of the rows pass. As the query is written, the model's filter comes first and sees all rows:
+  this is `rules off`. With `rules on`, our optimizer joins first. A plain condition on the model's own table would show
+  nothing of our rules, because DataFusion itself puts such a condition first.
 - `repeats` (their figure 8): tables of one size have each row once, twice, five or ten times, in random
   order. Deduplication is off or on; prompts have the original order, then the greedy order.
 
-The engine `fake` takes no time, so its seconds mean nothing; calls and tokens are exact.
+The engine `fake` takes no time, so its seconds mean nothing, and the script does not print them. Calls and tokens are
+exact.
 """
 
 import argparse
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -35,41 +39,50 @@ from bench.plot import plot_curves
 from bench.samples import write
 from bench.setting import announce
 
-ORDERS: Final = 4
-"""Random orders of the columns, beside the table's own."""
-SHARES: Final = (0.05, 0.13, 0.25, 0.5, 1.0)
-"""The shares of rows that pass the plain condition."""
-REPEATS: Final = (1, 2, 5, 10)
 _ORIGINAL: Final = STEPS[1]
 _GREEDY: Final = STEPS[4]
 _WITH: Final = {"original order": _ORIGINAL, "greedy order": _GREEDY}
+_SHARES_TABLE: Final = "shares"
 Found = dict[str, dict[str, Figures]]
 
 
-def columns_permuted(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The cases to measure.
+
+    `orders` is the number of random orders of the columns beside the table's own. `shares` are the shares of rows that
+    pass the plain condition, and `times` how often a table has each row.
+    """
+
+    orders: int = 4
+    shares: Sequence[float] = (0.05, 0.13, 0.25, 0.5, 1.0)
+    times: Sequence[int] = (1, 2, 5, 10)
+
+
+def columns_permuted(run: Run, topic: Topic, cases: Cases) -> Iterator[tuple[str, str, Figures]]:
     """Yield an order of columns, a step, and its figures."""
     random = np.random.default_rng(0)
     orders = {"as in the table": list(topic.columns)}
-    for number in range(1, ORDERS + 1):
+    for number in range(1, cases.orders + 1):
         orders[f"order {number}"] = [topic.columns[place] for place in random.permutation(len(topic.columns))]
     for name, columns in orders.items():
         for step_name, step in _WITH.items():
             yield name, step_name, run(topic.queries_over(columns)["q2"], step)
 
 
-def filter_places(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
-    """Yield a share of rows, the place of the model's filter, and the figures."""
-    everything = topic.queries["q2"]
-    for share in SHARES:
-        plain = f"t.part < {round(100 * share)}"
-        first = f"SELECT count(*) FROM ({everything.replace('SELECT', 'SELECT t.part,', 1)} LIMIT 1000000000) t"
-        yield f"{share:.2f}", "model first", run(f"{first} WHERE {plain}", _GREEDY)
-        yield f"{share:.2f}", "plain first", run(f"{everything} AND {plain}", _GREEDY)
+def filter_places(run: Run, topic: Topic, cases: Cases) -> Iterator[tuple[str, str, Figures]]:
+    """Yield a share of rows, whether our optimizer's rules are on, and the figures."""
+    asked = topic.queries["q2"].replace("SELECT", "SELECT t.number,", 1)
+    joined = f"SELECT t.* FROM ({asked}) t JOIN {_SHARES_TABLE} s ON s.number = t.number"
+    for share in cases.shares:
+        for rules in ("off", "on"):
+            step = Step(_GREEDY.name, prefix_cache=True, settings={**_GREEDY.settings, "rules": rules})
+            yield f"{share:.2f}", f"rules {rules}", run(f"{joined} WHERE s.part < {round(100 * share)}", step)
 
 
-def rows_repeated(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
+def rows_repeated(run: Run, topic: Topic, cases: Cases) -> Iterator[tuple[str, str, Figures]]:
     """Yield how often the table has each row, a step with deduplication off or on, and its figures."""
-    for times in REPEATS:
+    for times in cases.times:
         sql = topic.queries["q2"].replace(f"FROM {topic.name} t", f"FROM {_repeated(topic, times)} t")
         for name, step in _WITH.items():
             for dedup in ("off", "on"):
@@ -83,13 +96,20 @@ def rows_repeated(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
 MEASUREMENTS: Final = {"columns": columns_permuted, "place": filter_places, "repeats": rows_repeated}
 
 
-def tables(topic: Topic, rows: int) -> Mapping[str, pa.Table]:
-    """Return the topic's table with a column `part` of 0 to 99, and the tables of repeated rows, by name."""
+def tables(topic: Topic, rows: int, cases: Cases) -> Mapping[str, pa.Table]:
+    """Return the topic's table with the number of each row, a table of parts, and tables of repeated rows, by name.
+
+    A part is a number from 0 to 99, drawn for each row. A condition on it lets a share of the rows pass.
+    """
     random = np.random.default_rng(1)
     whole = topic.tables(rows)[topic.name]
-    parts = random.permutation(np.arange(whole.num_rows) * 100 // max(1, whole.num_rows))
-    made = {topic.name: whole.append_column("part", pa.array(parts))}
-    for times in REPEATS:
+    numbers = np.arange(whole.num_rows)
+    parts = random.permutation(numbers * 100 // max(1, whole.num_rows))
+    made = {
+        topic.name: whole.append_column("number", pa.array(numbers)),
+        _SHARES_TABLE: pa.table({"number": numbers, "part": parts}),
+    }
+    for times in cases.times:
         distinct = np.arange(max(1, whole.num_rows // times))
         made[_repeated(topic, times)] = whole.take(pa.array(random.permutation(np.repeat(distinct, times))))
     return made
@@ -102,12 +122,13 @@ def _repeated(topic: Topic, times: int) -> str:
 def measure(given: argparse.Namespace, topic: Topic) -> dict[str, Found]:
     """Return the figures by measurement, case and variant."""
     engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight)
+    cases = Cases(given.orders, given.shares, given.times)
     found: dict[str, Found] = {}
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
-        files = write(tables(topic, given.rows), Path(folder))
+        files = write(tables(topic, given.rows, cases), Path(folder))
         with cold_runs(engine, files, prefix_cache=True) as run:
             for name in given.only.split(","):
-                for case, variant, figures in MEASUREMENTS[name](run, topic):
+                for case, variant, figures in MEASUREMENTS[name](run, topic, cases):
                     print(f"{name}, {case}, {variant}: {json.dumps(figures)}", flush=True)
                     found.setdefault(name, {}).setdefault(case, {})[variant] = figures
     return found
@@ -124,15 +145,21 @@ def curves(found: Mapping[str, Found]) -> dict[str, dict[str, list[tuple[float, 
     return panels
 
 
-def shown(found: Found) -> str:
-    """Return a measurement as a Markdown table: calls, computed tokens and seconds of each variant."""
+def shown(found: Found, *, seconds: bool) -> str:
+    """Return a measurement as a Markdown table: calls and computed tokens of each variant, with `seconds` these too."""
     variants = list(next(iter(found.values())))
-    lines = [["case", *(f"{one}: calls, computed, s" for one in variants)]]
+    lines = [["case", *(f"{one}: calls, computed{', s' * seconds}" for one in variants)]]
     lines.append(["---"] * len(lines[0]))
     for case, of in found.items():
-        cells = [f"{one['calls']:,}, {one['computed_tokens']:,}, {one['seconds']:.1f}" for one in of.values()]
-        lines.append([case, *cells])
+        times = [f", {one['seconds']:.1f}" * seconds for one in of.values()]
+        counts = [f"{one['calls']:,}, {one['computed_tokens']:,}" for one in of.values()]
+        lines.append([case, *map(str.__add__, counts, times)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _numbers(kind: type[int] | type[float], text: str) -> tuple[float, ...]:
+    """Return the numbers of a list in which commas separate them."""
+    return tuple(kind(one) for one in text.split(","))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -142,6 +169,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=400, help="rows of the table (default %(default)s)")
     parser.add_argument("--topic", default="movies", help="a table of bench.paper (default %(default)s)")
     parser.add_argument("--only", default=",".join(MEASUREMENTS), help="default: %(default)s")
+    cases = Cases()
+    parser.add_argument("--orders", type=int, default=cases.orders, help="orders of columns (default %(default)s)")
+    for name, kind, words in (("shares", float, "shares that pass"), ("times", int, "how often each row is there")):
+        default = getattr(cases, name)
+        told = f"{words} (default {','.join(f'{one:g}' for one in default)})"
+        parser.add_argument(f"--{name}", type=partial(_numbers, kind), default=default, help=told)
     parser.add_argument("--quick", action="store_true", help="60 rows on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw place and repeats into this file (PNG or SVG)")
@@ -159,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     announce("ablations", arguments)
     found = measure(given, topics()[given.topic])
     for name, of in found.items():
-        print(f"\n{name}, {given.rows} rows\n\n{shown(of)}")
+        print(f"\n{name}, {given.rows} rows\n\n{shown(of, seconds=given.engine != 'fake')}")
     if given.plot:
         plot_curves(curves(found), given.plot, "share of rows, or repetitions")
     if given.json:

@@ -20,13 +20,16 @@ class Script:
     quick: Sequence[str] = ("--quick",)
     smallest: Sequence[str] | None = None
     formerly: Sequence[str] = ()
-    """The script and arguments of the same measurement in a commit whose own table does not list this script."""
+    """The script and arguments of the same measurement in a commit whose own table does not list this script.
+
+    The commit runs its own form, which can take the median of fewer runs.
+    """
     sizes: Sequence[str] = ()
     """The figures that say how much was measured. Two versions are compared only where these figures are equal."""
     needs: Sequence[str] = ()
     """The packages that it needs in addition to those of every benchmark."""
     data: bool = False
-    """Whether it reads the tables in `FLIGHTLLM_DATA`."""
+    """Whether it reads the tables in `FLIGHTLLM_DATA`, in this version or in an earlier one."""
 
 
 SCRIPTS: Final[Mapping[str, Script]] = {
@@ -131,7 +134,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     ),
     "network": Script({"inf Gbit/s: median Gbit/s": "higher"}),
     "engine_steps": Script({"*": "lower"}, needs=("vllm",)),
-    "frontend": Script({"* / after_ms": "lower"}, smallest=("--quick", "--repeats", "1"), needs=("vllm",)),
+    "frontend": Script({"* / flightllm_ms": "lower"}, smallest=("--quick", "--repeats", "1"), needs=("vllm",)),
     "kv_vllm": Script({"* / computed": "lower"}, needs=("vllm",)),
     "eviction_vllm": Script({"* / planned / hits": "higher"}, needs=("vllm",), data=True),
     "eviction_speed": Script({"* / microseconds": "lower", "* / throughput": "higher"}, needs=("vllm",)),

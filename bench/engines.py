@@ -7,14 +7,14 @@ from functools import cache
 from typing import Any, Final
 
 from bench.models import CONTEXT_TOKENS, Folder, Model, model
-from bench.trie import least, least_of_any_field_order, line, parts
+from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, parts, shared
 from flightllm.config import EngineConfig
 from flightllm.engines.fake.engine import FakeEngine
 from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.supervised import SupervisedEngine
 from flightllm.engines.vllm.engine import VllmEngine
 from flightllm.llm.engine import Completion, Engine, Request
-from flightllm.llm.prompt_formats import field_line
+from flightllm.llm.prompt_formats import FORMATS, PLAIN
 
 CACHE_BLOCKS: Final = 320
 """Blocks of 32 tokens, 10,240 tokens in all. The texts shared by the prompts of 2,000 rows have at least 36,000
@@ -88,7 +88,8 @@ def least_tokens(engine: Engine, requests: Iterable[Request]) -> dict[str, int]:
     `least_tokens` counts the nodes of the prompts' token trie: no order of the prompts needs fewer.
     `least_block_tokens` counts whole blocks of the engine's cache instead. `any_order_tokens` is a bound over the order
     of prompts and the order of the fields in each. See `bench.trie`. The engine `fake` has tokens of four characters
-    from the start of a prompt, so its last bound counts characters and divides.
+    from the start of a prompt, so its last bound counts characters and divides. `undivided_prompts` is the number of
+    prompts that this bound leaves out, because their fields could not be told apart.
 
     Raises:
         TypeError: the engine has no tokenizer here.
@@ -96,27 +97,55 @@ def least_tokens(engine: Engine, requests: Iterable[Request]) -> dict[str, int]:
     inner = _itself(engine)
     found = {request.prompt: request.fields for request in requests}
     encode: Callable[[str], Sequence[int]]
+    texts_of: Callable[[list[str]], Sequence[Sequence[int]]]
     if isinstance(inner, FakeEngine):
-        tokens, encode, characters = inner.token_ids(list(found)), _codes, _FAKE_CHARACTERS
-        texts: Sequence[Sequence[int]] = [_codes(prompt) for prompt in found]
+        encode, characters = _codes, _FAKE_CHARACTERS
+        texts_of = _all_codes
+        tokens, texts = inner.token_ids(list(found)), _all_codes(found)
     elif isinstance(inner, LoadedEngine):
         encoder = inner._encoder  # noqa: SLF001 - the engine's own methods add special tokens to a text
-        texts = tokens = inner.token_ids(list(found)) if found else []
         encode, characters = encoder.continuation, 1
+        texts_of = inner.token_ids
+        texts = tokens = inner.token_ids(list(found)) if found else []
     else:
         raise TypeError(f"the engine {engine.name} has no tokenizer: use vllm, local or fake")
     known = cache(lambda text: line(text, encode))
-    divided = (
-        parts(text, [known(field_line(name, value)) for name, value in fields])
-        for text, fields in zip(texts, found.values(), strict=True)
-    )
+    start = cache(lambda head: texts_of([head])[0])
+    divided = [
+        _divided(prompt, fields, text, start, known)
+        for (prompt, fields), text in zip(found.items(), texts, strict=True)
+    ]
     any_order = least_of_any_field_order(one for one in divided if one is not None)
     block = inner.prefix_cache.block_tokens if inner.prefix_cache else 1
     return {
         "least_tokens": least(tokens),
         "least_block_tokens": least(tokens, block),
         "any_order_tokens": -(-any_order // characters),
+        "undivided_prompts": divided.count(None),
     }
+
+
+def _divided(
+    prompt: str,
+    fields: Sequence[tuple[str, str]],
+    tokens: Sequence[int],
+    start: Callable[[str], Sequence[int]],
+    known: Callable[[str], Line],
+) -> Parts | None:
+    """Divide the tokens of a prompt. `start` encodes its text before the fields, `known` the text of a field.
+
+    A prompt format has a line for each field, or puts its value between tags.
+    """
+    for style in (PLAIN, FORMATS["fenced"]):
+        lines = [style._field(name, value) for name, value in fields]  # noqa: SLF001 - only benchmarks look for fields
+        place = fields_begin(prompt, lines)
+        if place is not None:
+            return parts(tokens, [known(one) for one in lines], shared(start(prompt[:place]), tokens))
+    return None
+
+
+def _all_codes(texts: Iterable[str]) -> list[list[int]]:
+    return [_codes(text) for text in texts]
 
 
 def _codes(text: str) -> list[int]:

@@ -4,19 +4,22 @@
         [--dtype bfloat16] [--rows 400] [--asked 100] [--rate 3] [--repeats 3] [--quick] [--json]
 
 One vLLM on this machine serves two queries over all reviews of movies and of products. Meanwhile a client asks for
-single rows at the times of the Azure conversation trace, from a few call sites with long instructions. Each policy has
-an engine of its own with an empty cache; `none` is vLLM's own order. Each figure is the median of the runs, in which
-the policies take turns. The model's weights are random, so in 16-bit numbers an answer depends on the prompts of the
-same batch. With `--dtype float32` it hardly does. `--quick` is a small run on the demo model.
+single rows from a few call sites with long instructions. They come at the times of the Azure conversation trace, or
+without `FLIGHTLLM_DATA` at random times. Each policy has an engine of its own with an empty cache; `none` is vLLM's own
+order. Each figure is the median of the runs, in which the policies take turns. The model's weights are random, so in
+16-bit numbers an answer depends on the prompts of the same batch. With `--dtype float32` it hardly does. `--quick` is a
+small run on the demo model.
 """
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
@@ -25,7 +28,7 @@ import numpy as np
 
 from bench.common import Options, markdown, report
 from bench.models import SHAPES, model
-from bench.router_workloads import azure
+from bench.router_workloads import azure, poisson
 from bench.samples import sample, write
 from bench.setting import announce, open_database
 from bench.suite import suites
@@ -126,7 +129,9 @@ def engine(given: argparse.Namespace, policy: str, blocks: int) -> EngineConfig:
 def run(given: argparse.Namespace, config: EngineConfig, tables: Mapping[str, Path]) -> Run:
     """Run the two queries, and the queries for single rows beside them, on a new engine."""
     sqls = [suite.queries[QUERY] for suite in suites().values()]
-    times = list(azure("azure_trace_conv", np.random.default_rng(5), given.asked, given.rate))
+    random = np.random.default_rng(5)
+    traced = "FLIGHTLLM_DATA" in os.environ
+    times = list((partial(azure, "azure_trace_conv") if traced else poisson)(random, given.asked, given.rate))
     with open_database(config, tables) as database, ThreadPoolExecutor(len(times) + len(sqls)) as pool:
         run_sql(database, "SELECT ai_filter('Is it short?', movie_info) FROM (SELECT movie_info FROM movies LIMIT 4)")
         waits: dict[int, float] = {}

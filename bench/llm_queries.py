@@ -127,7 +127,7 @@ def predicted_hit_rate(database: Database, sql: str, step: Step) -> float:
 
 def summed(parts: Sequence[Figures]) -> Figures:
     """Return the sums of the figures, with the computed prompt tokens and the share that was cached."""
-    names = ("seconds", "cpu_seconds", *_COUNTS, *_LEAST)
+    names = ("seconds", "cpu_seconds", *_COUNTS, *_LEAST, "undivided_prompts")
     total: Figures = {name: sum(part[name] for part in parts) for name in names}
     total["computed_tokens"] = total["prompt_tokens"] - total["cached_tokens"]
     total["hit_rate"] = round(total["cached_tokens"] / max(1, total["prompt_tokens"]), 4)

@@ -6,7 +6,8 @@ Every run has an in-process session in a process of its own, so that its peak me
 about 300 characters. The query asks the prompt about every row, and the benchmark reads all answers.
 
 With `--end-to-end`, a client reads the answers from `flightllm serve` over ADBC: 3,000,000 rows with 200,000 distinct
-prompts and texts of about 200 characters. It prints the seconds, and the server's memory before and at its peak.
+prompts and texts of about 200 characters. It prints the seconds, and the server's memory before and at its peak. The
+peak is the sum of the peaks of the server's processes that are there after the query.
 
 With `--profile`, it prints the share of the query's time by part of the package, with the answer cache and without.
 """
@@ -130,12 +131,11 @@ def end_to_end(count: int) -> dict[str, float]:
     """
     with running_server(["--engine", "fake"], {}) as server:
         table = rows(count, SERVED_SHARE, SERVED_TEXT_CHARACTERS)
-        processes = _family(server.process.pid)
         with dbapi.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.adbc_ingest("reviews", table.to_reader(32_768), mode="create")
             del table
-            before = sum(_status_mib(process, "VmRSS") for process in processes)
-            for process in processes:
+            before = _family_mib(server.process.pid, "VmRSS")
+            for process in _family(server.process.pid):
                 (process / "clear_refs").write_text("5")  # forgets the peak of the upload
             started = time.perf_counter()
             cursor.execute(_SQL)
@@ -143,7 +143,7 @@ def end_to_end(count: int) -> dict[str, float]:
             seconds = time.perf_counter() - started
         if answered != count:
             raise RuntimeError(f"{answered} answers for {count} rows")
-        peak = sum(_status_mib(process, "VmHWM") for process in processes)
+        peak = _family_mib(server.process.pid, "VmHWM")
     return {"rows": count, "seconds": round(seconds, 2), "before_mib": before, "peak_mib": peak}
 
 
@@ -152,6 +152,11 @@ def _family(number: int) -> list[Path]:
     own = Path(f"/proc/{number}")
     children = [int(child) for task in own.glob("task/*/children") for child in task.read_text("utf-8").split()]
     return [own, *(path for child in children for path in _family(child))]
+
+
+def _family_mib(number: int, name: str) -> int:
+    """Return the sum of a size over a process and the processes that it has started by now, in MiB."""
+    return sum(_status_mib(process, name) for process in _family(number))
 
 
 def _status_mib(process: Path, name: str) -> int:

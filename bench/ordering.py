@@ -139,7 +139,7 @@ def any_field_order(table: pa.Table, *, elements: Sequence[str] = ()) -> int:
     for row in table.to_pylist():
         text = [f"{shown.get(name, name)}: {value}\n" for name, value in row.items() if value is not None]
         lines = [tuple(map(ord, one)) for one in text]
-        found.add(parts(list(chain.from_iterable(lines)), [Line(one, 0) for one in lines]))
+        found.add(parts(list(chain.from_iterable(lines)), [Line(one, 0) for one in lines], 0))
     return least_of_any_field_order(one for one in found if one is not None)
 
 

@@ -1,10 +1,10 @@
 """Record the figures that benchmarks print, for the pages of `docs/benchmarks`.
 
-    python -m bench.record [NAME …]
+    python -m bench.record [NAME …] [--into FOLDER]
 
 Runs the command of each name (default: all) one after the other, and writes `bench/results/NAME.json`. The file has the
 command, the day, the machine's load before the run, and whether the tables came from `FLIGHTLLM_DATA`. It also has the
-object that the script printed. `python -m docs.figures` then writes the pages.
+object that the script printed. `python -m docs.figures` then writes the pages, and tables of `bench/README.md`.
 """
 
 import argparse
@@ -22,7 +22,9 @@ RESULTS: Final = Path(__file__).parent / "results"
 RECORDS: Final[Mapping[str, str]] = {
     "sql_rules": "llm_queries --engine fake --queries two,latest",
     "prompt_order": "llm_queries --suite paper --model smollm2 --topic movies --rows 8",
-    "ablations": "ablations --engine fake --rows 400",
+    "ablations_counts": "ablations --engine fake --rows 400",
+    "ablations": "ablations --engine vllm --model smollm2 --rows 12 --cache-blocks 64 --in-flight 4"
+    " --orders 1 --shares 0.25,1 --times 1,4",
     "prompt_formats": "prompts --model qwen15 --out bench/prompts.json --best-rows 60 --tasks films products"
     " --functions filter statement classify score",
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
@@ -31,9 +33,17 @@ RECORDS: Final[Mapping[str, str]] = {
     "vector": "vector --vectors 100000 --types flat,ivf,hnsw",
     "hostile": "hostile --seconds 1",
     "recovery": "recovery",
+    "streaming": "streaming --quick",
+    "operator": "operator --repeats 3",
+    "frontend": "frontend --model smollm2 --quick",
+    "ordering": "ordering --generate 1000000",
+    "rag": "rag --quick",
 }
 """The script and its arguments, by the name of the file."""
-READ_TABLES: Final = frozenset(("sql_rules", "prompt_order", "ablations", "prompt_formats", "eviction", "kv_quality"))
+READ_TABLES: Final = frozenset((
+    *("sql_rules", "prompt_order", "ablations", "ablations_counts", "prompt_formats", "eviction", "kv_quality"),
+    *("frontend", "rag"),
+))  # fmt: skip
 """Those that read tables; the others make what they measure."""
 
 
@@ -69,12 +79,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECORDS)} (default: all)")
-    names = parser.parse_args(arguments).names or list(RECORDS)
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="write the files here instead of bench/results")
+    given = parser.parse_args(arguments)
+    names, folder = given.names or list(RECORDS), given.into or RESULTS
     if unknown := set(names) - RECORDS.keys():
         parser.error(f"there is no record {', '.join(sorted(unknown))}; choose from {', '.join(RECORDS)}")
-    RESULTS.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for name in names:
-        path = RESULTS / f"{name}.json"
+        path = folder / f"{name}.json"
         path.write_text(json.dumps(record(name), indent=1) + "\n", encoding="utf-8")
         print(path, flush=True)
 

@@ -12,14 +12,13 @@ Three bounds, each for one query that begins with an empty prefix cache. No cach
 A cache that evicts nothing reaches the bound of `least`. No order needs to reach that of `least_of_any_field_order`.
 """
 
-from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-_WIDTH: Final = 8
-"""Bytes of a token in `array('q')`."""
+_JOINED: Final = 3
+"""The most tokens, such as those of an empty line, between the steady start of a prompt and its first field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +109,37 @@ def line(text: str, encode: Callable[[str], Sequence[int]]) -> Line:
     return Line(tuple(encoded[0][:steady]), max(map(len, encoded)) - steady)
 
 
-def parts(tokens: Sequence[int], lines: Sequence[Line]) -> Parts | None:
-    """Divide the tokens of a prompt at its lines, given in the order of the prompt.
+def parts(tokens: Sequence[int], lines: Sequence[Line], begin: int) -> Parts | None:
+    """Divide the tokens of a prompt at its lines, which follow one another in the order of the prompt.
 
-    Return None if the tokens of a line are not in the prompt, because the tokenizer joined texts across a line's end.
-    Without such prompts a bound is lower, and still holds.
+    The first line is at `begin`, or a few tokens behind it: other texts of the prompt can have a line of a field too.
+
+    Return None if the lines are not there, because the tokenizer joined texts across a line's end. Without such prompts
+    a bound is lower, and still holds.
     """
-    whole, found = array("q", tokens).tobytes(), []
-    first, last, more = len(tokens), 0, 0
+    ends, places = [begin], list[int]()
+    room = _JOINED
     for one in lines:
-        place, odd = divmod(whole.find(array("q", one.tokens).tobytes(), last * _WIDTH), _WIDTH)
-        if place < 0 or odd:
+        size, end = len(one.tokens), ends[-1]
+        found = (place for place in range(end, end + room + 1) if tuple(tokens[place : place + size]) == one.tokens)
+        place = next(found, None)
+        if place is None:
             return None
-        found.append(one.tokens)
-        first, last, more = min(first, place), place + len(one.tokens), one.more
-    return Parts(tuple(tokens[:first]), tuple(found), tuple(tokens[last + more :]))
+        places.append(place)
+        ends.append(place + size)
+        room = one.more
+    if not lines:
+        return Parts(tuple(tokens), (), ())
+    return Parts(tuple(tokens[: places[0]]), tuple(one.tokens for one in lines), tuple(tokens[ends[-1] + room :]))
+
+
+def fields_begin(prompt: str, lines: Sequence[str]) -> int | None:
+    """Return the place of the fields in a prompt, given their lines in its order.
+
+    Return None if the text of all lines is not there exactly once, as where the instruction quotes the only field.
+    """
+    if not lines:
+        return len(prompt)
+    body = "".join(lines).removesuffix("\n")
+    place = prompt.find(body)
+    return place if place >= 0 and prompt.find(body, place + 1) < 0 else None

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docs.bars import Bars
@@ -13,11 +13,15 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A record's answer to a question: one sentence, a table, and a picture of the table."""
+    """A record's answer to a question: one sentence, a table, and a picture of the table.
+
+    The table's text can show further pictures, `more`, in files whose names end with `-` and the picture's name.
+    """
 
     answer: str
     table: str
     bars: Bars | None = None
+    more: Mapping[str, Bars] = field(default_factory=dict)
 
 
 def percent(share: float, places: int = 1) -> str:
@@ -128,42 +132,62 @@ def forecasts(figures: Figures) -> Part:
     return Part(answer, table(("predicted / found", *names), rows), drawn)
 
 
-_PLACES: Final = {"model first": "the model's filter first", "plain first": "the plain condition first"}
+_ABLATIONS: Final = {
+    "columns": "by the order of the columns",
+    "place": "by the share of rows that pass a plain condition",
+    "repeats": "by how often the table has each row",
+}
+_SHORT: Final = {"deduplication off": "as they are", "deduplication on": "deduplicated"}
 
 
 def ablations(figures: Figures) -> Part:
     """How do the order of columns, the place of the filter and the repetition of rows change the savings?"""
-    measured = figures["measurements"]
-    computed = {case: tuple(one["computed_tokens"] for one in of.values()) for case, of in measured["columns"].items()}
-    original, greedy = zip(*computed.values(), strict=True)
+    is_timed = figures["engine"] != "fake"
+    key, form, unit = ("seconds", "{:.1f}", "s") if is_timed else ("computed_tokens", "{:,.0f}", "tokens")
+    pictures = {}
+    for name, found in figures["measurements"].items():
+        kinds = (_shortened(one) for one in next(iter(found.values())))
+        values = {case: tuple(one[key] for one in of.values()) for case, of in found.items()}
+        title = f"{key.replace('_', ' ').capitalize()} {_ABLATIONS[name]}, {figures['rows']} rows"
+        pictures[name] = Bars(title, tuple(kinds), values, form)
+    original, greedy = (_spread(values, form) for values in zip(*pictures["columns"].rows.values(), strict=True))
     answer = (
-        f"In {len(computed)} orders of the columns, the original order computes {min(original):,} to "
-        f"{max(original):,} tokens, and the greedy order {_spread(greedy)}."
+        f"In {len(pictures['columns'].rows)} orders of the columns, the original order needs {original} {unit}, "
+        f"and the greedy order {greedy} {unit}."
     )
-    columns = table(
-        ("columns", *(f"{one}: computed tokens" for one in next(iter(measured["columns"].values())))),
-        [(case, *(f"{one:,}" for one in of)) for case, of in computed.items()],
-    )
-    places = [
-        (share, *(f"{of[one][key]:,}" for key in ("calls", "computed_tokens") for one in _PLACES))
-        for share, of in measured["place"].items()
-    ]
-    head = ("share that passes", *(f"{key}: {one}" for key in ("calls", "computed tokens") for one in _PLACES.values()))
-    repeated = [
-        (times, *(f"{one[key]:,}" for one in of.values() for key in ("calls", "computed_tokens")))
-        for times, of in measured["repeats"].items()
-    ]
-    variants = next(iter(measured["repeats"].values()))
-    named = ("times", *(f"{one}: {key}" for one in variants for key in ("calls", "computed")))
-    parts = (columns, "A plain condition beside the model's filter:\n", table(head, places))
-    shown = "\n".join((*parts, "Repeated rows:\n", table(named, repeated)))
-    kinds = tuple(next(iter(measured["columns"].values())))
-    return Part(answer, shown, Bars("Computed tokens, by the order of the columns", kinds, computed))
+    first, *others = ablation_tables(figures).items()
+    shown = [first[1]]
+    for name, text in others:
+        shown += [f"![{pictures[name].title}](ablations-{name}.svg)\n", text]
+    return Part(answer, "\n".join(shown), pictures.pop("columns"), pictures)
 
 
-def _spread(counts: tuple[int, ...]) -> str:
-    low, high = min(counts), max(counts)
-    return f"{low:,} in all" if low == high else f"{low:,} to {high:,}"
+def ablation_tables(figures: Figures) -> dict[str, str]:
+    """Return a table of each measurement: calls, computed tokens, and the seconds of an engine that takes time."""
+    keys = {"calls": "{:,}", "computed_tokens": "{:,}"}
+    if figures["engine"] != "fake":
+        keys["seconds"] = "{:.1f}"
+    made = {}
+    for name, found in figures["measurements"].items():
+        variants = next(iter(found.values()))
+        head = (name, *(f"{_shortened(one)}: {key.replace('_', ' ')}" for one in variants for key in keys))
+        rows = [
+            (case, *(form.format(one[key]) for one in of.values() for key, form in keys.items()))
+            for case, of in found.items()
+        ]
+        made[name] = table(head, rows)
+    return made
+
+
+def _shortened(variant: str) -> str:
+    """Return the name of a variant, short enough for a legend with four of them."""
+    order, comma, dedup = variant.partition(", ")
+    return f"{order.removesuffix(' order')}{comma}{_SHORT[dedup]}" if dedup else variant
+
+
+def _spread(values: tuple[float, ...], form: str) -> str:
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 def eviction(figures: Figures) -> Part:

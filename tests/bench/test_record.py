@@ -29,6 +29,14 @@ def test_what_a_script_prints_is_kept(toy: Path, tmp_path: Path) -> None:
     assert kept["command"] == "python -m bench.toy --rows '2 3' --json"
 
 
+def test_records_can_go_elsewhere(toy: Path, tmp_path: Path) -> None:
+    """With a folder, the pages' records stay as they are."""
+    toy.write_text("print('{}')\n")
+    main(["small", "--into", str(tmp_path / "mine")])
+    assert json.loads((tmp_path / "mine" / "small.json").read_text(encoding="utf-8"))["figures"] == {}
+    assert not (tmp_path / "results").exists()
+
+
 def test_a_script_that_fails_is_named(toy: Path) -> None:
     """Without an object there is no record; the error has what the script said."""
     toy.write_text("raise SystemExit('no table')\n")

@@ -1,14 +1,20 @@
 """The least tokens to compute: each bound beside a naive count, and beside what a cache computes."""
 
+from collections.abc import Sequence
+from contextlib import closing
 from itertools import pairwise, permutations, product
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from bench.engines import least_tokens
 from bench.ordering import any_field_order, prompts, solve, unlimited
-from bench.trie import Line, Parts, least, least_of_any_field_order, line, nodes, parts, shared
+from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, nodes, parts, shared
 from flightllm.common.package_data import demo_model
+from flightllm.engines.fake.engine import FakeEngine, FakeOptions
+from flightllm.llm.engine import Parameters, Request
+from flightllm.llm.prompt_formats import FORMATS, PLAIN, PromptFormat
 from flightllm.prompt_order.base import CacheShape, Method
 
 
@@ -85,9 +91,77 @@ def test_calls_over_the_same_fields_share_them_only_behind_one_head() -> None:
 
 def test_a_prompt_is_divided_at_its_lines() -> None:
     """Before, in and behind the fields; a token that can belong to a line's end is in neither part."""
-    found = parts([1, 2, 10, 11, 4, 20, 21, 4, 9, 9], [Line((10, 11), 1), Line((20, 21), 1)])
-    assert found == Parts((1, 2), ((10, 11), (20, 21)), (9, 9))
-    assert parts([1, 2, 3], [Line((10, 11), 1)]) is None
+    lines = [Line((10, 11), 1), Line((20, 21), 1)]
+    whole = [1, 2, 10, 11, 4, 20, 21, 4, 9, 9]
+    assert parts(whole, lines, 2) == parts(whole, lines, 1) == Parts((1, 2), ((10, 11), (20, 21)), (9, 9))
+    assert parts([1, 2, 3], lines[:1], 0) is None
+    assert parts([1, 2], [], 2) == Parts((1, 2), (), ())
+
+
+def test_a_prompt_is_divided_behind_a_line_in_its_instruction() -> None:
+    """Lines before the fields, or behind them, stay in the texts around them."""
+    lines = [Line((10, 11), 1), Line((20, 21), 1)]
+    whole = [1, 10, 11, 4, 2, 2, 2, 10, 11, 4, 20, 21, 4, 10, 11]
+    assert parts(whole, lines, 7) == Parts((1, 10, 11, 4, 2, 2, 2), ((10, 11), (20, 21)), (10, 11))
+    assert parts(whole, lines, 0) is None  # a line follows, but not the next one
+
+
+@pytest.mark.parametrize(
+    ("prompt", "lines", "place"),
+    [
+        ("Is it good?\n\ntitle: A\nmark: 3\nAnswer:", ["title: A\n", "mark: 3\n"], 13),
+        ("Like title: A\n?\n\ntitle: A\nmark: 3\nAnswer:", ["title: A\n", "mark: 3\n"], 17),
+        ("title: A\n\nIs it good?\nAnswer:", ["title: A\n"], 0),
+        ("Like title: A?\n\ntitle: A\nAnswer:", ["title: A\n"], None),
+        ("Is it good?\n\n<title>\nA\n</title>\nAnswer:", ["title: A\n"], None),
+        ("Is it good?", [], 11),
+    ],
+)
+def test_the_fields_begin_where_all_their_lines_are(prompt: str, lines: list[str], place: int | None) -> None:
+    """A text that is there twice, or not at all, has no place."""
+    assert fields_begin(prompt, lines) == place
+
+
+def test_an_instruction_with_a_line_of_a_field_does_not_raise_the_bound() -> None:
+    """The bound of each engine's prompts is not above their trie; a prompt whose only field is quoted is left out."""
+    titles = [f"A film with the long name number {number}" for number in range(6)]
+    instruction = "\n".join(["Which of these films is the record about?", *(f"title: {title}" for title in titles)])
+    rows = [[("title", title), ("text", f"What it is about: {number}")] for number, title in enumerate([*titles, "X"])]
+    single = [[("title", titles[0])], [("title", "X")]]
+    with closing(FakeEngine("fake", 4, FakeOptions())) as engine:
+        found = least_tokens(engine, requests(instruction, rows))
+        assert 0 < found["any_order_tokens"] <= found["least_tokens"]
+        assert found["undivided_prompts"] == 0
+        assert least_tokens(engine, requests(instruction, single))["undivided_prompts"] == 1
+
+
+@pytest.mark.parametrize("style", FORMATS.values(), ids=FORMATS)
+def test_prompts_of_every_format_are_divided(style: PromptFormat) -> None:
+    """Fields are found as lines and between tags, with the instruction first or the fields."""
+    rows = [
+        [("title", title), ("text", f"What {title} is about.\nMore.")] for title in ("A film", "Another", "A third")
+    ]
+    for fields_first in (False, True):
+        asked = requests("Is it good?", rows, style, fields_first=fields_first)
+        with closing(FakeEngine("fake", 4, FakeOptions())) as engine:
+            found = least_tokens(engine, asked)
+        assert found["undivided_prompts"] == 0
+        assert 0 < found["any_order_tokens"] <= found["least_tokens"]
+
+
+def requests(
+    instruction: str,
+    rows: Sequence[Sequence[tuple[str, str]]],
+    style: PromptFormat = PLAIN,
+    *,
+    fields_first: bool = False,
+) -> list[Request]:
+    """Return a request for each row."""
+    prompts = [style.render(instruction, None, row, fields_first=fields_first) for row in rows]
+    return [
+        Request(number, prompt, Parameters(), "ai_gen", instruction, tuple(row))
+        for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True))
+    ]
 
 
 @pytest.mark.parametrize("value", ["a film", "It is good!", "wait...", "1", "", "two\n  lines."])
@@ -96,10 +170,14 @@ def test_steady_tokens_stand_in_every_order(value: str) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = tokenizers.Tokenizer.from_file(str(demo_model() / "tokenizer.json"))
     others = ["title: A film\n", "mark: 3/5!\n"]
-    found = line(f"text: {value}\n", lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
-    for order in permutations([f"text: {value}\n", *others]):
-        ids = tokenizer.encode(f"What is it?\n\n{''.join(order)}Answer:").ids
-        assert parts(ids, [found]) is not None
+    texts = [f"text: {value}\n", *others]
+    lines = {text: line(text, lambda one: tokenizer.encode(one, add_special_tokens=False).ids) for text in texts}
+    head = "What is it?\n\n"
+    for order in permutations(texts):
+        ids = tokenizer.encode(f"{head}{''.join(order)}Answer:").ids
+        found = parts(ids, [lines[text] for text in order], shared(tokenizer.encode(head).ids, ids))
+        assert found is not None
+        assert tokenizer.decode(found.head) == head
 
 
 @pytest.mark.parametrize("method", ["none", "fixed", "greedy"])

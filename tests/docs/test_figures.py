@@ -20,6 +20,7 @@ from bench.regress import flat
 from docs import figures, generate
 from docs.answers import ANSWERS
 from docs.bars import Bars, draw
+from docs.measured import MEASURED
 from tests.docs.pages import ROOT, sentences
 
 _FIGURE = re.compile(r"\d\s?%|\d[.,]\d|\b\d{3}")
@@ -53,6 +54,22 @@ def test_another_record_makes_another_page(tmp_path: Path, monkeypatch: pytest.M
     assert changed == {"sql-rules.md", "sql-rules.svg", "index.md", "README.md"}
 
 
+def test_an_engine_that_takes_no_time_has_no_seconds_on_a_page() -> None:
+    """The page has the seconds of a model, and only the counts of the engine `fake`."""
+    one = {"calls": 4, "computed_tokens": 1_000, "seconds": 2.5}
+    variants = [f"{order} order, deduplication {dedup}" for order in ("original", "greedy") for dedup in ("off", "on")]
+    measured = {
+        "columns": {"as in the table": {"original order": one, "greedy order": one}},
+        "place": {"0.50": {"rules off": one, "rules on": one}},
+        "repeats": {"5": dict.fromkeys(variants, one)},
+    }
+    for engine, timed in (("vllm", True), ("fake", False)):
+        part = ANSWERS["ablations"][1]({"engine": engine, "rows": 4, "measurements": measured})
+        assert [("seconds" in text.lower()) for text in (part.table, part.more["place"].title)] == [timed, timed]
+        assert set(part.more) == {"place", "repeats"}
+        assert all(f"(ablations-{name}.svg)" in part.table for name in part.more)
+
+
 def test_check_tells_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--check` writes nothing, and counts the files that are not as they must be."""
     page = tmp_path / "page.md"
@@ -80,9 +97,9 @@ def test_every_page_has_a_question_and_a_place() -> None:
 
 
 def test_every_record_is_used() -> None:
-    """The folder has a file for each record, and each one answers a question."""
+    """The folder has a file for each record, and each one answers a question or has a table in `bench/README.md`."""
     assert {path.stem for path in RESULTS.glob("*.json")} == set(RECORDS)
-    assert {record for record, _ in ANSWERS.values()} == set(RECORDS)
+    assert {record for record, _ in ANSWERS.values()} | set(MEASURED) == set(RECORDS)
 
 
 @pytest.mark.parametrize("page", [*ANSWERS, "index"])

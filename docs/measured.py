@@ -1,0 +1,81 @@
+"""Tables of `bench/README.md` from records of benchmarks that no page has."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from docs.answers import Figures, ablation_tables, percent
+from docs.generate import table
+
+
+def streaming(figures: Figures) -> str:
+    """Return the speeds of the four servers, and their ratios."""
+    servers = ("memory", "scan", "decoding", "flightllm")
+    ratios = ("ratio", "memory_ratio", "first_memory_ratio")
+    head = ("MiB/s: rows in memory", "DataFusion's scan", "FlightLLM, decoding", "FlightLLM, read again")
+    speeds = (f"{figures[f'{name}_mib_per_second']:,.0f}" for name in servers)
+    row = (*speeds, *(f"{figures[name]:.2f}" for name in ratios))
+    return table((*head, *(f"`{name}`" for name in ratios)), [row])
+
+
+def operator(figures: Figures) -> str:
+    """Return the speed and the memory of the operator by its cache."""
+    names = {"persistent": "across queries, in a new file", "off": "for the query only"}
+    rows = [
+        (
+            words, f"{figures[f'cache_{name}_prompts_per_second']:,}", f"{figures[f'cache_{name}_seconds']:.2f}",
+            f"{figures[f'cache_{name}_peak_mib']:,}",
+        )
+        for name, words in names.items()
+    ]  # fmt: skip
+    return table(("answers cached", "prompts/s", "seconds", "peak MiB"), rows)
+
+
+def frontend(figures: Figures) -> str:
+    """Return the CPU milliseconds of a prompt by path."""
+    kinds = {name: one for name, one in figures.items() if isinstance(one, dict) and "flightllm_ms" in one}
+    paths = ("vllm", "earlier", "flightllm")
+    rows = [
+        (kind, *(f"{one[f'{path}_ms']:.2f}" for path in paths), *(f"{one[f'{path}_ratio']:.1f}" for path in paths[:2]))
+        for kind, one in kinds.items()
+    ]
+    head = ("answer", "vLLM as it is", "earlier engine", "engine", "vLLM ÷ engine", "earlier ÷ engine")
+    return table(head, rows)
+
+
+def ordering(figures: Figures) -> str:
+    """Return what one ordering found, and what it took."""
+    shown: Mapping[str, Callable[[Any], str]] = {
+        "rows": "{:,}".format, "distinct": "{:,}".format, "field_orders": "{:,}".format,
+        "unlimited_percent": "{:.2f}".format, "lru_percent": "{:.2f}".format, "seconds": "{:.1f}".format,
+        "cpu_seconds": "{:.1f}".format, "peak_mib": "{:,}".format,
+    }  # fmt: skip
+    head = (name.replace("_percent", " %").replace("_mib", " MiB").replace("_", " ") for name in shown)
+    return table(head, [[show(figures[name]) for name, show in shown.items()]])
+
+
+def rag(figures: Figures) -> str:
+    """Return the counts of each step beside the bounds."""
+    rows = [
+        (
+            step, *(f"{one['q5'][name]:,}" for name in ("prompt_tokens", "computed_tokens", "least_tokens")),
+            f"{one['q5']['any_order_tokens']:,}", percent(one["q5"]["hit_rate"]),
+        )
+        for step, one in figures["queries"].items()
+    ]  # fmt: skip
+    return table(("step", "prompt tokens", "computed", "least", "least, any field order", "hit rate"), rows)
+
+
+def ablations_counts(figures: Figures) -> str:
+    """Return the counts of each measurement."""
+    return "\n".join(ablation_tables(figures).values())
+
+
+MEASURED: Final[Mapping[str, Callable[[Figures], str]]] = {
+    "streaming": streaming,
+    "operator": operator,
+    "frontend": frontend,
+    "ordering": ordering,
+    "rag": rag,
+    "ablations_counts": ablations_counts,
+}
+"""The function that makes the table of each record."""
