@@ -27,9 +27,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from bench.cold import Figures, Run, Step, cold_runs
 from bench.common import machine
 from bench.engines import engine_config
-from bench.llm_queries import STEPS, Figures, Run, Step, add_engine_arguments, cold_runs, read_model
+from bench.llm_queries import STEPS, add_engine_arguments, read_model
 from bench.paper import Topic, topics
 from bench.plot import plot_curves
 from bench.samples import write
@@ -101,7 +102,7 @@ def _repeated(topic: Topic, times: int) -> str:
 
 def measure(given: argparse.Namespace, topic: Topic) -> dict[str, Found]:
     """Return the figures by measurement, case and variant."""
-    engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight)
+    engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight, kv_eviction="none")
     found: dict[str, Found] = {}
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
         files = write(tables(topic, given.rows), Path(folder))
