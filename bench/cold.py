@@ -1,8 +1,8 @@
 """Run queries cold: each in a new database and with an empty prefix cache, over an engine that is warm.
 
 A query profits from nothing that ran before it. A new database has no statistics of columns, no figures learned from
-answers, and no cached answers. EXPLAIN runs in a database of its own. What an engine keeps beside prefixes, such as
-compiled grammars, is there before every timed query: `ColdRuns.warm` asks each query once for a few rows.
+answers, and no cached answers. EXPLAIN runs in a database of its own. An engine also keeps
+compiled grammars. They are there before every timed query, because `ColdRuns.warm` runs each query over a few rows.
 """
 
 import json
@@ -47,8 +47,8 @@ Run = Callable[[str, Step], Figures]
 class ColdRuns:
     """Runs queries over one open engine, each in a new database and with an empty prefix cache.
 
-    An engine that cannot forget its prefixes is opened anew for each query. `prepare` is called with each new database
-    before its query. `planner` is the database for EXPLAIN.
+    For an engine that cannot forget its prefixes, each query gets a new engine. `prepare` is called with each new
+    database before its query. `planner` is the database for EXPLAIN.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ def small_cache(queries: Iterable[Sequence[Sequence[int]]], in_flight: int) -> i
 
     `queries` has the tokens of each query's prompts. The cache holds a sixteenth of the least tokens that the largest
     query must compute. But it always holds `in_flight` prompts of mean length, and the longest prompt, each with its
-    answer. vLLM reserves one block more.
+    answer. vLLM reserves one more block.
     """
     blocks = [0]
     for prompts in queries:

@@ -5,8 +5,8 @@
 
 Each step adds one optimisation to the step before. Every query of every step runs in a new database and begins with an
 empty prefix cache. Grammars are compiled and the code is loaded before, see `bench.cold`. The steps of a query follow
-each other, in every second round in the opposite order. Seconds are medians of the rounds; `least_seconds` and
-`most_seconds` stand beside them. CPU seconds hardly depend on other work on the machine. Speed-ups compare with the
+each other, in every second round in the opposite order. Seconds are medians of the rounds; The JSON also has
+`least_seconds` and `most_seconds`. CPU seconds hardly depend on other work on the machine. Speed-ups compare with the
 step that has only the prefix cache, over all queries of a topic. `--stored` leaves the reviews in the order of their
 file instead of a random order.
 
@@ -46,7 +46,7 @@ from bench.suite import suites
 from flightllm.config import EngineConfig
 
 _EVICTION: Final = "none"
-"""Blocks are evicted as in the paper's baselines, not by what is known of the query."""
+"""Blocks are evicted as in the paper's baselines, without the plan of the query."""
 _DEDUPLICATED: Final = BASE | {"dedup": "on"}
 _GREEDY: Final = _DEDUPLICATED | {"ordering": "greedy"}
 STEPS: Final = (
@@ -78,10 +78,10 @@ class Workload(Protocol):
         """Return the tables by name, reduced to about `rows` joined rows."""
 
 
-_ROWS: Final = {"joins": 2_000, "paper": 40}
-"""The rows of each topic; a model of 135 million parameters on two CPU cores takes at most 30 minutes for `paper`."""
-_QUICK_ROWS: Final = {"joins": 200, "paper": 20}
-_IN_FLIGHT: Final = {"joins": IN_FLIGHT, "paper": 4}
+_ROWS: Final = {"joins": 2_000, "paper": 20}
+"""The rows of each topic; two rounds of `paper` take about 25 minutes with 135 million parameters on two CPU cores."""
+_QUICK_ROWS: Final = {"joins": 200, "paper": 10}
+_IN_FLIGHT: Final = {"joins": IN_FLIGHT, "paper": 2}
 """Prompts at once. The small cache of `paper` must hold these prompts, so there are few of them."""
 SUITES: Final[Mapping[str, Callable[[], Mapping[str, Workload]]]] = {"joins": suites, "paper": paper_topics}
 
@@ -226,8 +226,8 @@ def add_engine_arguments(
 ) -> None:
     """Add the arguments for the engine, its model and its cache.
 
-    `blocks` and `in_flight` describe the defaults. A description that is no number is a default that the script
-    chooses: the argument is then None.
+    `blocks` and `in_flight` describe the defaults. If a description is not a number, the script chooses the
+    default, and the argument is None.
     """
     parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
     parser.add_argument(

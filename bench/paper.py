@@ -57,7 +57,7 @@ class Topic:
         return self.packaged is not None or "FLIGHTLLM_DATA" in os.environ
 
     def tables(self, rows: int, *, stored: bool = False) -> Mapping[str, pa.Table]:
-        """Return the table by name, reduced to at most `rows` rows of few subjects, in random order.
+        """Return the table by name, reduced to at most `rows` rows of few subjects. A smaller table is in random order.
 
         With `stored` the rows of a subject are side by side.
 

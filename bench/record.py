@@ -21,7 +21,7 @@ from typing import Any, Final
 RESULTS: Final = Path(__file__).parent / "results"
 RECORDS: Final[Mapping[str, str]] = {
     "sql_rules": "llm_queries --engine fake --queries two,latest",
-    "prompt_order": "llm_queries --suite paper --model smollm2 --rows 40 --rounds 2",
+    "prompt_order": "llm_queries --suite paper --model smollm2 --rounds 2",
     "ablations": "ablations --engine fake --rows 400",
     "prompt_formats": "prompts --model qwen15 --out bench/prompts.json --best-rows 60 --tasks films products"
     " --functions filter statement classify score",

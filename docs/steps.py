@@ -28,13 +28,13 @@ def gains(whole: Figures) -> str:
     found = ["No step saves time."]
     if shares[most] >= _LITTLE:
         found = [f"The step *{most}* saves the most: {saved[most]:,.0f} s of {pairs[most][0]:,.0f} s."]
-    rest = {name: share for name, share in shares.items() if name != most and share >= _LITTLE}
-    if rest:
-        found.append(f"Others save a share of the seconds before them: {_listed(rest)}.")
+    if rest := {name: share for name, share in shares.items() if name != most and share >= _LITTLE}:
+        found.append(f"The seconds also fall with {_listed(rest)}.")
     if little := [name for name, share in shares.items() if abs(share) < _LITTLE]:
-        found.append(f"Less than {_LITTLE:.0%} is the change by {', '.join(f'*{name}*' for name in little)}.")
+        changed = ", ".join(f"*{name}*" for name in little)
+        found.append(f"The seconds change by less than {100 * _LITTLE:.0f} % with {changed}.")
     if longer := {name: -share for name, share in shares.items() if share <= -_LITTLE}:
-        found.append(f"Longer than the step before takes: {_listed(longer)}.")
+        found.append(f"The seconds grow with {_listed(longer)}.")
     return " ".join(found)
 
 
@@ -59,10 +59,11 @@ def lost(figures: Figures) -> str:
     sizes = [one["cache_tokens"] for one in figures["caches"].values()]
     computed, least = original["computed_tokens"], original["least_block_tokens"]
     held = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
-    again = f"it computed {(computed - least) / computed:.0%} more than once" if computed > least else "it lost nothing"
+    share = 100 * (computed - least) / computed
+    again = f"{share:.0f} % of these were computed again" if computed > least else "nothing was computed again"
     return (
         f"The caches held {held} tokens. In the original order the engine computed {computed:,} tokens. "
-        f"With a cache for all prompts, {least:,} would do, so {again.replace('%', ' %')}."
+        f"With a cache for all prompts, {least:,} would do, so {again}."
     )
 
 

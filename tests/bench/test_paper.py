@@ -39,10 +39,10 @@ def printed(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    """Return the figures of the packaged tables at the default number of rows."""
+    """Return the figures of a filter over the packaged tables at the default number of rows."""
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("FLIGHTLLM_DATA", raising=False)
-        return printed()
+        return printed("--queries", "q2")
 
 
 def every_topic(monkeypatch: pytest.MonkeyPatch) -> list[Topic]:
@@ -99,13 +99,11 @@ def test_steps_compute_no_less_than_their_bounds(figures: dict[str, Any]) -> Non
     for steps in figures["queries"].values():
         assert list(steps) == [step.name for step in STEPS]
         for queries in steps.values():
-            assert list(queries) == ["q1", "q2", "q3", "q4"]
-            for one in queries.values():
-                assert 0 < one["any_order_tokens"] <= one["least_tokens"] <= one["least_block_tokens"]
-                assert one["least_block_tokens"] <= one["computed_tokens"] <= one["prompt_tokens"]
+            one = queries["q2"]
+            assert 0 < one["any_order_tokens"] <= one["least_tokens"] <= one["least_block_tokens"]
+            assert one["least_block_tokens"] <= one["computed_tokens"] <= one["prompt_tokens"]
     computed = [one["computed_tokens"] for one in figures["whole"].values()]
-    assert computed[0] > computed[1] >= computed[2] > computed[3]
-    assert computed[3] >= computed[4] >= computed[5] >= computed[6]
+    assert computed[0] > computed[1] >= computed[2] > max(computed[3:])
 
 
 def test_the_original_order_loses_prefixes(figures: dict[str, Any]) -> None:
@@ -123,7 +121,7 @@ def test_pages_can_show_the_figures(figures: dict[str, Any]) -> None:
     part = prompt_order(figures)
     assert all(f"| {step.name} | " in part.table for step in STEPS)
     assert "in the original order the engine computed" in part.table.lower()
-    assert "| movies q1 | " in forecasts(figures).table
+    assert "| movies q2 | " in forecasts(figures).table
 
 
 def test_rounds_give_medians() -> None:

@@ -19,8 +19,8 @@ def steps(*seconds: float) -> dict[str, Any]:
 def test_each_step_is_told_once() -> None:
     """The sentences name the step that saves the most, others that save, those without effect, and longer ones."""
     assert gains(steps(100, 50, 40, 39.5, 44)) == (
-        "The step *step 1* saves the most: 50 s of 100 s. Others save a share of the seconds before them: *step 2* "
-        "(20 %). Less than 3% is the change by *step 3*. Longer than the step before takes: *step 4* (11 %)."
+        "The step *step 1* saves the most: 50 s of 100 s. The seconds also fall with *step 2* (20 %). "
+        "The seconds change by less than 3 % with *step 3*. The seconds grow with *step 4* (11 %)."
     )
 
 
@@ -41,7 +41,9 @@ def test_rounds_are_told(rounds: int, told: str) -> None:
     assert ("10 % at most" in found) == (rounds > 1)
 
 
-@pytest.mark.parametrize(("computed", "told"), [(150, "computed 33 % more than once"), (100, "it lost nothing")])
+@pytest.mark.parametrize(
+    ("computed", "told"), [(150, "33 % of these were computed again"), (100, "nothing was computed again")]
+)
 def test_what_the_cache_lost_is_told(computed: int, told: str) -> None:
     """The loss is what the original order computes above the least for its prompts."""
     one = {"computed_tokens": computed, "least_block_tokens": 100}
