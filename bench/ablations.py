@@ -7,7 +7,7 @@ Three measurements on one table of `bench.paper`, after the figures of Liu et al
 Workloads", arXiv 2403.05821. Every query begins without cached answers and with an empty prefix cache.
 
 - `columns` (their figure 6): the filter q2 with the columns of the table in random orders. The original order sends
-  fields as the table has them. The greedy order must not depend on the table.
+  fields as the query has them. The greedy order must not depend on the table.
 - `place` (their figure 7): q2 and a plain condition that a share of the rows passes. In `model first` a LIMIT keeps the
   plain condition behind the model's filter. In `plain first` one WHERE has both.
 - `repeats` (their figure 8): tables of one size have each row once, twice, five or ten times, in random
@@ -50,7 +50,7 @@ Found = dict[str, dict[str, Figures]]
 def columns_permuted(run: Run, topic: Topic) -> Iterator[tuple[str, str, Figures]]:
     """Yield an order of columns, a step, and its figures."""
     random = np.random.default_rng(0)
-    orders = {"as in the table": list(topic.columns)}
+    orders = {"as in the other queries": list(topic.columns)}
     for number in range(1, ORDERS + 1):
         orders[f"order {number}"] = [topic.columns[place] for place in random.permutation(len(topic.columns))]
     for name, columns in orders.items():

@@ -27,8 +27,10 @@ TOKENS: Final = (112, 172)
 """The fewest and the most tokens of an instruction."""
 CONTEXTS: Final = 3
 """Contexts for each question, the paper's K."""
-EACH: Final = 3
-"""The rows of a subject in a small table. The paper's table of films has about thirteen."""
+EACH: Final = (3, 13)
+"""The rows of a subject in a small table, and in a large one. The paper's table of films has about thirteen."""
+_SUBJECTS: Final = 8
+"""The fewest subjects of a table whose subjects have more rows than in a small one."""
 _SHORT: Final = "max_tokens => 8, on_truncated => 'keep'"
 
 
@@ -112,15 +114,15 @@ def topics() -> Mapping[str, Topic]:
 def of_fewer_subjects(table: pa.Table, subject: str, rows: int, seed: int = 0) -> pa.Table:
     """Return at most `rows` rows of subjects that are drawn at random, in random order.
 
-    Each subject has at most `EACH` rows, or twice as many as long as that gives too few rows. A small table of whole
-    subjects would have so few subjects that any cache holds them all.
+    Each subject has at most 3 rows in a small table, and 13 in a large one, or twice as many where that gives too few
+    rows. A small table of whole subjects would have so few subjects that any cache holds them all.
     """
     if rows >= table.num_rows:
         return table
     random = np.random.default_rng(seed)
     codes = table[subject].combine_chunks().dictionary_encode().indices.to_numpy()
     counts = np.bincount(codes)
-    each = EACH
+    each = min(max(EACH[0], rows // _SUBJECTS), EACH[1])
     while np.minimum(counts, each).sum() < rows:
         each *= 2
     order = random.permutation(len(counts))

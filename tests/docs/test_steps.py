@@ -55,7 +55,10 @@ def test_what_the_cache_lost_is_told(computed: int, told: str) -> None:
 
 def test_kinds_of_queries_are_counted() -> None:
     """Queries of the same name count once over all tables."""
-    queries = {"movies": {"step": {"q1": {}, "q2": {}}}, "questions": {"step": {"q5": {}}, "other": {"q5": {}}}}
+    queries: dict[str, Any] = {
+        "movies": {"step": {"q1": {}, "q2": {}}},
+        "questions": {"step": {"q5": {}}, "other": {"q5": {}}},
+    }
     assert kinds({"queries": queries}) == "three kinds of queries"
     assert kinds({"queries": {"questions": queries["questions"]}}) == "one kind of queries"
 
