@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.record import RESULTS
-from docs.answers import ANSWERS, RULES, Figures, percent
+from docs.answers import ANSWERS, RULES, percent
 from docs.bars import draw
 from docs.generate import filled, table, written
-from docs.steps import kinds, orders
+from docs.steps import Figures, kinds, orders
 
 DOCS: Final = Path(__file__).parent
 FOLDER: Final = DOCS / "benchmarks"
