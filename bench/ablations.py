@@ -7,7 +7,7 @@ Three measurements on one table of `bench.paper`, after the figures of Liu et al
 Workloads", arXiv 2403.05821. Every query begins without cached answers and with an empty prefix cache.
 
 - `columns` (their figure 6): the filter q2 with the columns of the table in random orders. The original order sends
-  fields as the table has them. The greedy order must not depend on the table.
+  fields as the query has them. The greedy order must not depend on the table.
 - `place` (their figure 7): q2 in a subquery, whose rows are joined with those of a second table. A plain condition on
   that table lets a share of the rows pass. As the query is written, the model's filter comes first and sees all rows:
   this is `rules off`. With `rules on`, our optimizer joins first. A plain condition on the model's own table would show
@@ -31,9 +31,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from bench.cold import Figures, Run, Step, cold_runs
 from bench.common import machine
 from bench.engines import engine_config
-from bench.llm_queries import STEPS, Figures, Run, Step, add_engine_arguments, cold_runs, read_model
+from bench.llm_queries import STEPS, add_engine_arguments, read_model
 from bench.paper import Topic, topics
 from bench.plot import plot_curves
 from bench.samples import write
@@ -62,7 +63,7 @@ class Cases:
 def columns_permuted(run: Run, topic: Topic, cases: Cases) -> Iterator[tuple[str, str, Figures]]:
     """Yield an order of columns, a step, and its figures."""
     random = np.random.default_rng(0)
-    orders = {"as in the table": list(topic.columns)}
+    orders = {"as in the other queries": list(topic.columns)}
     for number in range(1, cases.orders + 1):
         orders[f"order {number}"] = [topic.columns[place] for place in random.permutation(len(topic.columns))]
     for name, columns in orders.items():
@@ -121,7 +122,7 @@ def _repeated(topic: Topic, times: int) -> str:
 
 def measure(given: argparse.Namespace, topic: Topic) -> dict[str, Found]:
     """Return the figures by measurement, case and variant."""
-    engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight)
+    engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight, kv_eviction="none")
     cases = Cases(given.orders, given.shares, given.times)
     found: dict[str, Found] = {}
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:

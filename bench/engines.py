@@ -1,12 +1,16 @@
 """Engines whose prefix cache is smaller than a query's prompts, so that the order of prompts matters."""
 
+import math
+import statistics
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from bench.models import CONTEXT_TOKENS, Folder, Model, model
+from bench.setting import database_over, open_database
 from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, parts, shared
 from flightllm.config import EngineConfig
 from flightllm.engines.fake.engine import FakeEngine
@@ -14,28 +18,41 @@ from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.supervised import SupervisedEngine
 from flightllm.engines.vllm.engine import VllmEngine
 from flightllm.llm.engine import Completion, Engine, Request
+from flightllm.llm.files import model_folder
 from flightllm.llm.prompt_formats import FORMATS, PLAIN
+from flightllm.llm.tokenizer import PromptEncoder
 
 CACHE_BLOCKS: Final = 320
 """Blocks of 32 tokens, 10,240 tokens in all. The texts shared by the prompts of 2,000 rows have at least 36,000
 tokens.
 """
-_BLOCK_TOKENS: Final = 32
+BLOCK_TOKENS: Final = 32
 _FAKE_CHARACTERS: Final = 4
 """Characters of a token of the engine `fake`."""
 IN_FLIGHT: Final = 16
+_SHARE: Final = 16
+"""The least tokens of a query's prompts are this many times as many as the tokens of its small cache."""
+_ANSWER_TOKENS: Final = 32
+"""Room for an answer, and for what another layout adds to a prompt."""
 
 
 def engine_config(
-    kind: str, chosen: Model, blocks: int, in_flight: int = IN_FLIGHT, *, prefix_cache: bool
+    kind: str,
+    chosen: Model,
+    blocks: int,
+    in_flight: int = IN_FLIGHT,
+    *,
+    prefix_cache: bool,
+    kv_eviction: str = "planned",
 ) -> EngineConfig:
     """Return the configuration of an engine with a small prefix cache, or without a prefix cache.
 
     `chosen` is vLLM's model; the engine `local` takes it too, if it is a folder. Each of the `blocks` of its KV cache
     holds the keys and values of 32 tokens. The number of blocks is the same with and without the prefix cache. vLLM
-    gets `in_flight` prompts at once.
+    gets `in_flight` prompts at once. With `kv_eviction` of `none`, vLLM's prefix cache drops the block whose last use
+    is the oldest.
     """
-    tokens = blocks * _BLOCK_TOKENS
+    tokens = blocks * BLOCK_TOKENS
     if kind == "fake":
         return EngineConfig("fake", options={"cache_blocks": tokens // 16 if prefix_cache else 0})
     if kind != "vllm":
@@ -44,12 +61,51 @@ def engine_config(
     options: dict[str, object] = {
         "kv_cache_memory_bytes": chosen.kv_bytes(tokens),
         "enable_prefix_caching": prefix_cache,
+        "kv_eviction": kv_eviction,
         "dtype": "bfloat16",
-        "max_model_len": min(context, tokens - _BLOCK_TOKENS),  # vLLM reserves one block
+        "max_model_len": min(context, tokens - BLOCK_TOKENS),  # vLLM reserves one block
         "engine_args": {} if isinstance(chosen, Folder) or chosen.weights else {"load_format": "dummy"},
     }
     folder = chosen.path if isinstance(chosen, Folder) else model(chosen)
     return EngineConfig("vllm", str(folder), in_flight, options)
+
+
+def small_cache(queries: Iterable[Sequence[Sequence[int]]], in_flight: int) -> int:
+    """Return the number of blocks of a cache that cannot hold the prompts of the largest query.
+
+    `queries` has the tokens of each query's prompts. The cache holds a sixteenth of the least tokens that the largest
+    query must compute. But it always holds `in_flight` prompts of mean length, and the longest prompt, each with its
+    answer. vLLM reserves one more block.
+    """
+    blocks = [0]
+    for prompts in queries:
+        sizes = [len(tokens) + _ANSWER_TOKENS for tokens in prompts]
+        wanted = (least(prompts) / _SHARE, in_flight * statistics.fmean(sizes or [0]), max(sizes, default=0))
+        blocks += [math.ceil(tokens / BLOCK_TOKENS) for tokens in wanted]
+    return 1 + max(blocks)
+
+
+def prompt_tokens(
+    config: EngineConfig, files: Mapping[str, Path], sql: str, settings: Mapping[str, str]
+) -> list[list[int]]:
+    """Return the tokens of a query's prompts in the order in which they are sent. The model does not run.
+
+    Prompts that depend on a model's answers can differ from these.
+    """
+    with open_database(EngineConfig("fake"), {}) as holder:
+        fake = _itself(holder.engine)
+        with database_over(holder.engine, config, files) as database, requests_sent(holder.engine) as sent:
+            for _ in database.session().execute(sql, settings=settings).batches:
+                pass
+        encode = (
+            fake.token_ids if isinstance(fake, FakeEngine) and config.kind == "fake" else _encoder(config.model).encode
+        )
+        return encode([request.prompt for request in sent])
+
+
+@cache
+def _encoder(model: str) -> PromptEncoder:
+    return PromptEncoder(model_folder(model))
 
 
 def keeps_prefixes(engine: Engine) -> bool:

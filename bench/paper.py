@@ -3,8 +3,9 @@
 Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821: projection (q1), filter (q2),
 several calls (q3), aggregation (q4), and an answer from retrieved contexts (q5). The paper's instructions have 112 to
 172 tokens; so have these, counted with SmolLM2's tokenizer. The words are our own. All columns of a table are fields,
-in the order of the table, and answers are short. Both calls of q3 see every row, so that its prompts do not depend on a
-model's answers.
+and answers are short. As in the paper's queries, the text of the subject precedes what somebody wrote about it. So the
+original order is as good as a user's order of fields can be. Both calls of q3 see every row, so that its prompts do not
+depend on a model's answers.
 
 The tables are those of the folder `ordering` in `FLIGHTLLM_DATA`. Without that variable, `movies` and `products` are
 joins of the packaged tables with the same columns, and the other topics are not there.
@@ -26,6 +27,10 @@ TOKENS: Final = (112, 172)
 """The fewest and the most tokens of an instruction."""
 CONTEXTS: Final = 3
 """Contexts for each question, the paper's K."""
+EACH: Final = (3, 13)
+"""The rows of a subject in a small table, and in a large one. The paper's table of films has about thirteen."""
+_SUBJECTS: Final = 8
+"""The fewest subjects of a table whose subjects have more rows than in a small one."""
 _SHORT: Final = "max_tokens => 8, on_truncated => 'keep'"
 
 
@@ -33,7 +38,7 @@ _SHORT: Final = "max_tokens => 8, on_truncated => 'keep'"
 class Topic:
     """A table, and the instructions of its queries by name.
 
-    `subject` is the column whose values several rows share. A smaller table has all rows of fewer subjects.
+    `subject` is the column whose values several rows share. A smaller table has some rows of fewer subjects.
     """
 
     name: str
@@ -54,7 +59,7 @@ class Topic:
         return self.packaged is not None or "FLIGHTLLM_DATA" in os.environ
 
     def tables(self, rows: int, *, stored: bool = False) -> Mapping[str, pa.Table]:
-        """Return the table by name, reduced to at most `rows` rows, in the order of its file.
+        """Return the table by name, reduced to at most `rows` rows of few subjects. A smaller table is in random order.
 
         With `stored` the rows of a subject are side by side.
 
@@ -70,7 +75,7 @@ class Topic:
 
     @property
     def queries(self) -> Mapping[str, str]:
-        """Return the SQL of each query, with the fields in the order of the table."""
+        """Return the SQL of each query, with the subject's fields first."""
         return self.queries_over(self.columns)
 
     def queries_over(self, columns: Sequence[str]) -> Mapping[str, str]:
@@ -107,15 +112,23 @@ def topics() -> Mapping[str, Topic]:
 
 
 def of_fewer_subjects(table: pa.Table, subject: str, rows: int, seed: int = 0) -> pa.Table:
-    """Return all rows of some subjects, drawn at random, in their order; at most `rows` rows."""
+    """Return at most `rows` rows of subjects that are drawn at random, in random order.
+
+    Each subject has at most 3 rows in a small table, and 13 in a large one, or twice as many where that gives too few
+    rows. A small table of whole subjects would have so few subjects that any cache holds them all.
+    """
     if rows >= table.num_rows:
         return table
+    random = np.random.default_rng(seed)
     codes = table[subject].combine_chunks().dictionary_encode().indices.to_numpy()
     counts = np.bincount(codes)
-    order = np.random.default_rng(seed).permutation(len(counts))
-    enough = int(np.searchsorted(np.cumsum(counts[order]), rows)) + 1
-    places = np.flatnonzero(np.isin(codes, order[:enough]))[:rows]
-    return table.take(pa.array(places)).combine_chunks()
+    each = min(max(EACH[0], rows // _SUBJECTS), EACH[1])
+    while np.minimum(counts, each).sum() < rows:
+        each *= 2
+    order = random.permutation(len(counts))
+    enough = int(np.searchsorted(np.cumsum(np.minimum(counts, each)[order]), rows)) + 1
+    places = np.concatenate([np.flatnonzero(codes == code)[:each] for code in order[:enough]])[:rows]
+    return table.take(pa.array(random.permutation(places))).combine_chunks()
 
 
 def _joined(reviews: str, subjects: str, key: str, names: Mapping[str, str]) -> pa.Table:
@@ -167,8 +180,8 @@ _TOPICS: Final = (
         "movies_15k",
         "movieid",
         (
-            *("reviewcontent", "reviewtype", "topcritic", "publisher"),
             *("movieinfo", "genres", "director", "movieid"),
+            *("reviewtype", "topcritic", "publisher", "reviewcontent"),
         ),
         {
             "q1": "You help the editor of a film magazine, who must choose quotes for a short column. Say"
@@ -191,7 +204,7 @@ _TOPICS: Final = (
         "products",
         "products",
         "asin",
-        ("text", "review_title", "rating", "verified_purchase", "asin", "brand", "category", "description"),
+        ("description", "category", "brand", "asin", "rating", "verified_purchase", "review_title", "text"),
         {
             "q1": "You help a shop that shows one line about each review on the page of a magazine. Say"
             " in a few words what this buyer would tell a friend about the subscription, such as its price, its"
@@ -222,8 +235,8 @@ _TOPICS: Final = (
         "beer",
         "beer/beerId",
         (
-            *("review/profileName", "review/time", "review/overall", "review/taste", "review/palate"),
-            *("review/appearance", "beer/name", "beer/style", "beer/beerId"),
+            *("beer/name", "beer/style", "beer/beerId", "review/overall", "review/taste", "review/palate"),
+            *("review/appearance", "review/profileName", "review/time"),
         ),
         {
             "q1": "You help a pub that writes a line about each beer on its board. Say in a few words"

@@ -64,6 +64,7 @@ def sample(pair: Pair, rows: int, *, stored: bool = False, seed: int = 0) -> Map
 
 def write(tables: Mapping[str, pa.Table], folder: Path) -> Mapping[str, Path]:
     """Write tables as Parquet files into `folder`; return the files by table name."""
+    folder.mkdir(exist_ok=True)
     paths = {name: folder / f"{name}.parquet" for name in tables}
     for name, path in paths.items():
         pq.write_table(tables[name], path)

@@ -4,7 +4,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 
 from bench.common import data_table, machine
 from flightllm.config import Config, EngineConfig, LogConfig
+from flightllm.engines.registry import Engines
+from flightllm.llm.engine import Engine
 from flightllm.log import configure_logging
 from flightllm.session.database import Database
 
@@ -45,6 +47,18 @@ def open_database(engine: EngineConfig, files: Mapping[str, Path] | None = None)
             yield database
         finally:
             database.close()
+
+
+@contextmanager
+def database_over(engine: Engine, config: EngineConfig, files: Mapping[str, Path]) -> Iterator[Database]:
+    """Open a new database over `files` and an open engine, which stays open when the database ends.
+
+    Prompts have the format of the model in `config`, also if `engine` is another one.
+    """
+    with open_database(EngineConfig("fake"), files) as opened:
+        services = opened._services  # noqa: SLF001 - only benchmarks and tests put another engine under a database
+        engines = Engines(config, services.objects.engine, create=lambda _: engine)
+        yield Database(replace(services, engines=engines), opened.queries)
 
 
 @dataclass(frozen=True, slots=True)

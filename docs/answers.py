@@ -3,12 +3,11 @@
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from docs.bars import Bars
 from docs.generate import table
-
-Figures = Mapping[str, Any]
+from docs.steps import FIXED, Figures, gains, lost, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +65,16 @@ def prompt_order(figures: Figures) -> Part:
     without, original, *_, after = steps.values()
     rows = [
         (
-            name, *(f"{one[key]:,.0f}" for key in ("seconds", "cpu_seconds")),
+            name, f"{one['seconds']:,.0f}", f"{one['least_seconds']:,.0f} to {one['most_seconds']:,.0f}",
+            f"{one['cpu_seconds']:,.0f}",
             *(f"{one[key]:,}" for key in ("calls", "computed_tokens", "least_tokens")), percent(one["hit_rate"]),
         )
         for name, one in steps.items()
     ]  # fmt: skip
-    head = ("step", "seconds", "CPU seconds", "calls", "computed tokens", "least for these prompts", "prefix hits")
+    head = (
+        *("step", "seconds", "least to most", "CPU seconds", "calls", "computed tokens"),
+        *("least for these prompts", "prefix hits"),
+    )
     answer = (
         f"`{figures['model']}` takes {after['seconds']:,.0f} s for all queries; without a prefix cache, "
         f"{without['seconds'] / after['seconds']:.1f} times as long; with one and prompts in their original order, "
@@ -80,11 +83,12 @@ def prompt_order(figures: Figures) -> Part:
     bars = {name: (one["seconds"],) for name, one in steps.items()}
     title = f"Seconds for all queries, {figures['model']}, {figures['rows']} rows of each table"
     drawn = Bars(title, ("seconds",), bars, highlighted=tuple(bars)[2:])
-    tables = f"{table(head, rows)}\nBy table:\n\n{_by_topic(figures['totals'])}"
+    words = f"{gains(steps)} {spread(figures)}\n\n{lost(figures)}\n"
+    tables = f"{table(head, rows)}\n{words}\nBy table:\n\n{_by_topic(figures['totals'], figures['caches'])}"
     return Part(answer, tables, drawn)
 
 
-def _by_topic(totals: Figures) -> str:
+def _by_topic(totals: Figures, caches: Figures) -> str:
     """Return a table of each topic's seconds without and with a prefix cache, and of the bounds beside all steps."""
     rows = []
     for topic, steps in totals.items():
@@ -92,7 +96,8 @@ def _by_topic(totals: Figures) -> str:
         seconds = (f"{one['seconds']:,.1f}" for one in (without, original, after))
         counts = (f"{after[key]:,}" for key in ("computed_tokens", "least_block_tokens", "any_order_tokens"))
         ratios = (f"{one['seconds'] / after['seconds']:.1f}" for one in (without, original))
-        rows.append((topic, *seconds, *ratios, f"{original['computed_tokens']:,}", *counts))
+        cached = f"{caches[topic]['cache_tokens']:,}"
+        rows.append((topic, *seconds, *ratios, cached, f"{original['computed_tokens']:,}", *counts))
     head = (
         *(
             "table",
@@ -102,34 +107,35 @@ def _by_topic(totals: Figures) -> str:
             "no cache ÷ all steps",
             "original ÷ all steps",
         ),
-        *("computed, original order", "all steps", "least, in blocks", "least, any field order"),
+        *("cache, tokens", "computed, original order", "all steps", "least, in blocks", "least, any field order"),
     )
     return table(head, rows)
 
 
 def forecasts(figures: Figures) -> Part:
     """How far is the share of hits that EXPLAIN predicts from the one that the engine finds?"""
-    topic = next(iter(figures["queries"].values()))
-    steps = {step: queries for step, queries in topic.items() if any(one["hit_rate"] for one in queries.values())}
-    errors = {
-        step: max(abs(one["predicted_hit_rate"] - one["hit_rate"]) for one in queries.values())
-        for step, queries in steps.items()
-    }
-    *first, _, _, _ = errors.values()
-    unordered, ordered = max(first), list(errors.values())[len(first) :]
+    steps: dict[str, dict[str, Figures]] = {}
+    for topic, found in figures["queries"].items():
+        for step, queries in list(found.items())[1:]:  # the first one has no prefix cache
+            steps.setdefault(step, {}).update({f"{topic} {name}": one for name, one in queries.items()})
+    errors = [
+        max(abs(one["predicted_hit_rate"] - one["hit_rate"]) for one in queries.values()) for queries in steps.values()
+    ]
+    place = list(steps).index(FIXED)
     answer = (
-        f"Once prompts were ordered, the forecast was off by {100 * max(ordered):.1f} points at most; "
-        f"for prompts in random order, by {100 * unordered:.1f}."
+        f"Once prompts were ordered, the forecast was off by {100 * max(errors[place:]):.1f} points at most; "
+        f"for prompts in random order, by {100 * max(errors[:place]):.1f}."
     )
     names = list(next(iter(steps.values())))
-    rows = [
-        (step, *(f"{percent(one['predicted_hit_rate'])} / {percent(one['hit_rate'])}" for one in queries.values()))
-        for step, queries in steps.items()
-    ]
+    rows = [(name, *(_forecast(queries[name]) for queries in steps.values())) for name in names]
     last = list(steps.values())[-1]
     bars = {name: (100 * one["predicted_hit_rate"], 100 * one["hit_rate"]) for name, one in last.items()}
     drawn = Bars("Prefix hits with all steps, %", ("predicted by EXPLAIN", "found by the engine"), bars, "{:.1f}")
-    return Part(answer, table(("predicted / found", *names), rows), drawn)
+    return Part(answer, table(("predicted / found", *steps), rows), drawn)
+
+
+def _forecast(one: Figures) -> str:
+    return f"{percent(one['predicted_hit_rate'])} / {percent(one['hit_rate'])}"
 
 
 _ABLATIONS: Final = {

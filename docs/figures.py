@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.record import RESULTS
-from docs.answers import ANSWERS, RULES, Figures, percent
+from docs.answers import ANSWERS, RULES, percent
 from docs.bars import draw
 from docs.generate import filled, table, written
 from docs.measured import MEASURED
+from docs.steps import Figures, kinds, orders
 
 DOCS: Final = Path(__file__).parent
 FOLDER: Final = DOCS / "benchmarks"
 README: Final = DOCS.parent / "README.md"
 MORE: Final = DOCS.parent / "bench" / "README.md"
 """The page of the benchmarks that no page of the folder has."""
+ORDER: Final = DOCS / "explanation" / "prompt-order.md"
 
 
 def main(arguments: list[str]) -> int:
@@ -44,6 +46,7 @@ def files() -> Mapping[Path, str]:
         answers.append((f"[{title(path)}]({name}.md)", part.answer))
     made[FOLDER / "index.md"] = filled(FOLDER / "index.md", "answers", table(("question", "answer"), answers))
     made[README] = filled(README, "savings", _savings())
+    made[ORDER] = filled(ORDER, "seconds", orders(_record("prompt_order")))
     text = MORE.read_text(encoding="utf-8")
     for name, show in MEASURED.items():
         whole = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
@@ -77,9 +80,9 @@ def _savings() -> str:
     paper = _record("prompt_order")
     without, before, *_, after = paper["whole"].values()
     *_, off, on = _record("sql_rules")["queries"]["movies"].values()
-    five = f"five kinds of queries, `{paper['model']}`"
+    queries = f"{kinds(paper)}, `{paper['model']}`"
     rows = [
-        (f"{five}, against no prefix cache: seconds", *(f"{one['seconds']:,.0f}" for one in (without, after))),
+        (f"{queries}, against no prefix cache: seconds", *(f"{one['seconds']:,.0f}" for one in (without, after))),
         ("the same, against only a prefix cache: seconds", *(f"{one['seconds']:,.0f}" for one in (before, after))),
         ("the same: computed tokens", *(f"{one['computed_tokens']:,}" for one in (before, after))),
         ("the same: tokens from the prefix cache", *(percent(one["hit_rate"]) for one in (before, after))),

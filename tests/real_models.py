@@ -2,13 +2,18 @@
 
 The weights are no part of this repository. This fetches them into a folder for the tests:
 
-    FLIGHTLLM_TEST_MODELS=~/test-models python -m tests.real_models
+    FLIGHTLLM_TEST_MODELS=~/test-models python -m tests.real_models [--folder]
+
+With `--folder`, it also converts the file to a folder `smollm2` beside it, which benchmarks take: `--model smollm2`.
 """
 
+import argparse
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,7 +53,30 @@ def fetch(folder: Path) -> Path:
     return file
 
 
+def convert(file: Path) -> Path:
+    """Convert the model to a folder beside its file, unless the folder is there, and return the folder.
+
+    The weights become bfloat16. This needs the extra `local`.
+    """
+    from flightllm.llm.gguf_files import converted_folder
+
+    folder = file.with_suffix("")
+    if not (folder / "config.json").is_file():
+        shutil.copytree(converted_folder(file), folder, dirs_exist_ok=True)
+    return folder
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fetch the model into `FLIGHTLLM_TEST_MODELS`, and print where it is."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--folder", action="store_true", help="also make the folder that `--model smollm2` takes")
+    given = parser.parse_args(arguments)
+    named = os.environ.get("FLIGHTLLM_TEST_MODELS")
+    if not named:
+        parser.error("FLIGHTLLM_TEST_MODELS is not set: write FLIGHTLLM_TEST_MODELS=FOLDER before the command")
+    file = fetch(Path(named).expanduser())
+    sys.stdout.write(f"{convert(file) if given.folder else file}\n")
+
+
 if __name__ == "__main__":
-    if not os.environ.get("FLIGHTLLM_TEST_MODELS"):
-        sys.exit("FLIGHTLLM_TEST_MODELS=FOLDER python -m tests.real_models")
-    fetch(Path(os.environ["FLIGHTLLM_TEST_MODELS"]).expanduser())
+    main()

@@ -150,14 +150,14 @@ def test_optimizer_never_asks_more() -> None:
 
 @pytest.mark.slow
 def test_llm_queries_takes_every_step(tmp_path: Path) -> None:
-    """Six steps of four queries for each topic; no step asks more than the one before, and the plot is drawn."""
+    """Seven steps of four queries for each topic; no step asks more than the one before, and the plot is drawn."""
     plot = tmp_path / "steps.svg"
     drawn = ["--plot", str(plot)] if find_spec("matplotlib") else []
     figures = run("llm_queries", *drawn)
     assert set(figures["queries"]) == {"movies", "products"}
     for topic in ("movies", "products"):
         steps = list(figures["totals"][topic].values())
-        assert len(steps) == 6
+        assert len(steps) == 7
         assert steps[0]["cached_tokens"] == 0 < steps[1]["cached_tokens"]
         assert steps[-1]["calls"] <= steps[1]["calls"]
         assert steps[-1]["computed_tokens"] <= steps[1]["computed_tokens"]

@@ -1,16 +1,25 @@
 """The paper's queries: instructions of its length, all columns as fields, and bounds beside what is computed."""
 
 import json
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from functools import partial
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from bench import ablations, gpu, llm_queries
 from bench.ablations import main as measure_ablations
+from bench.cold import cold_runs, merged
+from bench.engines import BLOCK_TOKENS, engine_config, small_cache
 from bench.llm_queries import STEPS, main
-from bench.models import Folder, named_model
-from bench.paper import QUESTION, TOKENS, Topic, of_fewer_subjects, topics
+from bench.models import SHAPES, Folder, named_model
+from bench.paper import EACH, QUESTION, TOKENS, Topic, of_fewer_subjects, topics
+from bench.samples import write
+from docs.answers import forecasts, prompt_order
 from tests.real_models import smollm2
 
 
@@ -20,10 +29,20 @@ def packaged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FLIGHTLLM_DATA", raising=False)
 
 
-def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    """Return the object on the last line."""
-    found: dict[str, object] = json.loads(capsys.readouterr().out.splitlines()[-1])
+def printed(*arguments: str) -> dict[str, Any]:
+    """Return the object on the last line of the benchmark's output."""
+    with redirect_stdout(StringIO()) as out:
+        main(["--suite", "paper", "--engine", "fake", "--json", *arguments])
+    found: dict[str, Any] = json.loads(out.getvalue().splitlines()[-1])
     return found
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Any]:
+    """Return the figures of a filter over the packaged tables at the default number of rows."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("FLIGHTLLM_DATA", raising=False)
+        return printed("--queries", "q2")
 
 
 def every_topic(monkeypatch: pytest.MonkeyPatch) -> list[Topic]:
@@ -63,31 +82,95 @@ def test_packaged_tables_have_the_columns() -> None:
         assert {str(field.type) for field in table.schema} == {"string"}
 
 
-def test_fewer_rows_have_fewer_subjects() -> None:
-    """Rows of some subjects stay, all of them but the last ones, in their order."""
+@pytest.mark.parametrize(("rows", "each"), [(10, EACH[0]), (31, 2 * EACH[0]), (60, 7)])
+def test_fewer_rows_have_fewer_subjects(rows: int, each: int) -> None:
+    """Some subjects stay, each with a few rows, or with more where a few do not give all rows."""
     table = pa.table({"subject": [f"s{row % 10}" for row in range(100)], "row": list(range(100))})
-    found = of_fewer_subjects(table, "subject", 35)
-    assert found.num_rows == 35
-    assert len(set(found["subject"].to_pylist())) == 4
-    assert found["row"].to_pylist() == sorted(found["row"].to_pylist())
+    found = of_fewer_subjects(table, "subject", rows)
+    subjects = found["subject"].to_pylist()
+    assert len(set(found["row"].to_pylist())) == len(subjects) == rows
+    assert {subjects.count(one) for one in set(subjects)} <= {each, rows % each}
+    assert len(set(subjects)) == -(-rows // each)
     assert of_fewer_subjects(table, "subject", 200) is table
 
 
-def test_steps_compute_no_less_than_their_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_compute_no_less_than_their_bounds(figures: dict[str, Any]) -> None:
     """Every step of every query stands beside its bounds; the ordered steps compute less than the original order."""
-    main(["--suite", "paper", "--engine", "fake", "--rows", "20", "--json", "--topic", "movies"])
-    figures = printed(capsys)
-    assert isinstance(figures["queries"], dict)
-    steps = figures["queries"]["movies"]
-    assert list(steps) == [step.name for step in STEPS]
-    for queries in steps.values():
-        assert list(queries) == ["q1", "q2", "q3", "q4"]
-        for one in queries.values():
+    for steps in figures["queries"].values():
+        assert list(steps) == [step.name for step in STEPS]
+        for queries in steps.values():
+            one = queries["q2"]
             assert 0 < one["any_order_tokens"] <= one["least_tokens"] <= one["least_block_tokens"]
             assert one["least_block_tokens"] <= one["computed_tokens"] <= one["prompt_tokens"]
-    assert isinstance(figures["whole"], dict)
     computed = [one["computed_tokens"] for one in figures["whole"].values()]
-    assert computed[0] > computed[1] >= computed[2] > computed[3] >= computed[4]
+    assert computed[0] > computed[1] >= computed[2] > max(computed[3:])
+
+
+def test_the_original_order_loses_prefixes(figures: dict[str, Any]) -> None:
+    """At the default of rows the cache is too small for prompts in random order; for ordered ones it is enough."""
+    assert list(figures["queries"]) == ["movies", "products"]
+    for topic, steps in figures["totals"].items():
+        _, original, _, fixed, *_ = steps.values()
+        assert original["computed_tokens"] > 1.2 * original["least_block_tokens"]
+        assert fixed["computed_tokens"] < 1.1 * fixed["least_block_tokens"]
+        assert figures["caches"][topic]["cache_tokens"] < original["least_tokens"] / 2
+
+
+def test_pages_can_show_the_figures(figures: dict[str, Any]) -> None:
+    """The pages on prompt order and on forecasts have a row for each step or query, and say what was evicted."""
+    part = prompt_order(figures)
+    assert all(f"| {step.name} | " in part.table for step in STEPS)
+    assert "in the original order the engine computed" in part.table.lower()
+    assert "| movies q2 | " in forecasts(figures).table
+
+
+def test_rounds_give_medians() -> None:
+    """Every round measures every query and step; the least and the most stand beside the median."""
+    found = printed("--rounds", "3", "--rows", "4", "--topic", "movies", "--queries", "q2", "--cache-blocks", "70")
+    assert (found["rounds"], found["caches"]["movies"]["cache_blocks"]) == (3, 70)
+    assert list(found["whole"]) == [step.name for step in STEPS]
+    for one in found["whole"].values():
+        assert one["least_seconds"] <= one["seconds"] <= one["most_seconds"]
+
+
+def test_counts_of_rounds_belong_together() -> None:
+    """Counts come from one round, so that the computed tokens are those of its prompts."""
+    rounds = [
+        {"seconds": seconds, "cpu_seconds": 2 * seconds, "computed_tokens": computed, "cached_tokens": 100 - computed}
+        for seconds, computed in ((3.0, 50), (1.0, 70), (2.0, 60))
+    ]
+    assert merged(rounds) == {
+        "seconds": 2.0, "least_seconds": 1.0, "most_seconds": 3.0,
+        "cpu_seconds": 4.0, "least_cpu_seconds": 2.0, "most_cpu_seconds": 6.0,
+        "computed_tokens": 60, "cached_tokens": 40,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prompts", "in_flight", "tokens"),
+    [
+        ([list(range(start, start + 100)) for start in range(0, 100_000, 1_000)], 2, 10_000 / 16),
+        ([list(range(start, start + 100)) for start in range(0, 10_000, 1_000)], 8, 8 * (100 + 32)),
+        ([[1], [2], list(range(900))], 1, 900 + 32),
+    ],
+    ids=["a share of all", "prompts in flight", "the longest prompt"],
+)
+def test_a_small_cache_holds_what_runs(prompts: Sequence[Sequence[int]], in_flight: int, tokens: float) -> None:
+    """The cache is a small share of what a query needs, but it has room for the prompts that run at once."""
+    blocks = small_cache([prompts], in_flight)
+    assert blocks == 1 + -(-tokens // BLOCK_TOKENS)
+
+
+def test_no_run_changes_the_next_one(tmp_path: Path) -> None:
+    """A query computes as much the second time, and EXPLAIN predicts the same."""
+    topic = topics()["movies"]
+    files = write(topic.tables(6), tmp_path)
+    engine = partial(engine_config, "fake", SHAPES["demo"], 60)
+    with cold_runs(engine, files, prefix_cache=True) as run:
+        first, second = (run(topic.queries["q2"], STEPS[1]) for _ in range(2))
+    same = ("rows", "calls", "prompt_tokens", "computed_tokens", "predicted_hit_rate")
+    assert [first[name] for name in same] == [second[name] for name in same]
+    assert 0 < first["computed_tokens"] < first["prompt_tokens"]
 
 
 def test_savings_depend_on_what_they_must(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,6 +210,8 @@ def test_seconds_of_a_model_are_shown() -> None:
     ("arguments", "told"),
     [
         (["--suite", "paper", "--topic", "beer"], "no table here for beer; choose from movies, products"),
+        (["--rounds", "0"], "--rounds: expected at least 1, got 0"),
+        (["--suite", "paper", "--queries", "q9"], "no topic has a query of q9"),
         (["--model", "nowhere"], "--model: expected one of demo, bench, bench-decaying, 7b, or a folder"),
     ],
 )

@@ -1,0 +1,72 @@
+"""Sentences about the paper's queries say what the record has, also where a step gives nothing."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from docs.steps import gains, kinds, lost, orders, spread
+
+
+def steps(*seconds: float) -> dict[str, Any]:
+    """Return steps that take these seconds; the rounds of each differ by a tenth of it."""
+    return {
+        f"step {place}": {"seconds": one, "least_seconds": 0.95 * one, "most_seconds": 1.05 * one}
+        for place, one in enumerate(seconds)
+    }
+
+
+def test_each_step_is_told_once() -> None:
+    """The sentences name the step that saves the most, others that save, those without effect, and longer ones."""
+    assert gains(steps(100, 50, 40, 39.5, 44)) == (
+        "The step *step 1* saves the most: 50 s of 100 s. The seconds also fall with *step 2* (20 %). "
+        "The seconds change by less than 3 % with *step 3*. The seconds grow with *step 4* (11 %)."
+    )
+
+
+@pytest.mark.parametrize("seconds", [(10.0, 10.0, 10.0), (10.0, 11.0)])
+def test_nothing_saved_is_told(seconds: tuple[float, ...]) -> None:
+    """Steps that take as long as before, or longer, are not praised."""
+    assert gains(steps(*seconds)).startswith("No step saves time.")
+    assert "saves the most" not in gains(steps(*seconds))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "told"), [(1, "There was one round"), (3, "medians of 3 rounds. The rounds of one")]
+)
+def test_rounds_are_told(rounds: int, told: str) -> None:
+    """One round says that differences can be chance; several say how much they differ."""
+    found = spread({"rounds": rounds, "whole": steps(10, 20)})
+    assert told in found
+    assert ("10 % at most" in found) == (rounds > 1)
+
+
+@pytest.mark.parametrize(
+    ("computed", "told"), [(150, "33 % of these were computed again"), (100, "nothing was computed again")]
+)
+def test_what_the_cache_lost_is_told(computed: int, told: str) -> None:
+    """The loss is what the original order computes above the least for its prompts."""
+    one = {"computed_tokens": computed, "least_block_tokens": 100}
+    caches = {"a": {"cache_tokens": 1_600}, "b": {"cache_tokens": 3_200}}
+    found = lost({"whole": {"none": {}, "original": one}, "caches": caches})
+    assert told in found
+    assert "1,600 to 3,200 tokens" in found
+
+
+def test_kinds_of_queries_are_counted() -> None:
+    """Queries of the same name count once over all tables."""
+    queries: dict[str, Any] = {
+        "movies": {"step": {"q1": {}, "q2": {}}},
+        "questions": {"step": {"q5": {}}, "other": {"q5": {}}},
+    }
+    assert kinds({"queries": queries}) == "three kinds of queries"
+    assert kinds({"queries": {"questions": queries["questions"]}}) == "one kind of queries"
+
+
+def test_orders_are_compared_by_their_seconds() -> None:
+    """The sentence has the seconds of the original, the fixed and the greedy order."""
+    names = ("no cache", "original", "and fixed order", "and greedy order")
+    whole = {name: {"seconds": 10.0 * place} for place, name in enumerate(names, 1)}
+    found = orders({"model": "small", "whole": whole})
+    places = [found.index(text) for text in ("`small`", "20 s", "30 s with `fixed`", "40 s with `greedy`")]
+    assert all(left < right for left, right in pairwise(places))
