@@ -203,12 +203,25 @@ def _mod(call: DialectCall) -> Iterator[Edit]:
         yield call.closed("))")
 
 
+def _current_timestamp(call: DialectCall) -> Iterator[Edit]:
+    """Write the time with 0, 3 or 6 digits of a second: `date_trunc('millisecond', current_timestamp)` for 3."""
+    if not call.ranges:
+        return
+    unit = _UNITS.get(call.source.text(*call.ranges[0])) if len(call.ranges) == 1 else None
+    if unit is None:
+        raise call.error("its argument is the number of digits of a second: write 0, 3 or 6")
+    yield call.opened(f"date_trunc('{unit}', ")
+    yield call.argument(0, "current_timestamp")
+
+
+_UNITS = {"0": "second", "3": "millisecond", "6": "microsecond"}
 _PARTS = ("year", "quarter", "month", "day", "hour", "minute", "second")
 _RULES: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {
     **{part: wrapped(f"date_part('{part}', ") for part in _PARTS},
     "dayofmonth": wrapped("date_part('day', "),
     "dayofyear": wrapped("date_part('doy', "),
     "curdate": wrapped("current_date(", arguments=0),
+    "current_timestamp": _current_timestamp,
     "curtime": wrapped("current_time(", arguments=0),
     "ucase": wrapped("upper("),
     "lcase": wrapped("lower("),

@@ -115,7 +115,7 @@ class JoinedTables:
         self._named = {t.first: t for scope in {id(s): s for s in source.scopes.of}.values() for t in scope.tables}
         self._selects = {id(source.scopes.of[one.start]): one for one in source.selects}
         self._found = dict[int, Tables | None]()
-        self._unread = dict[int, UnreadJoins]()
+        self._unread = set[int]()
 
     def of(self, select: Select) -> Tables | None:
         """Return the tables of a SELECT, or None if it has no FROM or a FROM of unknown form.
@@ -129,20 +129,27 @@ class JoinedTables:
                 try:
                     self._found[select.start] = _Reader(self._source, self._named, self._columns).read(select.end + 1)
                 except _UnreadableError:
-                    self._unread[select.start] = unread_joins(self._source, select.end)
+                    self._unread.add(select.start)
         return self._found[select.start]
 
     def unread(self, select: Select) -> UnreadJoins | None:
         """Return the RIGHT and FULL joins that merge columns in a FROM of unknown form, or None for another FROM."""
         self.of(select)
-        found = self._unread.get(select.start)
-        if found is None or not found.joins:
+        return self.outer_joins(select) if select.start in self._unread else None
+
+    def outer_joins(self, select: Select) -> UnreadJoins | None:
+        """Return the RIGHT and FULL joins that merge columns in a SELECT's FROM, or None for another FROM."""
+        found = unread_joins(self._source, select.end)
+        if not found.joins:
             return None
         return self._with_natural(select, found) if found.natural else found
 
     def _with_natural(self, select: Select, found: UnreadJoins) -> UnreadJoins:
         """Add the names that NATURAL can merge: those of two tables, or all names if a table's columns are unknown."""
         tables = [table for first, table in self._named.items() if select.end < first < found.end]
+        if self._source.is_word(select.end, "using"):  # DELETE FROM t USING a: `a` is not among the named tables
+            parts, last = read_parts(self._source.tokens, select.end + 1)
+            tables.append(Table("", None, parts=parts, first=select.end + 1, last=last))
         columns = [self._columns(table) for table in tables if table.parts]
         if None in columns or any(not table.parts for table in tables):
             names = set(filter(None, map(identifier, self._source.tokens)))
@@ -317,11 +324,12 @@ class _Reader:
 
     def _key(self, side: Side, name: str, at: int, halved: bool) -> Merged:  # noqa: FBT001 - one of two kinds
         """Return a column of one side of a join that USING or NATURAL names; SEMI and ANTI merge no columns."""
-        tables = [table for table in side.tables if table.has(name) and name not in table.merged]
-        unknown = [table for table in side.tables if table.has(name) is None and name not in table.merged]
+        free = [table for table in side.tables if name not in table.merged]
+        tables = [table for table in free for column in table.columns or () if column == name]
+        unknown = [table for table in free if table.columns is None]
         merged = side.merged.get(name)
         if len(tables) + (merged is not None) > 1:
-            self._problem(at, f"merges the column {name}, which two tables on one side have", f"ON a.{name} = b.{name}")
+            self._problem(at, f"merges the column {name}, which one side has twice", f"ON a.{name} = b.{name}")
         if merged is not None:
             return merged
         if not tables and not unknown:
@@ -355,9 +363,7 @@ class _Reader:
         source, name = self._source, alias_at(self._source, at)
         if name is None:
             return side, at
-        if len(side.tables) > 1:
-            raise _UnreadableError
-        table, columns = side.tables[0], None
+        table, columns = side.tables[0], None  # the rule named_joins has made a subquery of several tables
         at += 1 + source.is_word(at, "as")
         if source.is_symbol(at, "("):
             columns = listed(source, at) or None

@@ -272,7 +272,7 @@ class SelectItem:
     text: tuple[object, ...]
     """The item's tokens in a form that is equal for items with equal spelling."""
     uncast: tuple[object, ...]
-    """The same without casts, which DataFusion leaves out of a column's name; empty with an alias."""
+    """The same without casts and subqueries, which DataFusion leaves out of a column's name; empty with an alias."""
     value: tuple[str, ...]
     """The parts of the column's name, if the item is a plain column or its cast, without an alias."""
 
@@ -300,13 +300,16 @@ def _folded(tokens: Sequence[Token]) -> tuple[object, ...]:
 
 
 def _without_casts(source: ParsedText, first: int, last: int) -> Iterator[int]:
-    """Yield the tokens of an expression but those of `CAST(… AS type)` and `::type`."""
+    """Yield the tokens of an expression but those of `CAST(… AS type)`, `::type` and subqueries."""
     index = first
     while index < last:
         called = source.tokens[index].is_word("cast", "try_cast") and source.is_symbol(index + 1, "(")
         if called and (end := end_of_cast_value(source, index + 1)):
             yield from _without_casts(source, index + 2, end)
             index = source.closing[index + 1] + 1
+        elif source.is_symbol(index, "(") and source.is_word(index + 1, "select", "with"):
+            yield index  # DataFusion gives each subquery the same name
+            index = source.closing[index] + 1
         elif source.is_symbol(index, "::"):
             index = next((after for _, after in type_range(source, index + 1)), index + 1)
         else:

@@ -17,6 +17,7 @@ from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.like_escapes import like_escapes
+from flightllm.dialect.named_joins import named_joins
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.output_names import duplicates
 from flightllm.dialect.pivot import pivot
@@ -36,6 +37,7 @@ from flightllm.dialect.unpivot import unpivot
 from flightllm.dialect.using import using
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
 from flightllm.dialect.vendor_calls import PROMPTED, vendor_calls
+from flightllm.errors import FlightLLMError
 from flightllm.sql.parsed_text import ParsedText
 
 DEFAULT = "default"
@@ -114,6 +116,7 @@ RULES: tuple[Rule, ...] = (
     Rule(timestamps, _words("timestamp", "timestamptz"), Trigger(frozenset({"ts"}), frozenset({"{"}))),
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     Rule(identity, Trigger(IDENTITIES)),
+    Rule(named_joins, _words("using", "natural")),
     Rule(stars, _marks(".*")),
     Rule(using, _words("using", "natural")),
     Rule(information_schema, Trigger(test=names_schema)),
@@ -160,7 +163,12 @@ def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rew
     for rule in RULES:
         if not rule.applies(source):
             continue
-        after = found.with_edits(rule.edits(source))
+        try:
+            edits = list(rule.edits(source))
+        except FlightLLMError as error:
+            error.args = (found.said(str(error)),)
+            raise
+        after = found.with_edits(edits)
         if after is not found:
             found, source = after, Source(ParsedText(after.text), place)
     return replace(found, parsed=source)

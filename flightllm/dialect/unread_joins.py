@@ -21,8 +21,8 @@ class UnreadJoins:
     """The merged columns."""
     natural: bool = False
     """NATURAL merges columns, which are not yet in `names`."""
-    aliases: set[str] = field(default_factory=set)
-    """The names of such joins in parentheses, as in `(a RIGHT JOIN b USING (id)) AS q`."""
+    joined_again: bool = False
+    """A later USING or NATURAL reads a merged column."""
     conditions: list[tuple[int, int]] = field(default_factory=list)
     """The tokens of each ON."""
     end: int = 0
@@ -42,26 +42,31 @@ class _Finder:
         self._found = UnreadJoins()
         self._waiting = list[tuple[int, bool]]()
         """The joins whose ON or USING is still to come, and whether they are RIGHT or FULL joins."""
-        self._brackets = list[int]()
-        """For each open bracket, how many joins were found before it."""
+        self._depth = 0
+        """The number of open brackets."""
+        self._merging = 0
+        """The number of joins of any kind with USING or NATURAL."""
+        self._natural = False
+        """One of them has NATURAL."""
 
     def found(self, at: int) -> UnreadJoins:
         """Read the clause from a token on."""
-        while at < len(self._source.tokens) and not _ends(self._source, at, nested=bool(self._brackets)):
+        while at < len(self._source.tokens) and not _ends(self._source, at, nested=self._depth > 0):
             at = self._step(at)
         self._found.end = at
+        self._found.joined_again |= self._natural and self._merging > 1
         return self._found
 
     def _step(self, at: int) -> int:
         """Read one token; return the token to read next."""
         source, found = self._source, self._found
         if source.is_symbol(at, ")"):
-            if len(found.joins) > self._brackets.pop() and (name := alias_at(source, at + 1)) is not None:
-                found.aliases.add(name)
+            self._depth -= 1
         elif source.is_symbol(at, "("):
-            if not source.scopes.names_table[at] or begins_query(source.tokens, source.closing, at):
+            in_from = source.scopes.names_table[at] or source.is_word(at - 1, "using")  # DELETE FROM t USING (a JOIN …)
+            if not in_from or begins_query(source.tokens, source.closing, at):
                 return source.closing.get(at, at) + 1
-            self._brackets.append(len(found.joins))
+            self._depth += 1
         elif source.is_word(at, "join") and not source.is_symbol(at - 1, "."):
             self._join(at)
         elif source.is_word(at, "on"):
@@ -75,19 +80,25 @@ class _Finder:
         return at + 1
 
     def _join(self, at: int) -> None:
-        words = _kinds(self._source, at)
+        words = kinds(self._source, at)
         outer = not words.isdisjoint({"right", "full"}) and words.isdisjoint({"semi", "anti"})
-        if "natural" in words and outer:
-            self._found.joins.append(at)
-            self._found.natural = True
+        if "natural" in words:
+            self._natural = True
+            self._merging += 1
+            if outer:
+                self._found.joins.append(at)
+                self._found.natural = True
         elif words.isdisjoint({"natural", "cross"}):
             self._waiting.append((at, outer))
 
     def _using(self, at: int) -> None:
         join, outer = self._waiting.pop() if self._waiting else (at, False)
+        names = listed(self._source, at + 1)
+        self._merging += 1
+        self._found.joined_again |= not self._found.names.isdisjoint(names)
         if outer:
             self._found.joins.append(join)
-            self._found.names.update(listed(self._source, at + 1))
+            self._found.names.update(names)
 
 
 def alias_at(source: Source, at: int) -> str | None:
@@ -126,7 +137,7 @@ def _ends(source: Source, at: int, *, nested: bool) -> bool:
     return source.is_symbol(at, ")") or source.is_word(at, *ENDS_FROM, "minus", "returning")
 
 
-def _kinds(source: Source, join: int) -> set[str]:
+def kinds(source: Source, join: int) -> set[str]:
     """Return the words before JOIN that give its kind."""
     words, at = set[str](), join - 1
     while source.is_word(at, *JOIN_KINDS):

@@ -1,14 +1,13 @@
 """Rewrite columns that JOIN … USING and NATURAL JOIN merge; DataFusion reads one side's column in their place."""
 
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 
 from flightllm.common.names import quoted
 from flightllm.dialect.joined_tables import JoinedTables, Merged, Side, Tables
 from flightllm.dialect.output_names import is_star, read_item, repeated_name
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
-from flightllm.dialect.unread_joins import UnreadJoins
+from flightllm.dialect.unread_joins import UnreadJoins, kinds
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.keywords import SET_OPERATIONS
 from flightllm.sql.names import identifier
@@ -37,6 +36,35 @@ def using(source: Source) -> Iterator[Edit]:
             yield from _Using(source, tables, select, found).edits()
         elif (unread := tables.unread(select)) is not None:
             _check_unread(source, tables, select, unread)
+    change = _change(source)
+    if change is not None and (unread := tables.outer_joins(change)) is not None:
+        unread.conditions.append((unread.end, len(source.tokens)))  # WHERE and RETURNING
+        _check_unread(source, tables, change, unread)
+
+
+def _change(source: Source) -> Select | None:
+    """Return an UPDATE or a DELETE as a SELECT of its new values, or None for another statement or one without FROM."""
+    start = _first_word(source, 0, "update", "delete", "select", "insert", "merge", "create")
+    if not source.is_word(start, "update", "delete"):
+        return None
+    end = _first_word(source, start, "from" if source.is_word(start, "update") else "using")
+    values, at = list[tuple[int, int]](), _first_word(source, start, "set")
+    while at < end:
+        while at < end and not source.is_symbol(at, "="):
+            at = source.closing.get(at, at) + 1
+        first = at + 1
+        while at < end and not source.is_symbol(at, ","):
+            at = source.closing.get(at, at) + 1
+        if first < at:
+            values.append((first, at))
+    return Select(start, tuple(values), end) if end < len(source.tokens) else None
+
+
+def _first_word(source: Source, at: int, *words: str) -> int:
+    """Return the first of some words outside of brackets, from a token on; IS DISTINCT FROM is not a FROM."""
+    while at < len(source.tokens) and (not source.is_word(at, *words) or source.is_word(at - 1, "distinct")):
+        at = source.closing.get(at, at) + 1
+    return at
 
 
 def _check_unread(source: Source, tables: JoinedTables, select: Select, unread: UnreadJoins) -> None:
@@ -47,10 +75,13 @@ def _check_unread(source: Source, tables: JoinedTables, select: Select, unread: 
     merged = {name: Merged(quoted(name)) for name in unread.names}
     conditions = [(*condition, merged) for condition in unread.conditions]
     found = Tables([Side([], merged)], conditions=conditions, merges=True, outer=True, end=unread.end)
-    if _Using(source, tables, select, found).reads_merged(unread.aliases):
+    if unread.joined_again or _Using(source, tables, select, found).reads_merged():
+        join = unread.joins[0]
+        kind = "FULL" if "full" in kinds(source, join) else "RIGHT"
         raise SqlError(
-            f"the join at {position(source.sql, source.tokens[unread.joins[0]].start)} is RIGHT or FULL and has USING"
-            " or NATURAL, in a FROM that the server cannot read: write ON a.id = b.id, and b.id in place of id"
+            f"the join at {position(source.sql, source.tokens[join].start)} is {kind} and has USING or NATURAL, and the"
+            " server cannot read the merged column here: write the join as"
+            f" (SELECT coalesce(a.id, b.id) AS id, … FROM a {kind} JOIN b ON a.id = b.id) AS q"
         )
 
 
@@ -72,17 +103,9 @@ class _Using:
         reads = list(self._reads())
         return [*reads, *found.edits] if reads or found.outer else []
 
-    def reads_merged(self, aliases: AbstractSet[str]) -> bool:
-        """Return whether the SELECT reads a merged column, also as a column of a join with one of some aliases."""
-        source = self._source
-        if any(self._reads()):
-            return True
-        for index in range(self._select.start, self._end - 2):
-            if identifier(source.tokens[index]) in aliases and source.is_symbol(index + 1, "."):
-                name = identifier(source.tokens[index + 2])
-                if source.is_symbol(index + 2, "*") or name in self._columns:
-                    return True
-        return False
+    def reads_merged(self) -> bool:
+        """Return whether the SELECT reads a merged column."""
+        return any(self._reads())
 
     def _reads(self) -> Iterator[Edit]:
         """Yield the edits of names and stars."""

@@ -82,6 +82,8 @@ def test_aggregates(session: Session, expression: str, value: object) -> None:
         ("[year(t), quarter(t), month(t), day(t), hour(t), minute(t), second(t)]", [2024, 1, 3, 5, 16, 7, 8]),
         ("[dayofmonth(t), DayOfYear(t)]", [5, 65]),
         ("curdate() = current_date AND curtime() IS NOT NULL", True),
+        ("current_timestamp(3) = date_trunc('millisecond', now())", True),
+        ("CURRENT_TIMESTAMP(0) = date_trunc('second', current_timestamp())", True),
         ("to_char(t, '%d.%m.')", "05.03."),
         ("strftime(t, '%d.%m.%y %f')", "05.03.24 250000"),
         ("strptime('2024-01-02', '%Y-%m-%d')", datetime(2024, 1, 2)),  # noqa: DTZ001 - SQL's own has no zone
@@ -152,6 +154,7 @@ def test_times_and_json(session: Session, expression: str, value: object) -> Non
         ("to_char(t, 'Month')", "%B the long name"),
         ("to_char(t, 'mm:ss')", "write the format with %"),
         ("to_char(t, 'yyyy-MM-dd')", "write the format with %"),
+        ("current_timestamp(2)", "write 0, 3 or 6"),
         ("strptime(k, '%y')", "%y in the format"),
         ("strptime(k, k)", "must be a text literal"),
         ("strftime('%Y', t)", "after the time"),

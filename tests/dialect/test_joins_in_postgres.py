@@ -13,6 +13,7 @@ SETUP = (
     "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (3, 'c')) AS v(id, x)",
     "CREATE TABLE o AS SELECT * FROM (VALUES (2, 'l'), (6, 'm'), (9, 'n')) AS v(id, w)",
     "CREATE TABLE k AS SELECT * FROM (VALUES (3, 3), (4, 6), (5, 7)) AS v(y, id)",
+    "CREATE TABLE m AS SELECT * FROM (VALUES (1, 'e'), (6, 'f'), (8, 'g'), (9, 'h')) AS v(id, u)",
     "CREATE VIEW seen AS SELECT id, x FROM t",
 )
 FORMS = (
@@ -62,15 +63,36 @@ SELECTS = (
     "SELECT s.id FROM (SELECT id, w FROM {}) s WHERE s.id > 2",
     "SELECT id, count(*) FROM {} GROUP BY id HAVING max(id) < 8",
 )
-STATEMENTS = {
+NAMED = (
+    "SELECT * FROM ({}) q",
+    "SELECT q.id FROM (({})) AS q WHERE q.id > 1",
+    "SELECT * FROM ({}) q JOIN m USING (id)",
+    "SELECT id, u FROM ({}) q RIGHT JOIN m USING (id)",
+    "SELECT * FROM m FULL JOIN ({}) q USING (id)",
+    "SELECT q.x FROM ({}) q NATURAL JOIN m",
+    "SELECT id, count(*) FROM ({}) q GROUP BY id HAVING max(id) > 1 ORDER BY id",
+    "SELECT u FROM m WHERE EXISTS (SELECT 1 FROM ({}) q WHERE q.id = m.id)",
+    "SELECT r.id FROM (({}) q FULL JOIN m USING (id)) r",
+    "SELECT a, u FROM ({}) AS q(a, b, c) LEFT JOIN m ON q.a = m.id",
+    "SELECT 1 FROM ({}) q",
+)
+"""Queries of a join in parentheses that has a name."""
+NAMED_JOINS = (
+    "t RIGHT JOIN o USING (id)",
+    "t NATURAL FULL JOIN o",
+    "t LEFT JOIN o USING (id)",
+    "t FULL JOIN (VALUES (2, 'v'), (7, 'v')) v(id, w) USING (id)",
+    "(t RIGHT JOIN o USING (id)) p FULL JOIN (SELECT 6 AS id) r USING (id)",
+)
+STATEMENTS: dict[tuple[str, str], list[str]] = {
     form: [
         f"{form[0]} {SELECTS[(number + place) % len(SELECTS)].format(f'{form[1]} {join}')}"
         for number, join in enumerate(JOINS)
         for place in (0, 1 + (number + first) % 5)
     ]
     for first, form in enumerate(FORMS)
-}
-"""Two SELECTs for each form and join; over all forms, each SELECT meets each join."""
+} | {("named", join): [select.format(join) for select in NAMED] for join in NAMED_JOINS}
+"""Two SELECTs for each form and join; over all forms, each SELECT meets each join; then each join with a name."""
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
 
@@ -96,7 +118,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     database.close()
 
 
-@pytest.mark.parametrize("form", FORMS, ids=[" ".join(form) for form in FORMS])
+@pytest.mark.parametrize("form", STATEMENTS, ids=" ".join)
 def test_same_rows(session: Session, expected: dict[str, list[str]], form: tuple[str, str]) -> None:
     """Each join of a form of the left side has the rows of PostgreSQL."""
     for sql in STATEMENTS[form]:

@@ -49,6 +49,8 @@ NAMES = [
     ("(SELECT 1 + 1) UNION ALL (SELECT 3)", ["1 + 1"]),
     ("WITH q AS (SELECT 1 AS x) SELECT -x FROM q ORDER BY -x", ["-x"]),
     ("SELECT (SELECT 1), CASE WHEN true THEN 2 END", ["(SELECT 1)", "CASE WHEN true THEN 2 END"]),
+    ("SELECT (SELECT x FROM one), (SELECT 5 AS x)", ["(SELECT x FROM one)", "(SELECT 5 AS x)"]),
+    ("SELECT (SELECT 1) + 1, 2 AS x, (SELECT 2) + 1", ["(SELECT 1) + 1", "x", "(SELECT 2) + 1"]),
     ("SELECT id::text, CAST(score AS INT) FROM people", ["id::text", "CAST(score AS INT)"]),
     ("SELECT INTERVAL '1 day' x, NULL IS NULL", ["x", "NULL IS NULL"]),
     ("SELECT current_user, current_schema()", ["current_user", "current_schema"]),

@@ -145,6 +145,22 @@ def _asked(session: Session, sql: str) -> tuple[list[str], list[tuple[object, ..
         ("FROM t RIGHT JOIN z USING (id) |> WHERE id > 6", ["id", "x", "k", "w"], [(9, None, None, "n")]),
         ("SELECT id FROM t FULL JOIN own USING (id) NATURAL RIGHT JOIN z WHERE w = 'l'", ["id"], [(2,)]),
         ("SELECT w FROM (t RIGHT JOIN z USING (id)) AS q", ["w"], [("l",), ("m",), ("n",)]),
+        ("SELECT id FROM (t RIGHT JOIN z USING (id)) q", ["id"], NINE),
+        ("SELECT q.w FROM (t RIGHT JOIN z USING (id)) q JOIN own USING (id)", ["w"], [("m",)]),
+        ("SELECT q.w FROM own NATURAL JOIN (z LEFT JOIN t USING (id)) q WHERE q.k IS NULL", ["w"], []),
+        (
+            "SELECT * FROM (t RIGHT JOIN z USING (id)) AS q(a, b, c, d) WHERE a > 2 ORDER BY a",
+            ["a", "b", "c", "d"],
+            [(6, None, None, "m"), (9, None, None, "n")],
+        ),
+        ("SELECT id FROM ((t RIGHT JOIN z USING (id)) q FULL JOIN own USING (id)) r WHERE r.y = 'r'", ["id"], [(6,)]),
+        ("SELECT q.x FROM (t NATURAL FULL JOIN (VALUES (9)) v(id)) q WHERE id > 2", ["x"], [("c",), (None,)]),
+        (
+            "SELECT id, v FROM (t CROSS JOIN (SELECT 1 AS v) s) q RIGHT JOIN z USING (id) WHERE id < 9",
+            ["id", "v"],
+            [(2, 1), (6, None)],
+        ),
+        ("SELECT w FROM t WITH (NOLOCK) RIGHT JOIN z USING (id)", ["w"], [("l",), ("m",), ("n",)]),
         ("SELECT w AS id FROM (t RIGHT JOIN z USING (id)) AS q ORDER BY id", ["id"], [("l",), ("m",), ("n",)]),
         ("SELECT q.w FROM (t NATURAL RIGHT JOIN z) AS q WHERE q.w <> 'n'", ["w"], [("l",), ("m",)]),
         ("SELECT x FROM t LEFT JOIN (own JOIN z USING (id)) AS q ON t.id = q.id", ["x"], [("a",), ("b",), ("c",)]),
@@ -193,16 +209,26 @@ def test_calls_have_the_merged_column(session: Session) -> None:
             "the join at 1:17 merges the column k, which a side.*lacks",
         ),
         *(
-            (f"SELECT {read}", SqlError, "join at 1:[23][0-9] is RIGHT or FULL .*write ON a.id = b.id")
-            for read in (
-                "id FROM (t RIGHT JOIN z USING (id)) q",
-                "q.id FROM (t FULL JOIN z USING (id)) q",
-                "q.* FROM (t RIGHT JOIN z USING (id)) q",
-                "* FROM (t RIGHT JOIN z USING (id)) AS q",
-                "w FROM (t RIGHT JOIN z USING (id)) q WHERE id > 1",
-                "w FROM (t RIGHT JOIN z USING (id)) q ORDER BY id",
-                "id FROM (t NATURAL FULL JOIN z) q",
+            (
+                f"SELECT {read}",
+                SqlError,
+                "join at 1:[0-9]+ is (RIGHT|FULL) .*write the join as .SELECT coalesce.a.id, b.id",
             )
+            for read in (
+                "id FROM t WITH (NOLOCK) RIGHT JOIN z USING (id)",
+                "w FROM t WITH (NOLOCK) FULL JOIN z USING (id) WHERE id > 1",
+                "id FROM t WITH (NOLOCK) NATURAL FULL JOIN z",
+                "* FROM t WITH (NOLOCK) RIGHT JOIN z USING (id)",
+                "w FROM t WITH (NOLOCK) RIGHT JOIN z USING (id) JOIN own USING (id)",
+                "w FROM t WITH (NOLOCK) RIGHT JOIN z USING (id) NATURAL JOIN own",
+                "w FROM own NATURAL JOIN (t WITH (NOLOCK) RIGHT JOIN z USING (id))",
+                "w FROM own JOIN (t WITH (NOLOCK) RIGHT JOIN z USING (id)) AS q(a, b, c, d) ON y = b",
+            )
+        ),
+        (
+            "SELECT w FROM (t JOIN own ON x < y) q RIGHT JOIN z USING (id)",
+            SqlError,
+            "the join at 1:39 merges the column id, which one side has twice",
         ),
         ("SELECT id FROM t FULL JOIN z USING (id) WHERE id = 1 AND id >> > 2", SqlError, "Line: 1, Column: 64"),
         ("SELECT id FROM t FULL JOIN z USING (id) WHERE id = 1 AND ai_gne(id)", SqlError, "ai_gne at 1:58"),
@@ -212,6 +238,56 @@ def test_errors(session: Session, sql: str, error: type[Exception], message: str
     """An error has its place in the sent text and says what to write."""
     with pytest.raises(error, match=message):
         ask(session, sql)
+
+
+@pytest.mark.parametrize("kind", ["RIGHT", "FULL"])
+def test_advice_gives_the_merged_rows(session: Session, kind: str) -> None:
+    """The rows are right if one writes what the error says for each join of a FROM that the server cannot read."""
+    first, second = f"t {kind} JOIN own USING (id)", f"{kind} JOIN z USING (id)"
+    with pytest.raises(SqlError, match="write the join as") as raised:
+        ask(session, f"SELECT id, w FROM {first.replace('t', 't WITH (NOLOCK)', 1)} {second}")
+    advice = str(raised.value).partition("write the join as ")[2]
+    assert f"a {kind} JOIN b ON" in advice
+    inner = advice.replace(", …", "").replace("a.", "t.").replace("b.", "own.").replace(" a ", " t ")
+    inner = inner.replace(" b ", " own ").removesuffix(" AS q")
+    outer = advice.replace("…", "w").replace(" a ", f" {inner} AS a ").replace(" b ", " z ").replace("b.", "z.")
+    merged = _asked(session, f"SELECT id, w FROM {first} {second}")
+    assert sorted(_asked(session, f"SELECT id, w FROM {outer}")[1], key=repr) == sorted(merged[1], key=repr)
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("UPDATE h SET m = w FROM t RIGHT JOIN z USING (id) WHERE n = z.id", [(1, "a"), (6, "m")]),
+        ("UPDATE h SET m = q.w FROM (t RIGHT JOIN z USING (id)) q WHERE n = id", [(1, "a"), (6, "m")]),
+        ("DELETE FROM h USING (t NATURAL RIGHT JOIN z) AS q WHERE n = q.id", [(1, "a")]),
+        ("DELETE FROM h WHERE n IN (SELECT id FROM (t RIGHT JOIN z USING (id)) q)", [(1, "a")]),
+        (
+            "MERGE INTO h USING (t FULL JOIN z USING (id)) q ON n = q.id WHEN MATCHED THEN UPDATE SET m = q.w",
+            [(1, None), (6, "m")],
+        ),
+        (
+            "INSERT INTO h SELECT q.id, w FROM (t RIGHT JOIN z USING (id)) q WHERE id = 9",
+            [(1, "a"), (6, "f"), (9, "n")],
+        ),
+        ("UPDATE h SET m = CAST(id AS VARCHAR) FROM t RIGHT JOIN z USING (id) WHERE n = z.id", None),
+        ("UPDATE h SET m = w FROM t RIGHT JOIN z USING (id) WHERE n = id", None),
+        ("UPDATE h SET m = w FROM t FULL JOIN z USING (id) JOIN own USING (id) WHERE n = z.id", None),
+        ("UPDATE h SET m = w FROM t NATURAL RIGHT JOIN z WHERE n = z.id RETURNING id", None),
+        ("DELETE FROM h USING t NATURAL RIGHT JOIN z WHERE n = z.id RETURNING id", None),
+        ("DELETE FROM h USING (t RIGHT JOIN z USING (id)) WHERE n = z.id RETURNING id", None),
+        ("DELETE FROM h USING t NATURAL RIGHT JOIN z WHERE n = z.id", [(1, "a")]),
+    ],
+)
+def test_changes_of_rows(session: Session, sql: str, rows: list[tuple[object, ...]] | None) -> None:
+    """A change of rows reads the merged column of a named join; a bare merged column in its own FROM is an error."""
+    session.update("CREATE OR REPLACE TABLE h AS SELECT * FROM (VALUES (1, 'a'), (6, 'f')) AS v(n, m)")
+    if rows is None:
+        with pytest.raises(SqlError, match=r"is (RIGHT|FULL) and has USING or NATURAL"):
+            ask(session, sql) if "RETURNING" in sql else session.update(sql)
+    else:
+        session.update(sql)
+    assert sorted(_asked(session, "SELECT * FROM h")[1]) == (rows or [(1, "a"), (6, "f")])
 
 
 @pytest.mark.parametrize(
