@@ -114,8 +114,8 @@ def topics() -> Mapping[str, Topic]:
 def of_fewer_subjects(table: pa.Table, subject: str, rows: int, seed: int = 0) -> pa.Table:
     """Return at most `rows` rows of subjects that are drawn at random, in random order.
 
-    Each subject has at most 3 rows in a small table, and 13 in a large one, or twice as many where that gives too few
-    rows. A small table of whole subjects would have so few subjects that any cache holds them all.
+    Each subject has at most 3 rows in a small table, and 13 in a large one. If that gives too few rows, the number is
+    doubled. A small table of whole subjects would have so few subjects that any cache holds them all.
     """
     if rows >= table.num_rows:
         return table
