@@ -162,10 +162,12 @@ class LocalEngine(LoadedEngine):
         self, group: Sequence[Request], parameters: Parameters, cancelled: Callable[[], bool]
     ) -> Iterator[Completion]:
         mode = self._encoder.mode(parameters.reasoning)
-        encoded = zip(group, self._encoder.encode([request.prompt for request in group], mode), strict=True)
         answer = self._answer_tokens(parameters)
         fitting: list[tuple[Request, list[int]]] = []
-        for request, ids in encoded:
+        for request, ids in self._encode(group):
+            if isinstance(ids, str):
+                yield Completion(request.id, None, ids)
+                continue
             error = misfit(len(ids), answer, self._limit)
             if error:
                 yield Completion(request.id, None, error, prompt_tokens=len(ids))
