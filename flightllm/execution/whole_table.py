@@ -1,19 +1,17 @@
 """Read whole stored tables, for queries that take their columns as they are; keep the decoded rows for a next read."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
 from datafusion import DataFrame, LogicalPlan
 from datafusion.expr import Projection, SubqueryAlias, TableScan
 
 from flightllm.catalog.entries import Entry
 from flightllm.common.arrow_types import value_width
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
-from flightllm.datafusion.run import Batches
-from flightllm.errors import CancelledError
+from flightllm.datafusion.run import Batches, until_cancelled
 from flightllm.execution.context import Services
 
 
@@ -99,7 +97,7 @@ def read(
     store = services.catalog.store
     found = store.decoded.find(table.folder, table.columns)
     if found is not None:
-        yield from _until(found, cancelled)
+        yield from until_cancelled(found, cancelled)
         return
     columns = list(dict.fromkeys(table.columns))
     places = [table.columns.index(name) for name in columns]
@@ -113,10 +111,3 @@ def read(
             filling.keep()
             if not store.reads(table.folder):  # the table was changed meanwhile
                 store.decoded.forget(table.folder)
-
-
-def _until(batches: Iterator[pa.RecordBatch], cancelled: Callable[[], bool]) -> Batches:
-    for batch in batches:
-        if cancelled():
-            raise CancelledError("the query was cancelled")
-        yield batch

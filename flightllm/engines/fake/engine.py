@@ -19,11 +19,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.options import read_options
 from flightllm.engines.random_answers import answerer, likelihood
 from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread, Window
-from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.errors import EngineUnavailableError
 from flightllm.llm.engine import Completion, PrefixCache
 
 if TYPE_CHECKING:
@@ -105,9 +106,7 @@ class FakeEngine:
                     yield self._deliver(completion)
             return
         for request in requests:
-            if cancelled():
-                msg = "the query was cancelled"
-                raise CancelledError(msg)
+            check_cancelled(cancelled)
             if request is None:
                 time.sleep(_PAUSE_SECONDS)
             else:
