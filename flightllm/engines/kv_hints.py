@@ -6,10 +6,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from flightllm.common.sequences import shared_start
 from flightllm.kvcache.eviction.hint import ReuseHint
 from flightllm.kvcache.options import HINT
 from flightllm.llm.engine import Request
-from flightllm.llm.tokenizer import PromptEncoder, shared_length
+from flightllm.llm.tokenizer import PromptEncoder
 
 _STARTS: Final = 64
 """How many starts of prompts are kept with their tokens: a few for each of the concurrent queries."""
@@ -70,4 +71,4 @@ class Hints:
         self._starts[start] = tokens
         if len(self._starts) > _STARTS:
             self._starts.popitem(last=False)
-        return shared_length(ids, tokens)
+        return shared_start(ids, tokens)

@@ -249,20 +249,6 @@ def read_tokenizer(model: str, *, chat: bool) -> PromptEncoder:
         raise ConfigError(f"[engine] tokenizer: cannot read the tokenizer of {model!r}: {exc}") from exc
 
 
-def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many tokens `left` and `right` have in common at their start."""
-    if not (isinstance(left, list) and isinstance(right, list)):
-        left, right = list(left), list(right)
-    least, most = 0, min(len(left), len(right))
-    while least < most:  # Python compares slices many times faster than it loops over tokens
-        middle = (least + most + 1) // 2
-        if left[least:middle] == right[least:middle]:
-            least = middle
-        else:
-            most = middle - 1
-    return least
-
-
 def misfit(tokens: int, answer: int, limit: int) -> str | None:
     """Return an error text unless a prompt of `tokens` leaves room for `answer` more within the model's context."""
     if tokens == 0:

@@ -1,13 +1,13 @@
 """The least tokens to compute: each bound beside a naive count, and beside what a cache computes."""
 
-from itertools import pairwise, permutations, product
+from itertools import permutations, product
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from bench.ordering import any_field_order, prompts, solve, unlimited
-from bench.trie import Line, Parts, least, least_of_any_field_order, line, nodes, parts, shared
+from bench.trie import Line, Parts, least, least_of_any_field_order, line, nodes, parts
 from flightllm.common.package_data import demo_model
 from flightllm.prompt_order.base import CacheShape, Method
 
@@ -53,14 +53,6 @@ def test_a_block_has_at_least_one_token() -> None:
 def test_no_prompts_need_no_tokens() -> None:
     """Nothing is computed where nothing is sent."""
     assert nodes([]) == least([], 16) == least_of_any_field_order([]) == 0
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_shared_starts_are_found_by_halving(seed: int) -> None:
-    """The common start of neighbours has the length that a loop finds."""
-    for left, right in pairwise(drawn(seed)):
-        same = [one == other for one, other in zip(left, right, strict=False)]
-        assert shared(left, right) == (same.index(False) if False in same else len(same))
 
 
 def test_no_field_order_needs_less_than_the_bound() -> None:
