@@ -101,13 +101,13 @@ def read(
         return
     columns = list(dict.fromkeys(table.columns))
     places = [table.columns.index(name) for name in columns]
-    filling = store.decoded.fill(table.folder, columns, table.estimate)
-    with nullcontext() if filling is None else closing(filling), closing(decode()) as batches:
+    copy = store.decoded.start_copy(table.folder, columns, table.estimate)
+    with nullcontext() if copy is None else closing(copy), closing(decode()) as batches:
         for batch in batches:
-            if filling is not None:
-                filling.add([batch.column(place) for place in places])
+            if copy is not None:
+                copy.add([batch.column(place) for place in places])
             yield batch
-        if filling is not None:
-            filling.keep()
+        if copy is not None:
+            copy.keep()
             if not store.reads(table.folder):  # the table was changed meanwhile
                 store.decoded.forget(table.folder)

@@ -139,8 +139,9 @@ def test_a_computation_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @NEEDS_VLLM
 @pytest.mark.vllm
-def test_the_tokens_of_vllms_grammar() -> None:
-    """The tokens are those that vLLM's grammar of the choice allows first."""
+@pytest.mark.parametrize("padding", [0, 100])
+def test_the_tokens_of_vllms_grammar(padding: int) -> None:
+    """The tokens are those that vLLM's grammar of the choice allows first, also where a model pads its vocabulary."""
     import llguidance.hf
     import numpy as np
     from vllm.v1.structured_output.backend_guidance import serialize_guidance_grammar
@@ -148,7 +149,7 @@ def test_the_tokens_of_vllms_grammar() -> None:
     from vllm.v1.structured_output.utils import choice_as_grammar
 
     encoder = PromptEncoder(demo_model())
-    size = len(encoder.tokenizer)
+    size = len(encoder.tokenizer) + padding
     tables, known = FirstTokenTables(encoder, size), llguidance.hf.from_tokenizer(encoder.tokenizer, n_vocab=size)
     for options in SHAPES:
         grammar = serialize_guidance_grammar(StructuredOutputOptions.GRAMMAR, choice_as_grammar(list(options)))
