@@ -27,8 +27,11 @@ class WholeTable:
 def whole_table(services: Services, frame: DataFrame) -> WholeTable | None:
     """Return the table whose columns a query returns as they are, for all rows; None for every other query.
 
-    The user's rights are checked by planning. A table with row filters or masks is never returned.
+    The user's rights are checked by planning. A table with row filters or masks is never returned. Without a cache of
+    decoded tables, no table is returned.
     """
+    if not services.catalog.store.decoded.is_on:
+        return None
     plan = frame.logical_plan()
     columns: list[str] | None = None
     while not isinstance(found := _shown(plan), TableScan):

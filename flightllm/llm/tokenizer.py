@@ -16,15 +16,15 @@ from flightllm.llm.thinking import MODES, UNTHINKING, Thinking, ThinkingRequest,
 _PROBE: Final = "Is it so?"
 _WORD: Final = "flightllm-system"
 _PROBES: Final = (
-    *(
-        "",
-        " ",
-        "Is it so?",
-        " Leading and  double spaces\n\n\tand tabs ",
-        "e\u0301 é 日本語 \U0001f600 <s></s>",
-        "ÀB" * 2_000,
-    ),
-    *("<|im_start|>user\nHi<|im_end|>", "[INST] x [/INST] <unk><pad> <bos>", "1234567 0x1F don't I'LL"),
+    "",
+    " ",
+    "Is it so?",
+    " Leading and  double spaces\n\n\tand tabs ",
+    "e\u0301 é 日本語 \U0001f600 <s></s>",
+    "ÀB" * 2_000,
+    "<|im_start|>user\nHi<|im_end|>",
+    "[INST] x [/INST] <unk><pad> <bos>",
+    "1234567 0x1F don't I'LL",
 )
 """Texts for which tokenizers differ most: spaces, accents, special tokens, lengths."""
 _CONTEXT: Final = 8

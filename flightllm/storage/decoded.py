@@ -66,6 +66,11 @@ class DecodedTables:
         self._pause_until = 0.0
         self._hits = self._misses = 0
 
+    @property
+    def is_on(self) -> bool:
+        """Return whether the cache can take a table."""
+        return self._most > 0
+
     def counts(self) -> DecodedCounts:
         """Return the present counts; `bytes` includes tables that are being copied, and those with late readers."""
         with self._lock:
