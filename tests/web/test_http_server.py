@@ -114,13 +114,13 @@ def test_scrapes_count_the_answers_once_in_a_while(
 ) -> None:
     """Metrics asked for again soon do not go through the cached answers again, unless they were all forgotten."""
     counts: list[int] = []
-    counting = cache_module._count
+    counting = cache_module.count_answers
 
     def counted(kept: sqlite3.Connection) -> int:
         counts.append(counting(kept))
         return counts[-1]
 
-    monkeypatch.setattr(cache_module, "_count", counted)
+    monkeypatch.setattr(cache_module, "count_answers", counted)
     with HttpServer(LOCAL, database, server) as http_server, cursor_of(server) as cursor:
         ask(cursor, "SELECT ai_gen('Of {n}?', n) FROM t WHERE n <= 20")
         database.cache.flush()
