@@ -9,11 +9,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import pyarrow as pa
 import structlog
 
+from flightllm.common.newest import Newest
 from flightllm.storage.rows_in_memory import Room, RowsInMemory
 
 _MOST_NAMES = 4_096
@@ -24,7 +25,6 @@ _PAUSE_SECONDS = 60.0
 """After memory was short, the cache takes no table for this time."""
 
 _Key: TypeAlias = tuple[Path, tuple[str, ...]]
-_Name = TypeVar("_Name")
 
 _log = structlog.get_logger(__name__)
 
@@ -59,9 +59,9 @@ class DecodedTables:
         self._copies: dict[Path, TableCopy] = {}
         self._ended = deque[TableCopy]()
         """Ended copies that `_copies` still has."""
-        self._seen: OrderedDict[Path, None] = OrderedDict()
+        self._seen = Newest[Path, None](_MOST_NAMES)
         """The folders that were read, the least recently read first."""
-        self._too_large: OrderedDict[_Key, None] = OrderedDict()
+        self._too_large = Newest[_Key, None](_MOST_NAMES)
         """The tables that did not fit, the oldest first."""
         self._pause_until = 0.0
         self._hits = self._misses = 0
@@ -101,7 +101,7 @@ class DecodedTables:
         with self._lock:
             self._remove_ended()
             first = folder not in self._seen
-            _remember(self._seen, folder)
+            self._seen[folder] = None
             unfit = not 0 < estimate <= self._most or (folder, names) in self._too_large
             if first or unfit or time.monotonic() < self._pause_until:
                 return None
@@ -143,7 +143,7 @@ class DecodedTables:
         """Drop tables to have `size` more bytes for a table that is being copied; return False if that fails."""
         with self._lock:
             if copy.bytes + size > self._most:
-                _remember(self._too_large, (copy.folder, copy.columns))
+                self._too_large[copy.folder, copy.columns] = None
                 return False
             while self._room.used() + size > self._most:
                 if not self._kept:  # tables that other threads copy have the room, or late readers
@@ -255,11 +255,3 @@ class TableCopy:
         """Drop the rows unless they were kept. Idempotent."""
         self.give_up()
         self._tables.note_ended(self)
-
-
-def _remember(names: OrderedDict[_Name, None], name: _Name) -> None:
-    """Put a name last, and forget the first ones beyond a bound."""
-    names[name] = None
-    names.move_to_end(name)
-    while len(names) > _MOST_NAMES:
-        names.popitem(last=False)

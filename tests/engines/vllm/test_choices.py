@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
+from flightllm.common.newest import Newest
 from flightllm.common.package_data import demo_model
 from flightllm.engines.vllm.choices import FirstTokens, FirstTokenTables, first_tokens, suits
 from flightllm.llm.engine import Choice, Parameters, Regex
@@ -105,8 +106,8 @@ def test_another_library_for_grammars() -> None:
 def test_a_choice_that_is_dropped_while_it_is_read() -> None:
     """A choice that another thread drops between two looks is computed again."""
 
-    class Dropping(dict[Choice, FirstTokens | None]):
-        """A dictionary that drops each choice right after a look."""
+    class Dropping(Newest[Choice, FirstTokens | None]):
+        """A bounded dictionary that drops each choice right after a look."""
 
         def __contains__(self, choice: object) -> bool:
             found = super().__contains__(choice)
@@ -115,7 +116,8 @@ def test_a_choice_that_is_dropped_while_it_is_read() -> None:
 
     tables, choice = FirstTokenTables(PromptEncoder(demo_model()), 8), Choice(("a", "b"))
     kept = FirstTokens({1: b"a", 2: b"b"}, {1: "a", 2: "b"})
-    tables._known = Dropping({choice: kept})
+    tables._known = Dropping(8)
+    tables._known[choice] = kept
     assert tables.of(Parameters(constraint=choice)) is kept
 
 
