@@ -10,6 +10,7 @@ from datafusion.expr import Projection, SubqueryAlias, TableScan
 
 from flightllm.catalog.entries import Entry
 from flightllm.common.arrow_types import value_width
+from flightllm.common.expressions import unaliased
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
 from flightllm.datafusion.run import Batches, until_cancelled
 from flightllm.execution.context import Services
@@ -69,9 +70,7 @@ def _columns(projection: Projection) -> list[str] | None:
     """Return the columns that a projection returns, in order, or None if it computes anything."""
     names = list[str]()
     for expression in projection.projections():
-        inner = expression
-        while inner.variant_name() == "Alias":
-            inner = inner.to_variant().expr()
+        inner = unaliased(expression)
         if inner.variant_name() != "Column":  # DataFusion does not show every other expression to Python
             return None
         names.append(inner.to_variant().name())
