@@ -1,4 +1,4 @@
-"""Answers of this process alone: the newest ones in memory, the others in a temporary database."""
+"""Answers that end with the process: the newest ones in memory, the others in a temporary database."""
 
 import math
 import sqlite3
