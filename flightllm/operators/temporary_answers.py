@@ -82,9 +82,12 @@ class TemporaryAnswers(AnswerStore):
             return
         self._open()
         answers = list(islice(self._waiting.items(), most))
+        size = sum(_held_bytes(text) for _, text in answers)  # now, because SQLite lets Python's texts grow
         written = self._insert(answers)
         if now >= self._retry:
-            self._waiting_bytes -= sum(_held_bytes(self._waiting.pop(key)) for key, _ in answers)
+            for key, _ in answers:
+                del self._waiting[key]
+            self._waiting_bytes = self._waiting_bytes - size if self._waiting else 0
         elif len(self._waiting) > MOST_BUSY:
             self._forget_waiting()
         else:

@@ -129,7 +129,7 @@ def test_planned_before_change(database: Database, session: Session) -> None:
 def test_cancel(database: Database, in_memory: bool) -> None:
     """A read that is cancelled between two batches ends with the cancellation and keeps nothing more in memory."""
     session = database.session()
-    session.update("CREATE TABLE large AS SELECT value AS a FROM generate_series(1, 50000)")
+    session.update("CREATE TABLE large AS SELECT value AS a FROM generate_series(1, 300000)")
     for _ in range(2 if in_memory else 1):
         rows(session, "SELECT a FROM large")
     before = database.decoded.bytes
