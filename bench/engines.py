@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from bench.models import CONTEXT_TOKENS, Folder, Model, model
 from bench.setting import database_over, open_database
-from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, parts, shared
+from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, parts
+from flightllm.common.sequences import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines.fake.engine import FakeEngine
 from flightllm.engines.loaded import LoadedEngine
@@ -196,7 +197,7 @@ def _divided(
         lines = [style._field(name, value) for name, value in fields]  # noqa: SLF001 - only benchmarks look for fields
         place = fields_begin(prompt, lines)
         if place is not None:
-            return parts(tokens, [known(one) for one in lines], shared(start(prompt[:place]), tokens))
+            return parts(tokens, [known(one) for one in lines], shared_start(start(prompt[:place]), tokens))
     return None
 
 

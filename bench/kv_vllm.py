@@ -23,6 +23,7 @@ from typing import Any, Final
 from bench.common import markdown, parse_options, report
 from bench.models import CPU, model
 from flightllm.common.package_data import demo_model
+from flightllm.common.sequences import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import create_engine
 from flightllm.kvcache.codec import DEFAULT_CODEC
@@ -30,7 +31,6 @@ from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.llm.engine import Completion, Parameters, Request
 from flightllm.llm.tokenizer import PromptEncoder
-from flightllm.operators.prompt_sender import shared_start
 from tests.kv_servers import KvProcess
 from training.evaluate import SEED
 from training.examples import held_out_writer

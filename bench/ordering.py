@@ -39,7 +39,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.common import Options, report
-from bench.trie import Line, least_of_any_field_order, parts, shared
+from bench.trie import Line, least_of_any_field_order, parts
+from flightllm.common.sequences import shared_start
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
 from flightllm.prompt_order.ordering import encode, order
 
@@ -126,7 +127,7 @@ def unlimited(texts: Sequence[str]) -> int:
 
     These are the characters that each text shares with the text before it in sorted order.
     """
-    return sum(shared(left, right) for left, right in pairwise(sorted(texts)))
+    return sum(shared_start(left, right) for left, right in pairwise(sorted(texts)))
 
 
 def any_field_order(table: pa.Table, *, elements: Sequence[str] = ()) -> int:

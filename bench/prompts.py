@@ -37,6 +37,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.common import data_table, machine
+from flightllm.common.sequences import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.engines.predict import tokenizing
@@ -45,7 +46,6 @@ from flightllm.functions.bind import AnyNames, Argument, Constant, Expression, b
 from flightllm.functions.call import AICall
 from flightllm.llm.engine import Request
 from flightllm.llm.prompt_formats import FORMATS, INSTRUCT, PLAIN, PromptFormat
-from flightllm.llm.tokenizer import shared_length
 
 COMPARED: Final = ("filter", "statement", "classify", "score")
 """The functions for which every format is measured."""
@@ -318,7 +318,7 @@ def _shared(engine: Engine, prompts: Sequence[str]) -> tuple[float, float]:
         raise SystemExit(f"the engine {engine.name} does not return the tokens of prompts")
     ids = tokenizer.token_ids(prompts)
     tokens = sum(map(len, ids))
-    same = sum(shared_length(before, after) for before, after in pairwise(ids))
+    same = sum(shared_start(before, after) for before, after in pairwise(ids))
     return tokens / len(ids), same / tokens
 
 

@@ -15,7 +15,9 @@ A cache that evicts nothing reaches the bound of `least`. No order needs to reac
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
+
+from flightllm.common.sequences import shared_start
 
 _JOINED: Final = 3
 """The most tokens, such as those of an empty line, between the steady start of a prompt and its first field."""
@@ -41,18 +43,7 @@ class Parts:
 def nodes(sequences: Iterable[Sequence[int]]) -> int:
     """Return the number of nodes of the sequences' trie, without its root: the distinct starts of at least one item."""
     ordered = sorted({tuple(one) for one in sequences})
-    return sum(map(len, ordered)) - sum(shared(left, right) for left, right in pairwise(ordered))
-
-
-def shared(left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Return the number of items that two sequences, or texts, share at their start."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle)
-    return low
+    return sum(map(len, ordered)) - sum(shared_start(left, right) for left, right in pairwise(ordered))
 
 
 def least(prompts: Iterable[Sequence[int]], block: int = 1) -> int:
@@ -105,7 +96,7 @@ def line(text: str, encode: Callable[[str], Sequence[int]]) -> Line:
     """
     bare = text.removesuffix("\n")
     encoded = [list(encode(bare + end)) for end in ("", "\n", "\n\n")]
-    steady = min(shared(encoded[0], other) for other in encoded)
+    steady = min(shared_start(encoded[0], other) for other in encoded)
     return Line(tuple(encoded[0][:steady]), max(map(len, encoded)) - steady)
 
 

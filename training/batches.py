@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from flightllm.llm.tokenizer import shared_length
+from flightllm.common.sequences import shared_start
 from training.tasks.base import Example
 
 _SAID_TOKENS = (8, 200)
@@ -202,7 +202,7 @@ def _part(example: Example, meanings: Mapping[str, int], asked: _Tokens, answere
 
 def _tree(parts: Sequence[_Part], end: int) -> Encoded:
     """Return one row with the prompts' common start once, followed by the rest and the answer of each prompt."""
-    shared = min((shared_length(parts[0].asked, part.asked) for part in parts[1:]), default=0)
+    shared = min((shared_start(parts[0].asked, part.asked) for part in parts[1:]), default=0)
     ids, positions = parts[0].asked[:shared], list(range(shared))
     branches, answers = [0] * shared, [0.0] * shared
     marks: set[tuple[int, int]] = set()

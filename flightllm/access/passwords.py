@@ -3,13 +3,13 @@
 import hashlib
 import secrets
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from flightllm.common.newest import Newest
 from flightllm.errors import BusyError, InvalidInputError
 
 _hasher = PasswordHasher()
@@ -44,17 +44,14 @@ class _Known:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
         self._key = secrets.token_bytes(32)
-        self._hashes: OrderedDict[bytes, None] = OrderedDict()
+        self._hashes = Newest[bytes, None](most)
         self._lock = threading.Lock()
 
     def add(self, password: str, kept: str) -> None:
         """Remember a password with the hash that it matches."""
         with self._lock:
             self._hashes[self._hash(password, kept)] = None
-            if len(self._hashes) > self._most:
-                self._hashes.popitem(last=False)
 
     def has(self, password: str, kept: str) -> bool:
         """Return whether a password was verified for a hash before."""

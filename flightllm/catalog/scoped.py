@@ -17,6 +17,7 @@ from flightllm.catalog.scope import PrincipalScope
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary
+from flightllm.common.newest import Newest
 from flightllm.datafusion.contexts import QUERY_ONLY
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import PermissionDeniedError
@@ -34,7 +35,7 @@ class PrincipalScopes:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._store = catalog.store
-        self._kept: dict[tuple[Rights, str], PrincipalScope] = {}
+        self._kept = Newest[tuple[Rights, str], PrincipalScope](_MOST_SCOPES)
         self._making = Lock()
 
     def of(self, rights: Rights, own: str = "") -> Catalog:
@@ -48,8 +49,6 @@ class PrincipalScopes:
                 scope = self._kept.get(key)
                 if scope is None or scope.base is not self._store.entries:
                     scope = self._kept[key] = PrincipalScope(self._store, rights, own)
-                while len(self._kept) > _MOST_SCOPES:
-                    del self._kept[next(iter(self._kept))]
         return ScopedCatalog(self._store, scope, rights)
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from datafusion import DataFrame
 from datafusion.expr import Projection
 
+from flightllm.common.expressions import unaliased
 from flightllm.errors import InvalidInputError, UnsupportedError
 
 _VARIABLE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
@@ -236,10 +237,7 @@ def _computed(frame: DataFrame) -> frozenset[int]:
         (plan,) = inputs
     found = set()
     for index, expression in enumerate(variant.projections()):
-        inner = expression
-        while inner.variant_name() == "Alias":
-            inner = inner.to_variant().expr()
-        if inner.variant_name() in _PASSED_ON:
+        if unaliased(expression).variant_name() in _PASSED_ON:
             found.add(index)
     return frozenset(found)
 

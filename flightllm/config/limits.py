@@ -6,8 +6,8 @@ from pathlib import Path
 from flightllm.config.checks import above_zero, at_least_one
 from flightllm.errors import ConfigError
 
-_POOL_PART = 4
-"""Decoded tables take at most this part of `server_memory_bytes`."""
+_POOL_DIVISOR = 4
+"""Decoded tables take at most `server_memory_bytes` divided by this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LimitsConfig:
     def decoded_bytes(self) -> int:
         """Return the most bytes of decoded tables in memory."""
         whole = self.server_memory_bytes
-        return self.table_cache_bytes if whole is None else min(self.table_cache_bytes, whole // _POOL_PART)
+        return self.table_cache_bytes if whole is None else min(self.table_cache_bytes, whole // _POOL_DIVISOR)
 
     @property
     def pool_bytes(self) -> int | None:

@@ -5,7 +5,7 @@ import concurrent.futures
 import re
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from datafusion import DataFrame, ExecutionPlan, LogicalPlan
 from datafusion.record_batch import RecordBatch, RecordBatchStream
 
+from flightllm.common.cancelling import check_cancelled
 from flightllm.common.limits import Sum
 from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.kernels import running_kernels, still_running
@@ -142,12 +143,22 @@ def _direct(first: _Step, stream: RecordBatchStream, cancelled: Callable[[], boo
     batch = _result(first, cancelled)
     while batch is not None:
         yield batch.to_pyarrow()
-        if cancelled():
-            raise CancelledError("the query was cancelled")
+        check_cancelled(cancelled)
         try:
             batch = next(stream, None)
         except Exception as error:  # each exception of DataFusion is about this query
             raise mapped_error(error) from error
+
+
+def until_cancelled(batches: Iterable[pa.RecordBatch], cancelled: Callable[[], bool]) -> Batches:
+    """Yield batches, and check before each of them that the query goes on.
+
+    Raises:
+        CancelledError: `cancelled()` turned true.
+    """
+    for batch in batches:
+        check_cancelled(cancelled)
+        yield batch
 
 
 async def _stop_others() -> None:

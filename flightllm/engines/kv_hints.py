@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from flightllm.common.newest import Newest
+from flightllm.common.sequences import shared_start
 from flightllm.kvcache.eviction.hint import ReuseHint
 from flightllm.kvcache.options import HINT
 from flightllm.llm.engine import Request
-from flightllm.llm.tokenizer import PromptEncoder, shared_length
+from flightllm.llm.tokenizer import PromptEncoder
 
 _STARTS: Final = 64
 """How many starts of prompts are kept with their tokens: a few for each of the concurrent queries."""
@@ -30,7 +31,7 @@ class Hints:
         self._keeping = keeping
         self._evicting = evicting
         self._offloading = offloading
-        self._starts: OrderedDict[str, Sequence[int]] = OrderedDict()
+        self._starts = Newest[str, Sequence[int]](_STARTS)
         """The starts used last, with their tokens: a prompt shares one start with its predecessors, and one with its
         successors."""
 
@@ -64,10 +65,8 @@ class Hints:
         """Return how many tokens of a prompt certainly belong to `start`, a start of the prompt's text."""
         if not start:
             return 0
-        tokens = self._starts.pop(start, None)
+        tokens = self._starts.get(start)
         if tokens is None:
             [tokens] = self._encoder.encode([start])
         self._starts[start] = tokens
-        if len(self._starts) > _STARTS:
-            self._starts.popitem(last=False)
-        return shared_length(ids, tokens)
+        return shared_start(ids, tokens)

@@ -6,11 +6,11 @@ shows the predictions. So predictions for a user come only from that user's answ
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from flightllm.common.newest import Newest
 from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
@@ -49,7 +49,7 @@ class Learned:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sites: OrderedDict[Asked, _Seen] = OrderedDict()
+        self._sites = Newest[Asked, _Seen](_MOST_SITES)
         self._options: dict[str, int] = {}
         self._last: tuple[Asked | None, _Seen] = (None, _Seen())
         """The call site that was observed last: it is the latest one of `_sites`, and need not be moved to the end."""
@@ -60,8 +60,8 @@ class Learned:
             return
         with self._lock:
             if self._last[0] is not asked:
-                self._last = asked, self._sites.setdefault(asked, _Seen())
-                self._sites.move_to_end(asked)
+                self._last = asked, self._sites.get(asked) or _Seen()
+                self._sites[asked] = self._last[1]
             seen, most = self._last[1], _KEPT_TEXTS if asked[2].constraint is None else _KEPT_ANSWERS
             if len(seen.texts) < most:
                 seen.texts.append(completion.text)
@@ -74,8 +74,6 @@ class Learned:
                     del self._options[next(iter(self._options))]
             seen.count += 1
             seen.tokens += completion.completion_tokens
-            if len(self._sites) > _MOST_SITES:
-                self._sites.popitem(last=False)
 
     def tokens_of(self, option: str) -> int | None:
         """Return how many tokens the engine reported for an option of a `Choice`; None if it was never an answer."""
@@ -138,15 +136,13 @@ class LearnedByUser:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users: OrderedDict[str, Learned] = OrderedDict()
+        self._users = Newest[str, Learned](_MOST_USERS)
 
     def of(self, user: str) -> Learned:
         """Return the statistics of a user's answers, which also get the user's later answers."""
         with self._lock:
-            learned = self._users.setdefault(user, Learned())
-            self._users.move_to_end(user)
-            if len(self._users) > _MOST_USERS:
-                self._users.popitem(last=False)
+            learned = self._users.get(user) or Learned()
+            self._users[user] = learned
             return learned
 
 

@@ -15,6 +15,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, cast
 
+from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
 from flightllm.engines.random_answers import answerer, likelihood
@@ -177,8 +178,7 @@ class PredictingEngine:
         mine: deque[Completion] = deque()
         in_flight, more = 0, More.READY
         while more is not More.ENDED or in_flight:
-            if cancelled():
-                raise CancelledError("the query was cancelled")
+            check_cancelled(cancelled)
             pulled: list[Request] = []
             if more is not More.ENDED:
                 pulled, more = pull(requests, self._window - in_flight, cancelled)

@@ -57,6 +57,22 @@ def option_probability(steps: Sequence[TokenStep], text: str, options: Sequence[
     return None if start is None else walk.probability(_steps_from(spoken, start))
 
 
+def constrained_probability(steps: Sequence[TokenStep], text: str, options: Sequence[str]) -> float | None:
+    """Return the probability of the option `text`, where a grammar allowed only the options, letter by letter.
+
+    Options can begin with different spaces, such as ` Yes` and `No`. A first token that is a space then tells the
+    options apart. `option_probability` skips this token, because it looks for the words. Return None if the steps do
+    not determine the probability.
+    """
+    leads = {option[: len(option) - len(option.lstrip())] for option in options}
+    if len(leads) <= 1:
+        return option_probability(steps, text, options)
+    if text not in options:
+        return None
+    walk = _Walk([option.encode() for option in options], options.index(text), lead=b"")
+    return walk.probability(iter(steps))
+
+
 def first_token_probability(listed: Sequence[tuple[bytes, float]], text: str, options: Sequence[str]) -> float | None:
     """Return the probability of the option `text`, from the tokens that can begin an option, as `listed`.
 
@@ -85,9 +101,11 @@ class _Walk:
     | `d` | {`bad`} 0.9, {`bat`} 0.1 | 0.9 / 1.0 |
     """
 
-    def __init__(self, names: Sequence[bytes], chosen: int) -> None:
+    def __init__(self, names: Sequence[bytes], chosen: int, lead: bytes = _LEAD) -> None:
         self._names = names
         self._chosen = chosen
+        self._lead = lead
+        """The characters that can precede an option in its first token."""
         self._open = frozenset(range(len(names)))
         """The options that the text so far can become."""
         self._read = b""
@@ -117,7 +135,7 @@ class _Walk:
         """
         ways: dict[frozenset[int], dict[bytes, float]] = {}
         for token, logprob in step.top:
-            piece = token if self._read else token.lstrip(_LEAD)
+            piece = token if self._read else token.lstrip(self._lead)
             if way := self._leads_to(piece):
                 spellings = ways.setdefault(way, {})
                 spelling = b"" if self._is_whole(way, piece) else piece

@@ -9,9 +9,10 @@ from typing import Any
 
 import structlog
 
+from flightllm.common.cancelling import check_cancelled
 from flightllm.config import EngineConfig, RecoveryConfig
 from flightllm.engines import create_engine
-from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.errors import EngineUnavailableError
 from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
 
 _FIRST_PAUSE, _MOST_PAUSE = 0.5, 30.0
@@ -166,8 +167,7 @@ class SupervisedEngine:
             while self._engine is None:
                 if not (self._waits and self._worked) or self._closed.is_set():
                     raise EngineUnavailableError(f"the engine {self._name} is down: {self._reason}")
-                if cancelled():
-                    raise CancelledError("the query was cancelled")
+                check_cancelled(cancelled)
                 if time.monotonic() > limit:
                     raise EngineUnavailableError(
                         f"the engine {self._name} did not come back within [recovery] engine_wait_seconds = "

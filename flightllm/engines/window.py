@@ -9,8 +9,9 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.shares import Share, Shares
-from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.errors import EngineUnavailableError
 from flightllm.llm.engine import Completion, More, Request, pull
 
 _POLL_SECONDS = 0.05
@@ -201,7 +202,7 @@ class Window:
     def _next(self, cancelled: Callable[[], bool], *, patient: bool) -> Sequence[Completion]:
         """Wait for the next answered chunk; unless `patient`, return an empty one after `_POLL_SECONDS` or a wake."""
         while True:
-            _check(cancelled)
+            check_cancelled(cancelled)
             try:
                 result = self._results.get(timeout=_POLL_SECONDS)
             except Empty:
@@ -209,7 +210,8 @@ class Window:
                     continue
                 return ()
             if isinstance(result, BaseException):
-                _check(cancelled)  # if the query was cancelled too, report the cancellation, not the closed engine
+                # If the query was cancelled too, report the cancellation, not the closed engine.
+                check_cancelled(cancelled)
                 raise result
             return result
 
@@ -219,8 +221,3 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-def _check(cancelled: Callable[[], bool]) -> None:
-    if cancelled():
-        raise CancelledError("the query was cancelled")

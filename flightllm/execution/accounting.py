@@ -21,11 +21,12 @@ from flightllm.llm.cost import ModelCosts
 from flightllm.llm.engine import Engine
 from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
-from flightllm.operators.cache import PRIVATE_HELD, AnswerCache
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.read_through import Answers, ReadThroughCache
+from flightllm.operators.temporary_answers import PRIVATE_HELD, TemporaryAnswers
 from flightllm.plan.figures import Figures
 
 _log = structlog.get_logger(__name__)
@@ -188,12 +189,12 @@ def _others(query: AskingQuery, cache: Answers, in_flight: InFlightRequests) -> 
 
 
 @contextmanager
-def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, InFlightRequests]]:
+def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerStore, InFlightRequests]]:
     """Yield the shared answer cache and prompts in flight, or private ones if the session's settings ask for that."""
     if settings.cache and settings.dedup:
         yield services.cache, services.in_flight
         return
-    with closing(AnswerCache(None, most_held=PRIVATE_HELD)) as cache:
+    with closing(TemporaryAnswers(most_held=PRIVATE_HELD)) as cache:
         yield cache, InFlightRequests()
 
 

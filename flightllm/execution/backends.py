@@ -13,7 +13,7 @@ from flightllm.engines.embed.base import Embedder, Role, Vectors
 from flightllm.engines.embed.engine import vector_of, vector_text
 from flightllm.engines.embed.supervised import SupervisedEmbedder
 from flightllm.llm.engine import Engine
-from flightllm.operators.cache import AnswerCache
+from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.searches import Searcher
 from flightllm.vector.store import VectorIndexes
 
@@ -27,7 +27,7 @@ class Backends:
         recovery: RecoveryConfig,
         limits: LimitsConfig,
         indexes: VectorIndexes,
-        cache: AnswerCache,
+        cache: AnswerStore,
     ) -> None:
         self._config = config
         self._recovery = recovery
@@ -75,7 +75,7 @@ class Backends:
 
 
 def embed_kept(
-    embedder: Callable[[], Embedder], cache: AnswerCache, role: Role = "query"
+    embedder: Callable[[], Embedder], cache: AnswerStore, role: Role = "query"
 ) -> Callable[[Sequence[str]], Vectors]:
     """Return a function that embeds texts of a role. Each vector is cached as an answer is."""
 

@@ -13,7 +13,7 @@ from flightllm.engines.registry import Engines
 from flightllm.execution.backends import Backends
 from flightllm.functions import FunctionRegistry
 from flightllm.llm.engine import Engine
-from flightllm.operators.cache import AnswerCache
+from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
@@ -30,7 +30,7 @@ class Services:
     functions: FunctionRegistry
     objects: Objects
     engines: Engines
-    cache: AnswerCache
+    cache: AnswerStore
     in_flight: InFlightRequests
     loop: Loop
     workers: Workers

@@ -1,19 +1,18 @@
 """Read whole stored tables, for queries that take their columns as they are; keep the decoded rows for a next read."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
 from datafusion import DataFrame, LogicalPlan
 from datafusion.expr import Projection, SubqueryAlias, TableScan
 
 from flightllm.catalog.entries import Entry
 from flightllm.common.arrow_types import value_width
+from flightllm.common.expressions import unaliased
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
-from flightllm.datafusion.run import Batches
-from flightllm.errors import CancelledError
+from flightllm.datafusion.run import Batches, until_cancelled
 from flightllm.execution.context import Services
 
 
@@ -29,8 +28,11 @@ class WholeTable:
 def whole_table(services: Services, frame: DataFrame) -> WholeTable | None:
     """Return the table whose columns a query returns as they are, for all rows; None for every other query.
 
-    The user's rights are checked by planning. A table with row filters or masks is never returned.
+    The user's rights are checked by planning. A table with row filters or masks is never returned. Without a cache of
+    decoded tables, no table is returned.
     """
+    if not services.catalog.store.decoded.is_on:
+        return None
     plan = frame.logical_plan()
     columns: list[str] | None = None
     while not isinstance(found := _shown(plan), TableScan):
@@ -68,9 +70,7 @@ def _columns(projection: Projection) -> list[str] | None:
     """Return the columns that a projection returns, in order, or None if it computes anything."""
     names = list[str]()
     for expression in projection.projections():
-        inner = expression
-        while inner.variant_name() == "Alias":
-            inner = inner.to_variant().expr()
+        inner = unaliased(expression)
         if inner.variant_name() != "Column":  # DataFusion does not show every other expression to Python
             return None
         names.append(inner.to_variant().name())
@@ -99,24 +99,17 @@ def read(
     store = services.catalog.store
     found = store.decoded.find(table.folder, table.columns)
     if found is not None:
-        yield from _until(found, cancelled)
+        yield from until_cancelled(found, cancelled)
         return
     columns = list(dict.fromkeys(table.columns))
     places = [table.columns.index(name) for name in columns]
-    filling = store.decoded.fill(table.folder, columns, table.estimate)
-    with nullcontext() if filling is None else closing(filling), closing(decode()) as batches:
+    copy = store.decoded.start_copy(table.folder, columns, table.estimate)
+    with nullcontext() if copy is None else closing(copy), closing(decode()) as batches:
         for batch in batches:
-            if filling is not None:
-                filling.add([batch.column(place) for place in places])
+            if copy is not None:
+                copy.add([batch.column(place) for place in places])
             yield batch
-        if filling is not None:
-            filling.keep()
+        if copy is not None:
+            copy.keep()
             if not store.reads(table.folder):  # the table was changed meanwhile
                 store.decoded.forget(table.folder)
-
-
-def _until(batches: Iterator[pa.RecordBatch], cancelled: Callable[[], bool]) -> Batches:
-    for batch in batches:
-        if cancelled():
-            raise CancelledError("the query was cancelled")
-        yield batch

@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from flightllm.common.limits import busy
+from flightllm.common.newest import Newest
 from flightllm.common.principal import Principal
 from flightllm.errors import NotFoundError
 from flightllm.flight.auth import CallerContext
@@ -58,7 +59,7 @@ class SessionStore:
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._by_key: dict[_Key, str] = {}
-        self._lost: OrderedDict[str, _Key] = OrderedDict()
+        self._lost = Newest[str, _Key](limits.sessions)
         """The last sessions that were closed with changed settings, by cookie; at most as many as can be open."""
         self._looked = time.monotonic()
 
@@ -165,8 +166,6 @@ class SessionStore:
         entry = self._entries[name]
         if entry.session.get_options() != entry.options:
             self._lost[name] = entry.key
-            while len(self._lost) > self._limits.sessions:
-                self._lost.popitem(last=False)
         return self._take(name)
 
     def _take(self, name: str) -> BackendSession:

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Protocol
 
-from flightllm.errors import CancelledError
+from flightllm.common.cancelling import check_cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +233,7 @@ def pull(requests: Iterator[Request | None], most: int, cancelled: Callable[[], 
     """
     pulled: list[Request] = []
     for request in islice(requests, most):
-        if cancelled():
-            raise CancelledError("the query was cancelled")
+        check_cancelled(cancelled)
         if request is None:
             return pulled, More.PAUSED
         pulled.append(request)

@@ -16,15 +16,15 @@ from flightllm.llm.thinking import MODES, UNTHINKING, Thinking, ThinkingRequest,
 _PROBE: Final = "Is it so?"
 _WORD: Final = "flightllm-system"
 _PROBES: Final = (
-    *(
-        "",
-        " ",
-        "Is it so?",
-        " Leading and  double spaces\n\n\tand tabs ",
-        "e\u0301 é 日本語 \U0001f600 <s></s>",
-        "ÀB" * 2_000,
-    ),
-    *("<|im_start|>user\nHi<|im_end|>", "[INST] x [/INST] <unk><pad> <bos>", "1234567 0x1F don't I'LL"),
+    "",
+    " ",
+    "Is it so?",
+    " Leading and  double spaces\n\n\tand tabs ",
+    "e\u0301 é 日本語 \U0001f600 <s></s>",
+    "ÀB" * 2_000,
+    "<|im_start|>user\nHi<|im_end|>",
+    "[INST] x [/INST] <unk><pad> <bos>",
+    "1234567 0x1F don't I'LL",
 )
 """Texts for which tokenizers differ most: spaces, accents, special tokens, lengths."""
 _CONTEXT: Final = 8
@@ -247,20 +247,6 @@ def read_tokenizer(model: str, *, chat: bool) -> PromptEncoder:
         raise MissingExtraError(f"the tokenizer {model!r}", "cluster") from exc
     except (OSError, ValueError) as exc:  # transformers: folder missing, hub out of reach, no tokenizer in the folder
         raise ConfigError(f"[engine] tokenizer: cannot read the tokenizer of {model!r}: {exc}") from exc
-
-
-def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many tokens `left` and `right` have in common at their start."""
-    if not (isinstance(left, list) and isinstance(right, list)):
-        left, right = list(left), list(right)
-    least, most = 0, min(len(left), len(right))
-    while least < most:  # Python compares slices many times faster than it loops over tokens
-        middle = (least + most + 1) // 2
-        if left[least:middle] == right[least:middle]:
-            least = middle
-        else:
-            most = middle - 1
-    return least
 
 
 def misfit(tokens: int, answer: int, limit: int) -> str | None:

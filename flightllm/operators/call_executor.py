@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Final, cast
 
-from flightllm.errors import CancelledError, InternalError
+from flightllm.common.cancelling import check_cancelled
+from flightllm.errors import InternalError
 from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, LimitTracker, Ranking
@@ -61,8 +62,7 @@ class CallExecutor:
         alive = leases.heartbeat(cancelled)
         try:
             while not window.is_done:
-                if alive():
-                    raise CancelledError("the query was cancelled")
+                check_cancelled(alive)
                 leases.busy = True
                 stream = engine.generate(self._requests(window), alive)
                 with closing(cast("Generator[Completion, None, None]", stream)) as completions:

@@ -28,17 +28,12 @@ class EncodedRows:
     def __init__(self, schema: pa.Schema, encoded: Sequence[int], room: int) -> None:
         self._schema = schema
         self._room = room
-        self._least = min(_LEAST_WAITING, room // _WAITING_PART)
-        self._texts = {column: _Texts(self._least) for column in encoded}
+        least = min(_LEAST_WAITING, room // _WAITING_PART)
+        self._texts = {column: _Texts(least) for column in encoded}
         self._others = [column for column in range(len(schema)) if column not in self._texts]
         self._other_schema = pa.schema([schema.field(column) for column in self._others])
         self._batches: list[pa.RecordBatch] = []
-        self._newest: list[pa.RecordBatch] = []
-        """The other columns of the newest batches; each still holds the memory of its whole batch, texts included."""
-        self._newest_bytes = 0
-        """The bytes of the whole newest batches."""
-        self._newest_texts = 0
-        """The bytes of the encoded columns of the newest batches."""
+        """The other columns."""
         self._lengths: list[int] = []
         self._table: pa.Table
         self._bytes = 0
@@ -50,23 +45,16 @@ class EncodedRows:
     @property
     def nbytes(self) -> int:
         """Return the bytes that the rows take in memory, or will take while the waiting texts are encoded."""
-        waiting = sum(texts.waiting_bytes for texts in self._texts.values())
-        held = max(0, self._newest_texts - waiting)
-        return self._bytes + held + sum(texts.nbytes for texts in self._texts.values())
+        return self._bytes + sum(texts.nbytes for texts in self._texts.values())
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
         for column, texts in self._texts.items():
             texts.add(batch.column(column))
-        others = [batch.column(column) for column in self._others]
-        if others:
-            kept = pa.RecordBatch.from_arrays(others, schema=self._other_schema)
-            self._newest.append(kept)
-            self._bytes += kept.nbytes
-            self._newest_bytes += batch.nbytes
-            self._newest_texts += batch.nbytes - kept.nbytes
-            if self._newest_bytes >= self._least:
-                self._copy_newest()
+        if self._others:  # as copies: a column can hold the memory of its whole batch, texts included
+            others = [pa.concat_arrays([batch.column(column)]) for column in self._others]
+            self._batches.append(pa.RecordBatch.from_arrays(others, schema=self._other_schema))
+            self._bytes += self._batches[-1].nbytes
         if self.nbytes > self._room:
             for texts in self._texts.values():
                 texts.shrink()
@@ -77,15 +65,8 @@ class EncodedRows:
         """Encode the last texts and join the rows; afterwards no rows can be added."""
         for texts in self._texts.values():
             texts.seal()
-        self._copy_newest()
         self._table = pa.Table.from_batches(self._batches, self._other_schema).combine_chunks()
         self._batches.clear()
-
-    def _copy_newest(self) -> None:
-        """Join the other columns of the newest batches, which frees the texts of these batches."""
-        self._batches += pa.Table.from_batches(self._newest, self._other_schema).combine_chunks().to_batches()
-        self._newest.clear()
-        self._newest_bytes = self._newest_texts = 0
 
     def column(self, column: int) -> pa.ChunkedArray | pa.DictionaryArray:
         """Return a column of all rows; an encoded one as a dictionary array of large strings."""

@@ -13,15 +13,13 @@ from typing import Any
 
 import structlog
 
+from flightllm.common.sequences import shared_start
 from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Request, Reuse, call_site
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.prompts import PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import AnswerReader, Reading, Said, read_answer
-
-_FIRST_STEP = 4
-"""The characters of the first step in the search for the end of a shared start."""
 
 
 @dataclass(slots=True)
@@ -219,30 +217,6 @@ class PrefixOverlap:
         if following is not None and following != self._following:
             self._following, self._ahead = following, shared_start(prompt, following, self._before)
         return max(self._before, self._ahead), None if following is None else self._ahead
-
-
-def shared_start(left: str, right: str, guess: int = 0) -> int:
-    """Return how many leading characters two texts share.
-
-    A `guess` at or a little below the answer saves most of the work: prompts of one call share about the same prefix.
-    Doubling steps find a range with the first difference. Halving then finds the difference in this range.
-    """
-    most = min(len(left), len(right))
-    low = guess if guess <= most and left[:guess] == right[:guess] else 0
-    step = _FIRST_STEP
-    while left[low : low + step] == right[low : low + step]:
-        low += step
-        if low >= most:
-            return most
-        step *= 2
-    high = min(low + step, most)
-    while low < high:  # the texts agree up to `low`, and differ before the end of the range if not all of it agrees
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 class Trace:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from flightllm.common.newest import Newest
 from flightllm.common.text import well_formed, well_formed_value
 from flightllm.errors import EngineError
 from flightllm.functions.call import ELEMENT_END, AICall
@@ -103,7 +104,7 @@ class AnswerReader:
         self._call = call
         choice = isinstance(call.parameters.constraint, Choice) and not call.parameters.probability
         self._keeps = choice and not pa.types.is_nested(call.output)  # a nested value could be changed by its user
-        self._known: dict[str, tuple[Said, Reading]] = {}
+        self._known = Newest[str, tuple[Said, Reading]](_KEPT_READINGS)
 
     def read(self, completion: Completion, max_tokens: int) -> tuple[Said, Reading]:
         """Return what a model said in reply to a request that allowed `max_tokens`, and its reading."""
@@ -116,8 +117,6 @@ class AnswerReader:
         found = said, reading
         of_answer = reading.failure is None or reading.fault is not None
         if of_answer and plain and text is not None and self._keeps and len(text) <= _KEPT_TEXT:
-            if len(self._known) >= _KEPT_READINGS:
-                self._known.clear()
             self._known[text] = found
         return found
 

@@ -1,7 +1,7 @@
 """The contexts, models and limits of one running query, and the rows that it keeps between its stages."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -14,8 +14,7 @@ from substrait.plan_pb2 import Plan
 
 from flightllm.common.limits import over_limit
 from flightllm.config.session_settings import Settings
-from flightllm.datafusion.run import Batches, Loop
-from flightllm.errors import CancelledError
+from flightllm.datafusion.run import Batches, Loop, until_cancelled
 from flightllm.observe.query_record import CallRecord, QueryRecord
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.encoded_rows import EncodedRows
@@ -166,7 +165,7 @@ class Runtime:
     ) -> SpooledArguments:
         """Keep all `batches`, with each distinct text of the columns `texts` once; on disk they are a stage input."""
         encoded = EncodedRows(schema, texts, self.room.memory_bytes)
-        source = _until(self.cancelled, batches)
+        source = until_cancelled(batches, self.cancelled)
         for batch in source:
             encoded.add(batch)
             if encoded.nbytes > self.room.memory_bytes:
@@ -232,7 +231,7 @@ def spool(  # noqa: PLR0913 - six of them have names at the call
     kept: list[pa.RecordBatch] = []
     rows: int = 0
     held: int = 0
-    source = _until(cancelled, batches)
+    source = until_cancelled(batches, cancelled)
     for batch in source:
         kept.append(batch)
         rows += batch.num_rows
@@ -265,13 +264,6 @@ def with_row_ids(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
         position = pa.array(range(start, start + batch.num_rows), pa.int64())
         start += batch.num_rows
         yield pa.RecordBatch.from_arrays([*batch.columns[: len(schema) - 1], position], schema=schema)
-
-
-def _until(cancelled: Callable[[], bool], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if cancelled():
-            raise CancelledError("the query was cancelled")
-        yield batch
 
 
 def _from(first: pa.RecordBatch | None, rest: Batches) -> Batches:

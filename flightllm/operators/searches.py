@@ -6,7 +6,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flightllm.errors import CancelledError
+from flightllm.common.cancelling import check_cancelled
 from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.rows import Counters
 from flightllm.plan.stages import StageCall
@@ -81,8 +81,7 @@ def run_searches(
         columns = [QueryColumn(search, _queries(call, rows), counters) for call, search, counters in calls]
         start = 0
         while start < len(rows):
-            if cancelled():
-                raise CancelledError("the query was cancelled")
+            check_cancelled(cancelled)
             count = min(most, tracker.trials_needed()) if tracker.limited else most
             some = rows.slice(start, count)
             answers = [column.answers(start, count) for column in columns]

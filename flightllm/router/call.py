@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from flightllm.common.cancelling import check_cancelled
 from flightllm.errors import CancelledError, EngineUnavailableError, InternalError
 from flightllm.llm.engine import Completion, More, Request, pull
 from flightllm.router.base import RoutedPrompt
@@ -154,8 +155,7 @@ class RoutedCall:
         """Yield the available answers; with `patient`, or at the horizon, wait up to `_POLL_SECONDS` for the first."""
         waits = patient or len(self._open) + len(self._pulled) >= self._horizon
         while True:
-            if self._cancelled():
-                raise CancelledError("the query was cancelled")
+            check_cancelled(self._cancelled)
             try:
                 result = self._results.get(timeout=_POLL_SECONDS) if waits else self._results.get_nowait()
             except Empty:

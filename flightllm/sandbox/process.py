@@ -16,10 +16,11 @@ import pyarrow as pa
 import structlog
 
 from flightllm import errors
+from flightllm.common.cancelling import check_cancelled
 from flightllm.common.limits import over_limit
 from flightllm.common.names import STORED_SUFFIX
 from flightllm.datafusion.errors import panicked
-from flightllm.errors import CancelledError, FlightLLMError, InternalError
+from flightllm.errors import FlightLLMError, InternalError
 from flightllm.sandbox.memory import memory_of
 from flightllm.sandbox.tasks import MessageKind, Setup, Task
 from flightllm.sandbox.wire import HEADER_BYTES, PIECE_BYTES, decoded, encoded, header, send
@@ -194,8 +195,7 @@ class Process:
         data = pa.allocate_buffer(size)
         view = memoryview(data)
         while view:
-            if cancelled():
-                raise CancelledError("the query was cancelled")
+            check_cancelled(cancelled)
             try:
                 got = self._link.recv_into(view)
             except TimeoutError:
@@ -254,8 +254,7 @@ class _Patient:
     def sendall(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         while view:
-            if self._cancelled():
-                raise CancelledError("the query was cancelled")
+            check_cancelled(self._cancelled)
             try:
                 view = view[self._link.send(view) :]
             except TimeoutError:

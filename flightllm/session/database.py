@@ -29,6 +29,7 @@ from flightllm.observe.session_log import SessionLog
 from flightllm.observe.tracing import create_spans
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.in_flight import InFlightRequests
+from flightllm.operators.temporary_answers import TemporaryAnswers
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
 from flightllm.router.replica import ReplicaStatus
@@ -94,7 +95,8 @@ class Database:
         )
         queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         path = config.cache.path or config.data_folder / "answers.sqlite"
-        cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
+        most = config.cache.max_bytes
+        cache = AnswerCache(path, most) if config.cache.enabled else TemporaryAnswers(most)
         with ExitStack() as opened:
             opened.callback(cache.close)
             indexes = VectorIndexes(config.data_folder / "vectors")

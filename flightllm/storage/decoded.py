@@ -9,22 +9,22 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import pyarrow as pa
 import structlog
 
+from flightllm.common.newest import Newest
 from flightllm.storage.rows_in_memory import Room, RowsInMemory
 
 _MOST_NAMES = 4_096
 """The most folders of which the cache knows that they were read or do not fit, and the most tables in the cache."""
 _STALLED_SECONDS = 10.0
-"""A table that is being read in, and got no rows for this time, leaves its place to another reader."""
+"""A copy that got no rows for this time leaves its place to another reader."""
 _PAUSE_SECONDS = 60.0
 """After memory was short, the cache takes no table for this time."""
 
 _Key: TypeAlias = tuple[Path, tuple[str, ...]]
-_Name = TypeVar("_Name")
 
 _log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ class DecodedCounts:
 
 
 class DecodedTables:
-    """A cache of whole tables, at most `most` bytes, also counting tables that are being read in. Thread-safe.
+    """A cache of whole tables, at most `most` bytes, also counting tables that are being copied. Thread-safe.
 
     A table gets into the cache when it is read for the second time: many tables are read once, and memory that was not
     used before is slow. The table that was used least recently goes first. Readers keep the batches that they have;
@@ -56,18 +56,23 @@ class DecodedTables:
         """The tables, the least recently used first."""
         self._columns: dict[Path, list[tuple[str, ...]]] = {}
         """The columns of each folder in `_kept`."""
-        self._filling: dict[Path, Filling] = {}
-        self._ended = deque[Filling]()
-        """Ended readings that `_filling` still has."""
-        self._seen: OrderedDict[Path, None] = OrderedDict()
+        self._copies: dict[Path, TableCopy] = {}
+        self._ended = deque[TableCopy]()
+        """Ended copies that `_copies` still has."""
+        self._seen = Newest[Path, None](_MOST_NAMES)
         """The folders that were read, the least recently read first."""
-        self._too_large: OrderedDict[_Key, None] = OrderedDict()
+        self._too_large = Newest[_Key, None](_MOST_NAMES)
         """The tables that did not fit, the oldest first."""
         self._pause_until = 0.0
         self._hits = self._misses = 0
 
+    @property
+    def is_on(self) -> bool:
+        """Return whether the cache can take a table."""
+        return self._most > 0
+
     def counts(self) -> DecodedCounts:
-        """Return the present counts; `bytes` includes tables that are being read in, and those with late readers."""
+        """Return the present counts; `bytes` includes tables that are being copied, and those with late readers."""
         with self._lock:
             return DecodedCounts(self._room.used(), len(self._kept), self._hits, self._misses)
 
@@ -85,33 +90,35 @@ class DecodedTables:
         places = [names.index(name) for name in columns]
         return (batch.select(places) for batch in batches)
 
-    def fill(self, folder: Path, columns: Sequence[str], estimate: int) -> "Filling | None":
-        """Begin to read a table in; return None if this is its first read, if it cannot fit, or if another thread does.
+    def start_copy(self, folder: Path, columns: Sequence[str], estimate: int) -> "TableCopy | None":
+        """Start to copy a table into memory, while a query reads the table; the caller must close the copy.
 
-        `estimate` is the number of bytes that the rows are likely to take. The caller must close the result.
+        Return None if this is the table's first read, if it cannot fit, or if another thread copies it.
+
+        `estimate` is the number of bytes that the rows are likely to take.
         """
         names = tuple(columns)
         with self._lock:
             self._remove_ended()
             first = folder not in self._seen
-            _remember(self._seen, folder)
+            self._seen[folder] = None
             unfit = not 0 < estimate <= self._most or (folder, names) in self._too_large
             if first or unfit or time.monotonic() < self._pause_until:
                 return None
-            other = self._filling.get(folder)
+            other = self._copies.get(folder)
             if other is not None:
                 if time.monotonic() - other.moved < _STALLED_SECONDS:
                     return None
                 other.give_up()
-            filling = self._filling[folder] = Filling(self, self._room, folder, names, estimate)
-        return filling
+            copy = self._copies[folder] = TableCopy(self, self._room, folder, names, estimate)
+        return copy
 
     def forget(self, folder: Path) -> None:
         """Drop the rows of a folder, whose table was changed or dropped; a read that is under way keeps nothing."""
         with self._lock:
-            filling = self._filling.pop(folder, None)
-            if filling is not None:
-                filling.give_up()
+            copy = self._copies.pop(folder, None)
+            if copy is not None:
+                copy.give_up()
             for names in list(self._columns.get(folder, ())):
                 self._drop((folder, names))
             self._seen.pop(folder, None)
@@ -128,45 +135,45 @@ class DecodedTables:
             self._pause_until = time.monotonic() + _PAUSE_SECONDS
             while self._kept and before - self._room.used() < size:
                 self._drop(next(iter(self._kept)))
-            while self._filling and before - self._room.used() < size:
-                self._filling.popitem()[1].give_up()
+            while self._copies and before - self._room.used() < size:
+                self._copies.popitem()[1].give_up()
             return before - self._room.used()
 
-    def make_room(self, filling: "Filling", size: int) -> bool:
-        """Drop tables to have `size` more bytes for a table that is being read in; return False if that fails."""
+    def make_room(self, copy: "TableCopy", size: int) -> bool:
+        """Drop tables to have `size` more bytes for a table that is being copied; return False if that fails."""
         with self._lock:
-            if filling.bytes + size > self._most:
-                _remember(self._too_large, (filling.folder, filling.columns))
+            if copy.bytes + size > self._most:
+                self._too_large[copy.folder, copy.columns] = None
                 return False
             while self._room.used() + size > self._most:
-                if not self._kept:  # tables that other threads are reading in have the room, or late readers
+                if not self._kept:  # tables that other threads copy have the room, or late readers
                     return False
                 self._drop(next(iter(self._kept)))
-            return filling.wanted
+            return copy.wanted
 
-    def keep(self, filling: "Filling", batches: tuple[pa.RecordBatch, ...]) -> None:
+    def keep(self, copy: "TableCopy", batches: tuple[pa.RecordBatch, ...]) -> None:
         """Put a table into the cache, unless it was changed meanwhile."""
         with self._lock:
-            if self._filling.get(filling.folder) is not filling or not filling.wanted:
+            if self._copies.get(copy.folder) is not copy or not copy.wanted:
                 return
-            del self._filling[filling.folder]
-            known = self._columns.setdefault(filling.folder, [])
-            for names in [names for names in known if set(names) <= set(filling.columns)]:
-                self._drop((filling.folder, names))
-            self._columns.setdefault(filling.folder, []).append(filling.columns)
-            self._kept[filling.folder, filling.columns] = batches
+            del self._copies[copy.folder]
+            known = self._columns.setdefault(copy.folder, [])
+            for names in [names for names in known if set(names) <= set(copy.columns)]:
+                self._drop((copy.folder, names))
+            self._columns.setdefault(copy.folder, []).append(copy.columns)
+            self._kept[copy.folder, copy.columns] = batches
             while len(self._kept) > _MOST_NAMES:
                 self._drop(next(iter(self._kept)))
 
-    def end(self, filling: "Filling") -> None:
-        """Note that a reading has ended. Takes no lock, because the garbage collector can call it at any time."""
-        self._ended.append(filling)
+    def note_ended(self, copy: "TableCopy") -> None:
+        """Note that a copy has ended. Takes no lock, because the garbage collector can call it at any time."""
+        self._ended.append(copy)
 
     def _remove_ended(self) -> None:
         while self._ended:
-            filling = self._ended.popleft()
-            if self._filling.get(filling.folder) is filling:
-                del self._filling[filling.folder]
+            copy = self._ended.popleft()
+            if self._copies.get(copy.folder) is copy:
+                del self._copies[copy.folder]
 
     def _drop(self, key: _Key) -> None:
         self._kept.pop(key, None)
@@ -178,8 +185,8 @@ class DecodedTables:
             self._columns.pop(folder, None)
 
 
-class Filling:
-    """A table that is being read in. One thread at a time adds rows; others can only give it up."""
+class TableCopy:
+    """A reader's copy of a table for the cache. One thread at a time adds rows; others can only give the copy up."""
 
     def __init__(
         self, tables: DecodedTables, room: Room, folder: Path, columns: tuple[str, ...], estimate: int
@@ -201,20 +208,20 @@ class Filling:
     def add(self, columns: Sequence[pa.Array]) -> None:
         """Take the next rows, one array for each column; does nothing once the rows are not wanted any more.
 
-        A copy that fails only ends the reading-in: the query goes on.
+        A failure only ends the copy: the query goes on.
         """
         if not self.wanted:
             return
         self.moved = time.monotonic()
         try:
-            self._copy(pa.RecordBatch.from_arrays(list(columns), names=list(self.columns)))
+            self._take(pa.RecordBatch.from_arrays(list(columns), names=list(self.columns)))
         except (pa.ArrowException, OSError, MemoryError) as error:
             _log.warning("a table's rows are not kept in memory", error=str(error))
             self.give_up()
-        if not self.wanted:  # another thread gave it up during the copy
+        if not self.wanted:  # another thread gave the copy up meanwhile
             self._rows = None
 
-    def _copy(self, batch: pa.RecordBatch) -> None:
+    def _take(self, batch: pa.RecordBatch) -> None:
         rows = self._rows
         if rows is None:
             rows = self._rows = RowsInMemory(batch.schema, self._room)
@@ -247,12 +254,4 @@ class Filling:
     def close(self) -> None:
         """Drop the rows unless they were kept. Idempotent."""
         self.give_up()
-        self._tables.end(self)
-
-
-def _remember(names: OrderedDict[_Name, None], name: _Name) -> None:
-    """Put a name last, and forget the first ones beyond a bound."""
-    names[name] = None
-    names.move_to_end(name)
-    while len(names) > _MOST_NAMES:
-        names.popitem(last=False)
+        self._tables.note_ended(self)

@@ -60,16 +60,19 @@ class RowsInMemory:
         self._sink: pa.FixedSizeBufferWriter | None = None
         self._writer: pa.RecordBatchStreamWriter | None = None
         self._left = 0
+        self._spare = _SPARE_BYTES + 2 * int(schema.serialize().size)
+        self._sized: tuple[pa.RecordBatch | None, int] = (None, 0)
+        """The batch that was sized last, and its size in a stream."""
 
     def needed(self, batch: pa.RecordBatch, expected: int = 0) -> int:
         """Return the size of the new chunk that a batch needs, or 0 if it fits into the last chunk.
 
         `expected` bytes of further batches are likely to follow.
         """
-        size = int(pa.ipc.get_record_batch_size(batch))
+        size = self._size(batch)
         if size <= self._left:
             return 0
-        return max(size, min(_CHUNK_BYTES, size + expected)) + self._spare()
+        return max(size, min(_CHUNK_BYTES, size + expected)) + self._spare
 
     def add(self, batch: pa.RecordBatch, new: int) -> None:
         """Copy a batch, into a new chunk of `new` bytes if `needed` said so."""
@@ -77,12 +80,13 @@ class RowsInMemory:
             self._close_chunk()
             memory = self._room.memory(new)
             self._chunks.append(memory)
-            self._left = new - self._spare()
+            self._left = new - self._spare
             self._sink = pa.FixedSizeBufferWriter(memory)
             self._writer = pa.ipc.new_stream(self._sink, self._schema)
         if self._writer is not None:
             self._writer.write_batch(batch)
-        self._left -= pa.ipc.get_record_batch_size(batch)
+        self._left -= self._size(batch)
+        self._sized = (None, 0)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Return all batches, in order; they are views of the copies. Add no more batches after it."""
@@ -90,8 +94,10 @@ class RowsInMemory:
         chunks, self._chunks = self._chunks, []
         return (batch for chunk in chunks for batch in pa.ipc.open_stream(chunk))
 
-    def _spare(self) -> int:
-        return _SPARE_BYTES + 2 * int(self._schema.serialize().size)
+    def _size(self, batch: pa.RecordBatch) -> int:
+        if self._sized[0] is not batch:
+            self._sized = (batch, int(pa.ipc.get_record_batch_size(batch)))
+        return self._sized[1]
 
     def _close_chunk(self) -> None:
         if self._writer is not None and self._sink is not None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from flightllm.catalog import SystemTables
 from flightllm.common.names import TableName
 from flightllm.errors import FlightLLMError, NotFoundError
-from flightllm.operators.cache import AnswerCache
+from flightllm.operators.answer_store import AnswerStore
 from flightllm.vector.status import status
 from flightllm.vector.store import VectorIndexes
 
@@ -53,7 +53,7 @@ class CacheTable:
 
     schemas: Mapping[str, pa.Schema] = MappingProxyType({"cache": _CACHE})
 
-    def __init__(self, cache: AnswerCache) -> None:
+    def __init__(self, cache: AnswerStore) -> None:
         self._cache = cache
 
     def snapshot(self, _name: str) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from itertools import pairwise, permutations, product
+from itertools import permutations, product
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +10,9 @@ import pytest
 
 from bench.engines import least_tokens
 from bench.ordering import any_field_order, prompts, solve, unlimited
-from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, nodes, parts, shared
+from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, nodes, parts
 from flightllm.common.package_data import demo_model
+from flightllm.common.sequences import shared_start
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.llm.engine import Parameters, Request
 from flightllm.llm.prompt_formats import FORMATS, PLAIN, PromptFormat
@@ -59,14 +60,6 @@ def test_a_block_has_at_least_one_token() -> None:
 def test_no_prompts_need_no_tokens() -> None:
     """Nothing is computed where nothing is sent."""
     assert nodes([]) == least([], 16) == least_of_any_field_order([]) == 0
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_shared_starts_are_found_by_halving(seed: int) -> None:
-    """The common start of neighbours has the length that a loop finds."""
-    for left, right in pairwise(drawn(seed)):
-        same = [one == other for one, other in zip(left, right, strict=False)]
-        assert shared(left, right) == (same.index(False) if False in same else len(same))
 
 
 def test_no_field_order_needs_less_than_the_bound() -> None:
@@ -175,7 +168,7 @@ def test_steady_tokens_stand_in_every_order(value: str) -> None:
     head = "What is it?\n\n"
     for order in permutations(texts):
         ids = tokenizer.encode(f"{head}{''.join(order)}Answer:").ids
-        found = parts(ids, [lines[text] for text in order], shared(tokenizer.encode(head).ids, ids))
+        found = parts(ids, [lines[text] for text in order], shared_start(tokenizer.encode(head).ids, ids))
         assert found is not None
         assert tokenizer.decode(found.head) == head
 

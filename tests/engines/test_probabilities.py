@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flightllm.engines.probabilities import first_token_probability, read_probability
+from flightllm.engines.probabilities import (
+    TokenStep,
+    constrained_probability,
+    first_token_probability,
+    read_probability,
+)
 
 Top = dict[str, float]
 YES_NO = ("Yes", "No")
@@ -116,6 +121,37 @@ def test_any_body(noise: Any, body: dict[str, Any]) -> None:
     for logprobs in (noise, {**body, "content": noise}, {"content": [noise]}, {"tokens": noise, "top_logprobs": noise}):
         found = read_probability(logprobs, "Yes", YES_NO)
         assert found is None or 0 <= found <= 1
+
+
+def step(token: str, **top: float) -> TokenStep:
+    """Return a step; a name `_` in `top` stands for a space."""
+    return TokenStep(token.encode(), tuple((name.replace("_", " ").encode(), math.log(p)) for name, p in top.items()))
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "steps", "expected"),
+    [
+        (" Yes", (" Yes", "No"), [step(" ", _=0.3, No=0.6), step("Yes", Yes=1.0)], 1 / 3),
+        ("No", (" Yes", "No"), [step("No", _=0.3, No=0.6)], 2 / 3),
+        (" Yes", (" Yes", "Yes"), [step(" ", _=0.3, Yes=0.7), step("Yes", Yes=1.0)], 0.3),
+        (
+            " 1",
+            (" 1", " 10", "2"),
+            [step(" 1", _1=0.8, **{"2": 0.2}), step("<end>", **{"0": 0.25, "<end>": 0.75})],
+            0.6,
+        ),
+        (" Yes", (" Yes", " No"), [step(" ", _=0.9, _No=0.1), step("Yes", Yes=0.7, No=0.3)], 0.7),
+        ("Yes", YES_NO, [step("Yes", Yes=0.6, No=0.2)], 0.75),
+        ("Yes", (" Yes", "No"), [step("Yes", Yes=0.6, No=0.2)], None),
+    ],
+    ids=["space first", "no space", "only the space differs", "end", "all have the space", "plain", "space lost"],
+)
+def test_options_with_spaces(
+    text: str, options: tuple[str, ...], steps: list[TokenStep], expected: float | None
+) -> None:
+    """Under a grammar, a first token that is a space counts where it tells the options apart."""
+    found = constrained_probability(steps, text, options)
+    assert found == (None if expected is None else pytest.approx(expected))
 
 
 def test_the_first_token_alone() -> None:

@@ -15,9 +15,9 @@ from flightllm.execution.accounting import _answers
 from flightllm.execution.query import BatchQuery, StagedQuery, plan
 from flightllm.functions.call import MODEL
 from flightllm.operators.budget import Account, RequestBudget
-from flightllm.operators.cache import PRIVATE_HELD, AnswerCache
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.in_flight import InFlightRequests
+from flightllm.operators.temporary_answers import PRIVATE_HELD, TemporaryAnswers
 from flightllm.session.database import Database
 from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, open_database
@@ -124,7 +124,7 @@ def test_never_exceeded(database: Database, optimizer: bool, tokens: int) -> Non
         Account(Allowance(tokens=tokens)), None, lambda p: len(exact.token_ids([p])[0]), engine.count_tokens
     )
     record = database.queries.start("x")
-    with closing(AnswerCache(None)) as cache:
+    with closing(TemporaryAnswers()) as cache:
         batches = list(query.run_on({MODEL: ModelBinding(engine, cache, InFlightRequests(), 8, budget)}, record))
     row = record.row()
     record.finish("done")
@@ -167,6 +167,7 @@ def test_a_private_cache_has_little_room(database: Database, private: Settings) 
     """A query without the shared cache, or without its deduplication, has a temporary one that holds 4 MiB."""
     with _answers(database._services, private) as (cache, _):
         assert cache is not database.cache
+        assert isinstance(cache, TemporaryAnswers)
         assert cache._most_held == PRIVATE_HELD
     with _answers(database._services, Settings()) as (cache, _):
         assert cache is database.cache

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flightllm.common.package_data import demo_model
 from flightllm.llm.prompt_formats import one_text
 from flightllm.llm.thinking import MODES
-from flightllm.llm.tokenizer import PromptEncoder, shared_length
+from flightllm.llm.tokenizer import PromptEncoder
 from tests.chat_templates import GOLDEN, TEMPLATES, digest, encoder_of, folder, rendered
 from tests.thinking_models import ALWAYS, SWITCHING
 
@@ -218,12 +218,3 @@ def test_an_answer_is_decoded_at_once_as_token_by_token(data: st.DataObject) -> 
 @cache
 def _demo_encoder() -> PromptEncoder:
     return PromptEncoder(demo_model())
-
-
-@given(st.lists(st.integers(0, 1)), st.lists(st.integers(0, 1)), st.lists(st.integers(0, 1)))
-def test_shared_length(start: list[int], left: list[int], right: list[int]) -> None:
-    """The common start of two lists of tokens ends at the first difference, for lists and other sequences."""
-    one, other = start + left, start + right
-    expected = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
-    for found in (shared_length(one, other), shared_length(tuple(one), other)):
-        assert found == (min(len(one), len(other)) if expected is None else expected)

@@ -14,7 +14,7 @@ import pytest
 from flightllm.config import CacheConfig
 from flightllm.functions.call import AICall
 from flightllm.llm.engine import Parameters
-from flightllm.operators.cache import PRIVATE_HELD, AnswerCache, CacheKeys, _set_aside
+from flightllm.operators.cache import AnswerCache, CacheKeys, _set_aside
 from tests.databases import ask, small_database
 from tests.disks import small_disk
 from tests.servers import await_true
@@ -142,10 +142,6 @@ def test_stats_and_clear(path: Path, cache: AnswerCache) -> None:
     assert (stats.entries, stats.bytes < 50_000, path.stat().st_size < 50_000) == (0, True, True)
     cache.put(b"next", "y")
     assert cache.get([b"next"]) == {b"next": "y"}
-    temporary = AnswerCache(None)
-    temporary.put(b"k", "x")
-    assert (temporary.stats().entries, temporary.clear(), temporary.stats().entries) == (1, 1, 0)
-    temporary.close()
 
 
 def test_cleared_in_the_middle_of_a_checkpoint(path: Path, cache: AnswerCache) -> None:
@@ -448,49 +444,3 @@ def test_damaged_rows(path: Path, cache: AnswerCache) -> None:
     assert cache.get([b"good", b"bad"]) == {b"good": "yes", b"bad": "again"}
     assert cache.clear() == 3
     assert cache.stats().entries == 0
-
-
-def test_temporary() -> None:
-    """A temporary cache has its newest answers, those in memory and those that it moved to its database."""
-    with closing(AnswerCache(None, most_held=20_000)) as cache:
-        answers = {n.to_bytes(4, "big"): f"answer {n}" for n in range(1_000)}
-        for n, (key, text) in enumerate(answers.items()):
-            cache.put(key, "old" if n % 3 == 0 else text)
-            cache.flush()
-        for key, text in answers.items():
-            cache.put(key, text)
-        assert cache.get(list(answers)) == cache.peek([*answers, b"other"]) == answers
-        assert cache.stats().entries == 1_000
-        assert cache.clear() == 1_000
-        assert cache.get(list(answers)) == {}
-
-
-@pytest.mark.parametrize("limits", [{"max_bytes": 1_000_000}, {"most_held": 1_000_000}])
-def test_memory_of_a_temporary_cache(limits: dict[str, int]) -> None:
-    """A temporary cache holds answers up to its bytes, whatever a character takes, and commits the oldest of them."""
-    with closing(AnswerCache(None, **limits)) as cache:
-        held, fell = [], []
-        for n in range(6_000):
-            before = len(cache._waiting)
-            cache.put(n.to_bytes(4, "big"), "😀" * 100)
-            cache.put(b"same", str(n))
-            held.append(sum(map(sys.getsizeof, cache._waiting.values())))
-            fell.append(before - len(cache._waiting))
-        assert 500_000 < max(held) <= 1_000_000
-        assert 0 < max(fell) <= 2_000
-        newest = [n.to_bytes(4, "big") for n in range(5_500, 6_000)]
-        assert cache.get([*newest, b"same"]) == {**dict.fromkeys(newest, "😀" * 100), b"same": "5999"}
-
-
-def test_a_private_cache_holds_little() -> None:
-    """The cache of one query commits a few thousand answers at a time, and keeps all of them."""
-    with closing(AnswerCache(None, most_held=PRIVATE_HELD)) as cache:
-        answers = {n.to_bytes(4, "big"): f"{n} {'x' * 1_000}" for n in range(9_000)}
-        for key, text in answers.items():
-            before = len(cache._waiting)
-            cache.put(key, text)
-            assert before - len(cache._waiting) < 2_000
-            assert cache._waiting_bytes < 4 << 20
-        assert len(cache._waiting) > 1_000
-        assert cache.get(list(answers)) == answers
-        assert cache.stats().entries == 9_000

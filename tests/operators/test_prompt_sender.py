@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 import structlog
-from hypothesis import given
-from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from flightllm.common.sequences import shared_start
 from flightllm.config import LogConfig
 from flightllm.llm.engine import Request, Reuse
 from flightllm.log import configure_logging
-from flightllm.operators.prompt_sender import PrefixOverlap, shared_start
+from flightllm.operators.prompt_sender import PrefixOverlap
 from tests.databases import ask, small_database
 from tests.using_engines import Scripted, using
 
@@ -70,23 +69,6 @@ def test_fields_that_come_again(tmp_path: Path) -> None:
     assert [reuse.ahead for reuse in reuses(first)] == [*fields[:-1], None]
     following = [shared_start(one.prompt, other.prompt) for one, other in pairwise(second)]
     assert [reuse.ahead for reuse in reuses(second)] == [*following, None]
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "shared"),
-    [("", "", 0), ("a", "", 0), ("abc", "abc", 3), ("abc", "abd", 2), ("xbc", "abc", 0), ("ab", "abcd", 2)],
-)
-def test_shared_start(left: str, right: str, shared: int) -> None:
-    """Texts are compared character by character, in either order."""
-    assert shared_start(left, right) == shared_start(right, left) == shared
-
-
-@given(st.text("ab", max_size=40), st.text("ab", max_size=40), st.integers(0, 50))
-def test_any_guess_gives_the_same(left: str, right: str, guess: int) -> None:
-    """A guess that is right, too low, too high or beyond the texts changes nothing."""
-    start = left[:20]
-    equal = [one == other for one, other in zip(start + left, start + right, strict=False)]
-    assert shared_start(start + left, start + right, guess) == [*equal, False].index(False)
 
 
 def test_before_and_after() -> None:

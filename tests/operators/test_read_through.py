@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from flightllm.operators.cache import AnswerCache
 from flightllm.operators.read_through import ReadThroughCache
+from flightllm.operators.temporary_answers import TemporaryAnswers
 
 A, B, C = b"a", b"b", b"c"
 
 
 @pytest.fixture
-def cache() -> Iterator[AnswerCache]:
+def cache() -> Iterator[TemporaryAnswers]:
     """Return a cache that knows one answer on disk and one that waits."""
-    cache = AnswerCache(None)
+    cache = TemporaryAnswers()
     cache.put(A, "kept")
     cache.flush()
     cache.put(B, "waiting")
@@ -21,7 +21,7 @@ def cache() -> Iterator[AnswerCache]:
     cache.close()
 
 
-def test_no_trace(cache: AnswerCache) -> None:
+def test_no_trace(cache: TemporaryAnswers) -> None:
     """Known answers are found, own ones too; the cache has and has counted no more than before."""
     overlay = ReadThroughCache(cache)
     overlay.put(C, "predicted")

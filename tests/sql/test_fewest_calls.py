@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.fewest_calls import in_order
 from flightllm.config import LimitsConfig
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -39,16 +40,6 @@ def answers(session: Session, table: str, key: str, order: str) -> dict[object, 
     for row in ask(session, sql).rows:
         found.setdefault(row["k"], []).append(row["a"])
     return found
-
-
-def until(said: list[bool], count: int) -> int:
-    """Return how many rows are asked about until `count` pass, or all where there are fewer."""
-    passed = 0
-    for asked, one in enumerate(said, start=1):
-        passed += one
-        if passed == count:
-            return asked
-    return len(said)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +85,7 @@ def until(said: list[bool], count: int) -> int:
 )  # fmt: skip
 def test_groups(session: Session, sql: str, table: str, key: str, order: str, count: int) -> None:
     """Asking ends with a group's first rows that pass; the fewest calls are those up to them."""
-    fewest = sum(until(said, count) for said in answers(session, table, key, order).values())
+    fewest = sum(in_order(said, count) for said in answers(session, table, key, order).values())
     on, off = (ask(session, sql, optimizer=optimizer, cache="off") for optimizer in ("on", "off"))
     assert canonical(on.table) == canonical(off.table)
     assert on.calls <= ALLOWED * fewest + 2

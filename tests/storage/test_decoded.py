@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.storage import decoded
-from flightllm.storage.decoded import DecodedTables, Filling
+from flightllm.storage.decoded import DecodedTables, TableCopy
 from flightllm.storage.rows_in_memory import Room
 
 A, B = Path("a"), Path("b")
@@ -20,24 +20,24 @@ def _numbers(start: int = 0) -> pa.Array:
     return pa.array(range(start, start + ROWS), pa.int64())
 
 
-def _again(tables: DecodedTables, folder: Path, columns: tuple[str, ...] = ("x",)) -> Filling:
+def _again(tables: DecodedTables, folder: Path, columns: tuple[str, ...] = ("x",)) -> TableCopy:
     """Read a folder again."""
-    filling = tables.fill(folder, columns, BYTES) or tables.fill(folder, columns, BYTES)
-    assert filling is not None
-    return filling
+    copy = tables.start_copy(folder, columns, BYTES) or tables.start_copy(folder, columns, BYTES)
+    assert copy is not None
+    return copy
 
 
 def _kept(tables: DecodedTables, folder: Path, start: int = 0) -> None:
-    filling = _again(tables, folder)
-    filling.add([_numbers(start)])
-    filling.keep()
-    filling.close()
+    copy = _again(tables, folder)
+    copy.add([_numbers(start)])
+    copy.keep()
+    copy.close()
 
 
 def test_second_read() -> None:
     """The second read of a table puts it into the cache, and the third finds it."""
     tables = DecodedTables(10 * KEPT)
-    assert tables.fill(A, ("x",), BYTES) is None
+    assert tables.start_copy(A, ("x",), BYTES) is None
     _kept(tables, A)
     assert BYTES < tables.counts().bytes < KEPT
     found = tables.find(A, ("x",))
@@ -51,10 +51,10 @@ def test_second_read() -> None:
 def test_columns() -> None:
     """A cached table answers for any of its columns in any order, and for no other column."""
     tables = DecodedTables(10 * KEPT)
-    filling = _again(tables, A, ("x", "y"))
+    copy = _again(tables, A, ("x", "y"))
     for start in (0, ROWS):
-        filling.add([_numbers(start), pa.array([f"text {start}"] * ROWS)])
-    filling.keep()
+        copy.add([_numbers(start), pa.array([f"text {start}"] * ROWS)])
+    copy.keep()
     found = tables.find(A, ("y", "x", "y"))
     assert found is not None
     table = pa.Table.from_batches(found)
@@ -73,31 +73,31 @@ def test_bound() -> None:
     _kept(tables, Path("c"))
     assert tables.find(B, ("x",)) is None
     assert tables.find(A, ("x",)) is not None
-    filling = _again(tables, B)
+    copy = _again(tables, B)
     for start in range(3):
-        filling.add([_numbers(start)])
-    filling.keep()
-    assert not filling.wanted
+        copy.add([_numbers(start)])
+    copy.keep()
+    assert not copy.wanted
     assert tables.find(B, ("x",)) is None
     assert tables.counts().bytes <= 2 * KEPT
-    assert tables.fill(B, ("x",), BYTES) is None, "a table that did not fit is not tried again"
-    assert tables.fill(A, ("x",), 3 * BYTES) is None
+    assert tables.start_copy(B, ("x",), BYTES) is None, "a table that did not fit is not tried again"
+    assert tables.start_copy(A, ("x",), 3 * BYTES) is None
 
 
 def test_nothing_kept() -> None:
     """Without room the cache takes no table."""
     tables = DecodedTables(0)
-    assert [tables.fill(A, ("x",), BYTES) for _ in range(3)] == [None] * 3
+    assert [tables.start_copy(A, ("x",), BYTES) for _ in range(3)] == [None] * 3
 
 
 def test_half_read() -> None:
     """A read that does not reach the end keeps nothing, and the next read can."""
     tables = DecodedTables(10 * KEPT)
-    filling = _again(tables, A)
-    filling.add([_numbers()])
-    assert tables.fill(A, ("x",), BYTES) is None
-    filling.close()
-    filling.keep()
+    copy = _again(tables, A)
+    copy.add([_numbers()])
+    assert tables.start_copy(A, ("x",), BYTES) is None
+    copy.close()
+    copy.keep()
     assert (tables.find(A, ("x",)), tables.counts().bytes) == (None, 0)
     _kept(tables, A)
     assert tables.counts().tables == 1
@@ -107,14 +107,14 @@ def test_half_read() -> None:
 def test_forget(finished: bool) -> None:
     """A changed table is dropped, also one that is being read in; its memory counts until its last reader ends."""
     tables = DecodedTables(10 * KEPT)
-    filling = _again(tables, A)
-    filling.add([_numbers()])
+    copy = _again(tables, A)
+    copy.add([_numbers()])
     if finished:
-        filling.keep()
+        copy.keep()
     found = tables.find(A, ("x",))
     tables.forget(A)
-    filling.add([_numbers()])
-    filling.keep()
+    copy.add([_numbers()])
+    copy.keep()
     assert tables.find(A, ("x",)) is None
     assert (found is not None) is finished
     if found is not None:
@@ -132,11 +132,11 @@ def test_late_readers_fill_the_room() -> None:
         _kept(tables, Path(f"version {version}"))
         readers.append(tables.find(Path(f"version {version}"), ("x",)))
         tables.forget(Path(f"version {version}"))
-    filling = _again(tables, B)
-    filling.add([_numbers()])
-    assert not filling.wanted
+    copy = _again(tables, B)
+    copy.add([_numbers()])
+    assert not copy.wanted
     assert BYTES < tables.counts().bytes - BYTES < KEPT + BYTES
-    filling.close()
+    copy.close()
     readers.clear()
     assert tables.counts().bytes == 0
     _kept(tables, B)
@@ -148,16 +148,16 @@ def test_shrink() -> None:
     tables = DecodedTables(10 * KEPT)
     for folder in (A, B):
         _kept(tables, folder)
-    filling = _again(tables, Path("c"))
-    filling.add([_numbers()])
+    copy = _again(tables, Path("c"))
+    copy.add([_numbers()])
     assert BYTES < tables.shrink(1) < KEPT
-    assert filling.wanted
+    assert copy.wanted
     assert tables.find(A, ("x",)) is None
     assert tables.find(B, ("x",)) is not None
     assert 2 * BYTES < tables.shrink(10 * BYTES) < 2 * KEPT
-    assert not filling.wanted
+    assert not copy.wanted
     assert tables.counts().bytes == tables.shrink(1) == 0
-    assert [tables.fill(A, ("x",), BYTES) for _ in range(3)] == [None] * 3, "the cache pauses"
+    assert [tables.start_copy(A, ("x",), BYTES) for _ in range(3)] == [None] * 3, "the cache pauses"
 
 
 def test_columns_beside_each_other() -> None:
@@ -165,9 +165,9 @@ def test_columns_beside_each_other() -> None:
     tables = DecodedTables(10 * KEPT)
     cases: list[tuple[tuple[str, ...], int]] = [(("x", "y"), 1), (("x", "z"), 2), (("x", "y", "z"), 1)]
     for names, count in cases:
-        filling = _again(tables, A, names)
-        filling.add([_numbers()] * len(names))
-        filling.keep()
+        copy = _again(tables, A, names)
+        copy.add([_numbers()] * len(names))
+        copy.keep()
         assert tables.find(A, names) is not None
         assert tables.counts().tables == count
 
@@ -175,10 +175,10 @@ def test_columns_beside_each_other() -> None:
 def test_closed_by_the_garbage_collector() -> None:
     """A reading that the collector closes in a thread that holds the cache's lock neither waits nor stays."""
     tables = DecodedTables(10 * KEPT)
-    filling = _again(tables, A)
-    filling.add([_numbers()])
+    copy = _again(tables, A)
+    copy.add([_numbers()])
     with tables._lock:
-        filling.close()
+        copy.close()
     assert tables.counts().bytes == 0
     _kept(tables, A)
     assert tables.counts().tables == 1
@@ -193,11 +193,11 @@ def test_a_failed_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = DecodedTables(10 * KEPT)
     with monkeypatch.context() as patched:
         patched.setattr(Room, "memory", none)
-        filling = _again(tables, A)
-        filling.add([_numbers()])
-        filling.keep()
+        copy = _again(tables, A)
+        copy.add([_numbers()])
+        copy.keep()
     assert (tables.counts().bytes, tables.counts().tables) == (0, 0)
-    filling.close()
+    copy.close()
     _kept(tables, A)
     assert tables.counts().tables == 1
 
@@ -207,7 +207,7 @@ def test_a_stalled_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = DecodedTables(10 * KEPT)
     stalled = _again(tables, A)
     stalled.add([_numbers()])
-    assert tables.fill(A, ("x",), BYTES) is None
+    assert tables.start_copy(A, ("x",), BYTES) is None
     monkeypatch.setattr(decoded, "_STALLED_SECONDS", 0.0)
     _kept(tables, A)
     stalled.add([_numbers()])

@@ -16,7 +16,7 @@ from flightllm.config import HttpConfig, LimitsConfig
 from flightllm.engines.observed import Health
 from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.operators import cache as cache_module
+from flightllm.operators.answer_store import count_answers
 from flightllm.session.database import Database
 from flightllm.web.http_server import HttpServer
 from tests.servers import ask, cursor_of, serving
@@ -114,13 +114,12 @@ def test_scrapes_count_the_answers_once_in_a_while(
 ) -> None:
     """Metrics asked for again soon do not go through the cached answers again, unless they were all forgotten."""
     counts: list[int] = []
-    counting = cache_module._count
 
     def counted(kept: sqlite3.Connection) -> int:
-        counts.append(counting(kept))
+        counts.append(count_answers(kept))
         return counts[-1]
 
-    monkeypatch.setattr(cache_module, "_count", counted)
+    monkeypatch.setattr("flightllm.operators.cache.count_answers", counted)
     with HttpServer(LOCAL, database, server) as http_server, cursor_of(server) as cursor:
         ask(cursor, "SELECT ai_gen('Of {n}?', n) FROM t WHERE n <= 20")
         database.cache.flush()

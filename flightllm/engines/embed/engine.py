@@ -10,8 +10,9 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.embed.base import Embedder, Role
-from flightllm.errors import AnswerError, CancelledError
+from flightllm.errors import AnswerError
 from flightllm.llm.engine import Completion, More, PrefixCache, Request, pull
 
 _PAUSE_SECONDS = 0.001
@@ -86,8 +87,7 @@ def in_batches(
     """
     more = More.READY
     while more is not More.ENDED:
-        if cancelled():
-            raise CancelledError("the query was cancelled")
+        check_cancelled(cancelled)
         pulled, more = pull(requests, size, cancelled)
         if pulled:
             yield from answer(pulled)

@@ -19,11 +19,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flightllm.common.cancelling import check_cancelled
+from flightllm.common.newest import Newest
 from flightllm.engines.options import read_options
 from flightllm.engines.random_answers import answerer, likelihood
 from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread, Window
-from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.errors import EngineUnavailableError
 from flightllm.llm.engine import Completion, PrefixCache
 
 if TYPE_CHECKING:
@@ -69,7 +71,8 @@ class FakeEngine:
         self._sent = 0
         self._done = 0
         self._closed = False
-        self._answerers: dict[tuple[Parameters, str, str], tuple[blake2b, Callable[[int], str]]] = {}
+        self._answerers: Newest[tuple[Parameters, str, str], tuple[blake2b, Callable[[int], str]]]
+        self._answerers = Newest(_MOST_SITES)
         """By parameters, function and instruction: the hash of the three so far, and the function that answers."""
         self._last: tuple[Parameters | None, str, str, blake2b, Callable[[int], str]]
         self._last = (None, "", "", blake2b(), str)
@@ -105,9 +108,7 @@ class FakeEngine:
                     yield self._deliver(completion)
             return
         for request in requests:
-            if cancelled():
-                msg = "the query was cancelled"
-                raise CancelledError(msg)
+            check_cancelled(cancelled)
             if request is None:
                 time.sleep(_PAUSE_SECONDS)
             else:
@@ -177,13 +178,12 @@ class FakeEngine:
         if last[0] is parameters and last[1] is function and last[2] is instruction:
             return last[3], last[4]
         key = parameters, function, instruction
-        known = self._answerers.get(key)
-        if known is None:
-            if len(self._answerers) >= _MOST_SITES:
-                self._answerers.clear()
-            text = f"{function}\0{instruction}\0{parameters}\0"
-            site = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
-            known = self._answerers[key] = (site, answerer(parameters.constraint))
+        with self._lock:
+            known = self._answerers.get(key)
+            if known is None:
+                text = f"{function}\0{instruction}\0{parameters}\0"
+                site = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+                known = self._answerers[key] = (site, answerer(parameters.constraint))
         self._last = (*key, *known)
         return known
 

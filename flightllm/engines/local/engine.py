@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.fair_lock import FairLock
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.local.plan import branchings, plan_batches
 from flightllm.engines.local.turns import Turn, plan_turn
 from flightllm.engines.options import read_options
-from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
 from flightllm.llm.engine import Choice, Completion, More, Parameters, PrefixCache, Request, pull
@@ -162,10 +163,12 @@ class LocalEngine(LoadedEngine):
         self, group: Sequence[Request], parameters: Parameters, cancelled: Callable[[], bool]
     ) -> Iterator[Completion]:
         mode = self._encoder.mode(parameters.reasoning)
-        encoded = zip(group, self._encoder.encode([request.prompt for request in group], mode), strict=True)
         answer = self._answer_tokens(parameters)
         fitting: list[tuple[Request, list[int]]] = []
-        for request, ids in encoded:
+        for request, ids in self._encode(group):
+            if isinstance(ids, str):
+                yield Completion(request.id, None, ids)
+                continue
             error = misfit(len(ids), answer, self._limit)
             if error:
                 yield Completion(request.id, None, error, prompt_tokens=len(ids))
@@ -242,7 +245,7 @@ class LocalEngine(LoadedEngine):
         done = 0
         try:
             for turn in turns:
-                _check(cancelled)
+                check_cancelled(cancelled)
                 with self._lock:
                     if self._prefixes is not None and not done:
                         self._prefixes.queue(turns)
@@ -362,7 +365,7 @@ class LocalEngine(LoadedEngine):
         cut = [True] * count
         active = list(range(count))
         while True:
-            _check(cancelled)
+            check_cancelled(cancelled)
             logits = rows.logits.float()
             if grammars is not None:
                 allowed = torch.stack([grammars[row].allowed() for row in active]).to(logits.device)
@@ -426,8 +429,3 @@ def check(config: EngineConfig) -> LocalOptions:
     options = read_options(LocalOptions, "local", config.options)
     check_model(config.model, options.revision)
     return options
-
-
-def _check(cancelled: Callable[[], bool]) -> None:
-    if cancelled():
-        raise CancelledError("the query was cancelled")

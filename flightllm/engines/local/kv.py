@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 import torch
 
+from flightllm.common.sequences import shared_start
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.local.model import PrefixModel, Rows
 from flightllm.errors import FlightLLMError, UnsupportedError
@@ -19,7 +20,7 @@ from flightllm.kvcache.prefix_saver import PrefixSaver, PromptStart
 from flightllm.kvcache.stream.prefill import Prefill
 from flightllm.llm.cost import Rates
 from flightllm.llm.engine import Request, cache_salt
-from flightllm.llm.tokenizer import PromptEncoder, shared_length
+from flightllm.llm.tokenizer import PromptEncoder
 
 _log = structlog.get_logger(__name__)
 
@@ -64,7 +65,7 @@ class KeptStarts:
             start = self.keeper.start(prompts[0][:prefix], min(prefix, recurring or prefix), salt)
         self._load(start)
         if len(prompts) == 1:
-            kept = shared_length(start.tokens, self._model.kept_ids)
+            kept = shared_start(start.tokens, self._model.kept_ids)
             prefix = max(prefix, kept, start.worth_tokens)
         started = time.monotonic()
         rows, reused = self._model.prefill(prompts, prefix)
@@ -81,7 +82,7 @@ class KeptStarts:
 
     def _load(self, start: PromptStart) -> None:
         """Load chunks from the store, and adopt all of them at once: each adoption copies the whole kept cache."""
-        have = shared_length(start.tokens, self._model.kept_ids)
+        have = shared_start(start.tokens, self._model.kept_ids)
         reached = have
         exact: int | None = None
         caches: list[list[torch.Tensor]] = []

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flightllm.common.sequences import shared_start
 from flightllm.errors import BitstreamError, ConfigError
-from flightllm.llm.tokenizer import shared_length
 
 if TYPE_CHECKING:
     from transformers import DynamicCache  # imported lazily elsewhere: the import takes seconds
@@ -185,7 +185,7 @@ class PrefixModel:
 
     def _ensure_prefix(self, prefix: list[int]) -> int:
         """Compute the missing keys and values of `prefix`, and keep them; return how many tokens were reused."""
-        reused = shared_length(prefix, self.kept_ids)
+        reused = shared_start(prefix, self.kept_ids)
         if reused < len(prefix):
             cache = _cache([(k[:, :, :reused], v[:, :, :reused]) for k, v in self._kept] if reused else [])
             ids = torch.tensor([prefix[reused:]], device=self.device)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flightllm.llm.tokenizer import shared_length
+from flightllm.common.sequences import shared_start
 
 _LAUNCH_TOKENS = 48
 """The cost of one more forward pass, in tokens: measured with a 5M model on a CPU; only the magnitude matters."""
@@ -30,7 +30,7 @@ def plan_batches(prompts: Sequence[Sequence[int]], rows: int, tokens: int, kept:
     """
     count = len(prompts)
     befores = [kept, *prompts[:-1]]
-    shared = [shared_length(before, prompt) for before, prompt in zip(befores, prompts, strict=False)]
+    shared = [shared_start(before, prompt) for before, prompt in zip(befores, prompts, strict=False)]
     best: list[tuple[int, Batch | None]] = [(0, None)] * (count + 1)
     for start in range(count - 1, -1, -1):
         best[start] = _best_batch(

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import structlog
 import torch
 
+from flightllm.common.sequences import shared_start
 from flightllm.engines.local.model import PrefixModel, Rows
 from flightllm.engines.local.turns import BLOCK_TOKENS, Turn, block_keys
 from flightllm.kvcache.eviction import create_policy
 from flightllm.kvcache.eviction.guarded import Guarded
 from flightllm.llm.engine import Request
-from flightllm.llm.tokenizer import shared_length
 
 _log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class PrefixStore:
         """Return the longer cached start of a prompt: from the blocks here, or the model's own kept tokens."""
         held = self._leading(block_keys(prompt, request.tenant)) * BLOCK_TOKENS
         kept = self._model.kept_of(request.tenant)
-        return prompt[:held] if held > shared_length(prompt, kept) else kept
+        return prompt[:held] if held > shared_start(prompt, kept) else kept
 
     def prefill(self, compute: Prefill, turn: Turn) -> tuple[Rows, int]:
         """Prefill a batch's prompts with `compute`, a `PrefixModel.prefill`; cached tokens are not computed."""
@@ -85,7 +85,7 @@ class PrefixStore:
         | 1 | 32 to 63 | the tokens 40 to 63 |
         | 2 | 64 to 95 | all |
         """
-        have = shared_length(turn.start, self._model.kept_ids)
+        have = shared_start(turn.start, self._model.kept_ids)
         blocks = self._leading(turn.use.keys)
         stop = min(blocks * BLOCK_TOKENS, len(turn.start))
         if stop <= have:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flightllm.common.newest import Newest
 from flightllm.engines.openai.answers import EndpointAnswer, Usage
 from flightllm.engines.openai.reading import read_constrained
 from flightllm.engines.openai.wire import ConstraintForm, forms
@@ -92,9 +92,9 @@ class Capabilities:
         """The most tokens for thoughts that the endpoint accepts, by the bit length of the prompt's length.
 
         Only lengths at which the endpoint rejected more tokens are here."""
-        self._forms: dict[Constraint, list[ConstraintForm]] = {}
+        self._forms = Newest[Constraint, list[ConstraintForm]](_MOST_KNOWN)
         self._ways: dict[type, int] = {}
-        self._known: OrderedDict[Constraint, int] = OrderedDict()
+        self._known = Newest[Constraint, int](_MOST_KNOWN)
         """The index of the accepted form, by constraint."""
         self._steps: dict[str, int] = {}
         self._seen: dict[tuple[type, int], list[int]] = {}
@@ -115,8 +115,6 @@ class Capabilities:
         if found is None:
             ways = {Choice: self.provider.choice, JsonSchema: self.provider.json, Regex: self.provider.regex}
             chosen = ways.get(type(constraint), ()) if self.constraints else ("words",)
-            while len(self._forms) >= _MOST_KNOWN:
-                del self._forms[next(iter(self._forms))]
             found = self._forms[constraint] = forms(constraint, chosen, chat=self.chat)
         return found
 
@@ -135,9 +133,6 @@ class Capabilities:
         """Record the form that the endpoint accepted for a constraint."""
         self.accepted = True
         self._known[constraint] = max(place, self._known.get(constraint, 0))
-        self._known.move_to_end(constraint)
-        while len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
 
     def give_up(self, constraint: Constraint, place: int, *, alone: bool = False) -> None:
         """Exclude the form at `place` for constraints of this kind; with `alone`, only for this constraint."""

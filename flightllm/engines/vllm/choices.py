@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import structlog
 
+from flightllm.common.newest import Newest
 from flightllm.llm.engine import Choice, Parameters
 from flightllm.llm.tokenizer import PromptEncoder
 
@@ -103,7 +104,7 @@ class FirstTokenTables:
         self._guided = guided
         self._failed = False
         self._lock = Lock()
-        self._known: dict[Choice, FirstTokens | None] = {}
+        self._known = Newest[Choice, FirstTokens | None](_KEPT)
         self._spell: Callable[[Choice], Mapping[int, bytes]] | None = None
 
     def of(self, parameters: Parameters) -> FirstTokens | None:
@@ -121,8 +122,6 @@ class FirstTokenTables:
     def _read(self, choice: Choice) -> FirstTokens | None:
         with self._lock:
             if choice not in self._known:
-                if len(self._known) >= _KEPT:
-                    self._known.pop(next(iter(self._known)))
                 self._known[choice] = self._try(choice)
             return self._known[choice]
 

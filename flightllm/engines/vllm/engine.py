@@ -12,7 +12,7 @@ from flightllm.common.parent_process import keep_children
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.options import read_options
-from flightllm.engines.probabilities import TOP, TokenStep, first_token_probability, option_probability
+from flightllm.engines.probabilities import TOP, TokenStep, constrained_probability, first_token_probability
 from flightllm.engines.shares import Shares
 from flightllm.engines.vllm.choices import FirstTokens, FirstTokenTables
 from flightllm.engines.vllm.events import KvPublishing
@@ -415,7 +415,7 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
         return Completion(request.id, None, f"vLLM ended the request {reason}", prompt_tokens)
     confidence, constraint = None, request.parameters.constraint
     if isinstance(constraint, Choice) and output.logprobs:
-        confidence = option_probability(_steps(output), output.text, constraint.options)
+        confidence = constrained_probability(_steps(output), output.text, constraint.options)
     cached, tokens = final.num_cached_tokens or 0, len(output.token_ids)
     finish_reason = output.finish_reason or "stop"
     return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, finish_reason)

@@ -8,6 +8,7 @@ from functools import cache
 from threading import Event
 from typing import Any, Final
 
+from flightllm.common.newest import Newest
 from flightllm.engines.bounded_schema import bounded
 from flightllm.engines.vllm.choices import FirstTokens
 from flightllm.llm.engine import Choice, JsonSchema, Parameters, Regex
@@ -30,16 +31,12 @@ class SamplingMaker:
     def __init__(self, most_logprobs: int, *, decodes: bool) -> None:
         self._most_logprobs = most_logprobs
         self._decodes = decodes
-        self._kept: dict[tuple[Parameters, bool], Any] = {}
+        self._kept = Newest[tuple[Parameters, bool], Any](_KEPT)
 
     def answer(self, parameters: Parameters, max_tokens: int, first: FirstTokens | None = None) -> Any:
         """Return the parameters of one answer; with `first`, this is a single token out of these."""
         key = parameters, first is not None  # the room for tokens differs by prompt, so the key leaves it out
-        found = self._kept.pop(key, None)
-        if found is None:
-            found = self._make(parameters, max_tokens, first)
-            if len(self._kept) >= _KEPT:
-                self._kept.pop(next(iter(self._kept)))
+        found = self._kept.get(key) or self._make(parameters, max_tokens, first)
         self._kept[key] = found
         one = copy(found)
         one.max_tokens = 1 if first is not None else max_tokens

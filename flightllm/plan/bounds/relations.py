@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from datafusion import Expr, LogicalPlan, SessionContext
 
+from flightllm.common.expressions import unaliased
 from flightllm.common.names import DEFAULT_SCHEMA
 from flightllm.datafusion.table_size import TableSize
 from flightllm.plan.bounds.expressions import Expressions, literal, marks
@@ -258,9 +259,7 @@ class Relations:
         for raw in variant.aggregate_exprs():
             expression = _expression(raw)
             value = self._all(given, [expression])[0]
-            while expression.variant_name() == "Alias":
-                expression = _expression(expression.to_variant().expr())
-            name = expression.canonical_name().partition("(")[0]
+            name = _expression(unaliased(expression)).canonical_name().partition("(")[0]
             if AGGREGATES.get(name) == "all":
                 value = self._kept(name, value, given.rows)
             columns.append((_name(_expression(raw)), replace(value, constant=False)))
@@ -280,9 +279,7 @@ class Relations:
         self._budget.keep("a window", given.bytes / 2)
         columns = list(given.columns)
         for raw in variant.get_window_expr():
-            expression = _expression(raw)
-            while expression.variant_name() == "Alias":
-                expression = _expression(expression.to_variant().expr())
+            expression = _expression(unaliased(_expression(raw)))
             name = expression.canonical_name().partition("(")[0]
             on = self._on(given)
             args = [on.bound(e) for e in expression.rex_call_operands()]

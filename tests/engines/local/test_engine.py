@@ -179,6 +179,15 @@ def test_prompt_beyond_the_context(model_path: Path) -> None:
     assert short.prompt_tokens + short.completion_tokens <= 64
 
 
+def test_a_prompt_that_cannot_be_encoded_fails_alone(engine: Engine) -> None:
+    """Of prompts that are encoded together, only the one that the tokenizer rejects has an error."""
+    requests = mixed_requests(Parameters(max_tokens=2))[:6]
+    requests[2] = replace(requests[2], prompt="half a pair: \ud83d")
+    found = run(engine, requests)
+    assert [one.error is None for one in found] == [True, True, False, True, True, True]
+    assert "the prompt cannot be encoded" in (found[2].error or "")
+
+
 def test_unknown_schema_feature(engine: Engine) -> None:
     """A constraint that cannot be enforced is an error of the call, not a crash."""
     with pytest.raises(AICallError, match="cannot be enforced"):

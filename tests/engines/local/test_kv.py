@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from flightllm.common.package_data import demo_model
+from flightllm.common.sequences import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.errors import ConfigError, UnsupportedError
@@ -23,7 +24,6 @@ from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.llm.engine import Choice, Completion, Parameters, Request
-from flightllm.operators.prompt_sender import shared_start
 from flightllm.server.kv_server import KvServer
 from tests.kv_servers import MIB, KvProcess, serving_chunks
 

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.engines.local.plan import Batch, plan_batches
-from flightllm.llm.tokenizer import shared_length
 
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_size=30)
 
@@ -40,10 +39,3 @@ def test_a_lone_prompt_reuses_what_is_there() -> None:
     assert plan_batches(prompts, 2, 100_000)[-1].prefix == 50
     assert plan_batches(prompts[:1], 2, 100_000) == [Batch(0, 1, 0)]
     assert plan_batches(prompts[:1], 2, 100_000, kept=[5] * 20 + [6]) == [Batch(0, 1, 20)]
-
-
-def test_shared_length() -> None:
-    """Common starts are measured up to the shorter one's end."""
-    assert shared_length([1, 2, 3], [1, 2, 4]) == 2
-    assert shared_length([1, 2], [1, 2, 4]) == 2
-    assert shared_length([], [1]) == 0

@@ -10,6 +10,7 @@ from threading import Event
 import pytest
 from structlog.testing import capture_logs
 
+from flightllm.common.sequences import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.errors import ConfigError
@@ -24,7 +25,7 @@ from flightllm.engines.kv_hints import Hints
 from flightllm.engines.local.model import Layers, PrefixModel
 from flightllm.engines.local.prefixes import PrefixStore
 from flightllm.engines.local.turns import BLOCK_TOKENS, Turn, plan_turn
-from flightllm.llm.tokenizer import PromptEncoder, shared_length
+from flightllm.llm.tokenizer import PromptEncoder
 
 MakeRequests = Callable[..., list[Request]]
 TOPICS = ("trains", "rain", "cats", "tea")
@@ -215,7 +216,7 @@ class Cache:
     def holds(self, topic: str) -> bool:
         """Return whether all blocks of a topic's prompt are there, while the model itself keeps another's."""
         turn = self.turn(topic)
-        found = shared_length(self.prefixes.held(turn.requests[0], turn.start), turn.start)
+        found = shared_start(self.prefixes.held(turn.requests[0], turn.start), turn.start)
         return found >= len(turn.use.keys) * BLOCK_TOKENS
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.common.sequences import shared_start
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.local.turns import BLOCK_TOKENS, Turn, block_keys, plan_turn
 from flightllm.llm.engine import Request, Reuse
 from flightllm.llm.tokenizer import PromptEncoder
-from flightllm.operators.prompt_sender import shared_start
 
 MakeRequests = Callable[..., list[Request]]
 TOKENS = list(range(3 * BLOCK_TOKENS + 5))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.common.sequences import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.engines.openai.answers import EndpointAnswer, Usage
@@ -31,7 +32,6 @@ from flightllm.llm.engine import (
     Reuse,
     cache_salt,
 )
-from flightllm.llm.tokenizer import shared_length
 from tests.endpoint_process import EndpointProcess
 from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
 
@@ -358,7 +358,7 @@ def test_hints_for_a_kv_store(make_requests: MakeRequests) -> None:
         exact = tokenizing(engine)
         assert exact is not None
         shorter, longer = exact.token_ids([requests[1].prompt[:60], requests[1].prompt])
-        together = {"flightllm_kv_prefix": shared_length(shorter, longer)}
+        together = {"flightllm_kv_prefix": shared_start(shorter, longer)}
         hints = {isinstance(body["prompt"], list): body.get("vllm_xargs") for body in endpoint.bodies}
         assert hints == {True: together, False: None}
 
@@ -375,7 +375,7 @@ def test_hints_for_eviction(make_requests: MakeRequests, kind: str) -> None:
         exact = tokenizing(engine)
         assert exact is not None
         shorter, longer = exact.token_ids([request.prompt[:60], request.prompt])
-        hint = ReuseHint("site", "query", 3, shared_length(shorter, longer))
+        hint = ReuseHint("site", "query", 3, shared_start(shorter, longer))
         told = [body["vllm_xargs"] for body in endpoint.bodies if "vllm_xargs" in body]
         assert told == [hint.extra_args()]
         assert all(isinstance(value, str | int | float) for value in told[0].values())

@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
+from flightllm.common.newest import Newest
 from flightllm.common.package_data import demo_model
 from flightllm.engines.vllm.choices import FirstTokens, FirstTokenTables, first_tokens, suits
 from flightllm.llm.engine import Choice, Parameters, Regex
@@ -105,8 +106,8 @@ def test_another_library_for_grammars() -> None:
 def test_a_choice_that_is_dropped_while_it_is_read() -> None:
     """A choice that another thread drops between two looks is computed again."""
 
-    class Dropping(dict[Choice, FirstTokens | None]):
-        """A dictionary that drops each choice right after a look."""
+    class Dropping(Newest[Choice, FirstTokens | None]):
+        """A bounded dictionary that drops each choice right after a look."""
 
         def __contains__(self, choice: object) -> bool:
             found = super().__contains__(choice)
@@ -115,7 +116,8 @@ def test_a_choice_that_is_dropped_while_it_is_read() -> None:
 
     tables, choice = FirstTokenTables(PromptEncoder(demo_model()), 8), Choice(("a", "b"))
     kept = FirstTokens({1: b"a", 2: b"b"}, {1: "a", 2: "b"})
-    tables._known = Dropping({choice: kept})
+    tables._known = Dropping(8)
+    tables._known[choice] = kept
     assert tables.of(Parameters(constraint=choice)) is kept
 
 
@@ -139,8 +141,9 @@ def test_a_computation_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @NEEDS_VLLM
 @pytest.mark.vllm
-def test_the_tokens_of_vllms_grammar() -> None:
-    """The tokens are those that vLLM's grammar of the choice allows first."""
+@pytest.mark.parametrize("padding", [0, 100])
+def test_the_tokens_of_vllms_grammar(padding: int) -> None:
+    """The tokens are those that vLLM's grammar of the choice allows first, also where a model pads its vocabulary."""
     import llguidance.hf
     import numpy as np
     from vllm.v1.structured_output.backend_guidance import serialize_guidance_grammar
@@ -148,7 +151,7 @@ def test_the_tokens_of_vllms_grammar() -> None:
     from vllm.v1.structured_output.utils import choice_as_grammar
 
     encoder = PromptEncoder(demo_model())
-    size = len(encoder.tokenizer)
+    size = len(encoder.tokenizer) + padding
     tables, known = FirstTokenTables(encoder, size), llguidance.hf.from_tokenizer(encoder.tokenizer, n_vocab=size)
     for options in SHAPES:
         grammar = serialize_guidance_grammar(StructuredOutputOptions.GRAMMAR, choice_as_grammar(list(options)))

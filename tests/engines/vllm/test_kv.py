@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.common.package_data import demo_model
+from flightllm.common.sequences import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import create_engine
 from flightllm.engines.kv_hints import Hints
@@ -18,7 +19,6 @@ from flightllm.kvcache.eviction.hint import ReuseHint, read_hint
 from flightllm.kvcache.options import HINT
 from flightllm.llm.engine import Engine, Parameters, Request, Reuse
 from flightllm.llm.tokenizer import PromptEncoder
-from flightllm.operators.prompt_sender import shared_start
 
 MakeRequests = Callable[..., list[Request]]
 ROOT = Path(__file__).parents[2]

@@ -1,0 +1,22 @@
+"""A bounded dictionary."""
+
+from collections import OrderedDict
+from typing import TypeVar
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class Newest(OrderedDict[_K, _V]):
+    """A dictionary of the `most` entries that were set last, the oldest first. Setting a key again makes it newest."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: _K, value: _V) -> None:
+        """Set an entry as the newest one; drop the oldest one if there are too many."""
+        self.pop(key, None)
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            self.popitem(last=False)

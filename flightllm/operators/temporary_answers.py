@@ -1,0 +1,124 @@
+"""Answers that end with the process: the newest ones in memory, the others in a temporary database."""
+
+import math
+import sqlite3
+import sys
+import time
+from itertools import islice
+
+import structlog
+
+from flightllm.operators.answer_store import MOST_BUSY, AnswerStore, connect, count_answers
+
+_MOST_HELD, _ENTRY_BYTES = 32 << 20, 160
+"""The bytes of answers in memory, and those of one answer beside its text."""
+PRIVATE_HELD = 4 << 20
+"""The bytes of answers in memory for one query."""
+_SLICE = 2_000
+"""The answers that move to the database at once: other threads wait for the lock meanwhile."""
+_RETRY_SECONDS = 5.0
+"""Seconds until the next try after a failure of the database."""
+
+_log = structlog.get_logger(__name__)
+
+
+class TemporaryAnswers(AnswerStore):
+    """A map from prompt key to the model's text, which ends with the process. Thread-safe.
+
+    It holds its newest answers in memory, at most `most_held` bytes of them and at most `max_bytes`. Beyond that, the
+    oldest of them go to a temporary database, which SQLite spills to disk, and to which `max_bytes` applies again.
+
+    A failure never fails a query: the store logs and counts it, and tries again every few seconds.
+    """
+
+    def __init__(self, max_bytes: int = 4 << 30, most_held: int = _MOST_HELD) -> None:
+        super().__init__(max_bytes)
+        self._most_held = min(most_held, max_bytes)
+        self._waiting_bytes = 0
+        """The bytes of the waiting answers."""
+
+    def put(self, key: bytes, text: str) -> None:
+        """Remember an answer; move some of the oldest ones to the database once memory holds too many bytes."""
+        with self._lock:
+            before = self._waiting.get(key)
+            self._waiting_bytes += _held_bytes(text) - (0 if before is None else _held_bytes(before))
+            self._waiting[key] = text
+            if self._waiting_bytes >= self._most_held:
+                self._spill(_SLICE)
+
+    def flush(self) -> None:
+        """Do nothing: no answer outlives the process."""
+
+    def clear(self) -> int:
+        """Delete all answers, and return how many there were."""
+        with self._lock:
+            self._spill(len(self._waiting))
+            gone = len(self._waiting) + (0 if self._database is None else count_answers(self._database))
+            self._forget_waiting()
+            self._used.clear()
+            self._old = 0
+            self._counted = (-math.inf, 0, 0)
+            self._close_database()
+            return gone
+
+    def close(self) -> None:
+        """Delete the database. Idempotent."""
+        with self._lock:
+            self._close_database()
+
+    def _kept(self) -> tuple[int, int]:
+        """Return the number of answers, and their bytes; this moves all answers to the database."""
+        for _ in range(len(self._waiting) // _SLICE):
+            with self._lock:
+                self._spill(_SLICE)
+        with self._lock:
+            self._spill(len(self._waiting))
+            return 0 if self._database is None else count_answers(self._database), self._used_bytes()
+
+    def _spill(self, most: int) -> None:
+        """Move at most the `most` oldest answers to the database, and evict others. The caller holds the lock."""
+        now = time.monotonic()
+        if now < self._retry or not (self._waiting or self._used):
+            return
+        self._open()
+        answers = list(islice(self._waiting.items(), most))
+        size = sum(_held_bytes(text) for _, text in answers)  # now, because SQLite lets Python's texts grow
+        written = self._insert(answers)
+        if now >= self._retry:
+            for key, _ in answers:
+                del self._waiting[key]
+            self._waiting_bytes = self._waiting_bytes - size if self._waiting else 0
+        elif len(self._waiting) > MOST_BUSY:
+            self._forget_waiting()
+        else:
+            return
+        self._used.clear()
+        self._make_room(2 * written + 16)
+
+    def _open(self) -> None:
+        """Open the database if it is not open. The caller holds the lock."""
+        if self._database is None:
+            try:
+                self._database = connect("", _RETRY_SECONDS)
+            except sqlite3.Error as error:
+                self._fail(error)
+
+    def _forget_waiting(self) -> None:
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def _close_database(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _fail(self, error: sqlite3.Error) -> None:
+        """Note a failure, and when to try again. The caller holds the lock."""
+        self._failures += 1
+        self._retry = time.monotonic() + _RETRY_SECONDS
+        _log.warning("answer cache fails, answers wait in memory", error=str(error), waiting=len(self._waiting))
+
+
+def _held_bytes(text: str) -> int:
+    """Return the bytes that count for an answer in memory."""
+    return sys.getsizeof(text) + _ENTRY_BYTES
