@@ -5,7 +5,7 @@
 
 Each step adds one optimisation to the step before. Every query of every step runs in a new database and begins with an
 empty prefix cache. Grammars are compiled and the code is loaded before, see `bench.cold`. The steps of a query follow
-each other, in every second round in the opposite order. Seconds are medians of the rounds; The JSON also has
+each other, in every second round in the opposite order. Seconds are medians of the rounds; the JSON also has
 `least_seconds` and `most_seconds`. CPU seconds hardly depend on other work on the machine. Speed-ups compare with the
 step that has only the prefix cache, over all queries of a topic. `--stored` leaves the reviews in the order of their
 file instead of a random order.
@@ -29,12 +29,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Final, Protocol
 
 import pyarrow as pa
 
-from bench.cold import BASE, LEAST, Figures, Step, cold_runs, merged, summed
+from bench.cold import BASE, LEAST, ColdRuns, Figures, Step, cold_runs, merged, summed
 from bench.common import machine
 from bench.engines import BLOCK_TOKENS, CACHE_BLOCKS, IN_FLIGHT, engine_config, prompt_tokens, small_cache
 from bench.models import SHAPES, Model, named_model
@@ -95,17 +96,28 @@ def measure(
 ) -> Iterator[tuple[str, str, Figures]]:
     """Yield step, query and figures of one topic, round by round.
 
-    The engine with a prefix cache and the one without are both open, so that the steps of a query follow each other.
-    Every second round has the steps in the opposite order. `few` has the files with the rows of the warm-up.
+    With several rounds, the engine with a prefix cache and the one without are both open, so that the steps of a query
+    follow each other. Every second round has the steps in the opposite order. With one round, the second engine opens
+    after the first one ends: a GPU has room for one. `few` has the files with the rows of the warm-up.
     """
+
+    def opened(*, prefix_cache: bool) -> ColdRuns:
+        run = stack.enter_context(cold_runs(engine, files, prefix_cache=prefix_cache))
+        run.warm(queries.values(), few, [step for step in STEPS if step.prefix_cache == prefix_cache][-1])
+        return run
+
+    if rounds == 1:
+        for prefix_cache, steps in groupby(STEPS, key=lambda step: step.prefix_cache):
+            of_cache = list(steps)
+            with ExitStack() as stack:
+                run = opened(prefix_cache=prefix_cache)
+                for name, sql in queries.items():
+                    for step in of_cache:
+                        yield step.name, name, run(sql, step)
+        return
     first: dict[tuple[str, str], Figures] = {}
-    with ExitStack() as opened:
-        runs = {
-            cached: opened.enter_context(cold_runs(engine, files, prefix_cache=cached))
-            for cached in dict.fromkeys(step.prefix_cache for step in STEPS)
-        }
-        for cached, run in runs.items():
-            run.warm(queries.values(), few, [step for step in STEPS if step.prefix_cache == cached][-1])
+    with ExitStack() as stack:
+        runs = {cached: opened(prefix_cache=cached) for cached in (False, True)}
         for number in range(rounds):
             for name, sql in queries.items():
                 for step in STEPS[:: -1 if number % 2 else 1]:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from docs.answers import Figures, ablation_tables, percent
+from docs.answers import ablation_tables, percent
 from docs.generate import table
+from docs.steps import Figures
 
 
 def streaming(figures: Figures) -> str:
