@@ -71,6 +71,32 @@ def ablations_counts(figures: Figures) -> str:
     return "\n".join(ablation_tables(figures).values())
 
 
+def gpu(figures: Figures) -> str:
+    """Return the seconds and computed tokens of each step, and the seconds by the place of the model's filter."""
+    (steps,) = figures["queries"].values()
+    names = list(next(iter(steps.values())))
+    rows = []
+    for step, queries in steps.items():
+        ran = [queries.get(name) for name in names]
+        cells = [cell for one in ran for cell in _of_gpu(one)]
+        rows.append((step, *cells))
+    heads = [head for name in names for head in (f"{name}: seconds", f"{name}: computed tokens")]
+    shown = table(("step", *heads), rows)
+    place = figures["measurements"]["place"]
+    variants = list(next(iter(place.values())))
+    heads = [head for name in variants for head in (f"{name}: calls", f"{name}: seconds")]
+    rows = [
+        (share, *(cell for one in of.values() for cell in (f"{one['calls']:,}", f"{one['seconds']:.1f}")))
+        for share, of in place.items()
+    ]
+    return f"{shown}\n{table(('share that passes a plain condition', *heads), rows)}"
+
+
+def _of_gpu(one: Figures | None) -> tuple[str, str]:
+    """Return the cells of a query; they are empty if the query did not run."""
+    return (f"{one['seconds']:.1f}", f"{one['computed_tokens']:,}") if one else ("", "")
+
+
 MEASURED: Final[Mapping[str, Callable[[Figures], str]]] = {
     "streaming": streaming,
     "operator": operator,
@@ -78,5 +104,6 @@ MEASURED: Final[Mapping[str, Callable[[Figures], str]]] = {
     "ordering": ordering,
     "rag": rag,
     "ablations_counts": ablations_counts,
+    "gpu": gpu,
 }
 """The function that makes the table of each record."""
