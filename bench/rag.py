@@ -120,17 +120,13 @@ def measure(
     found: dict[str, dict[str, Rounds]] = {}
     for prefix_cache, steps in groupby(STEPS_OF_RAG, key=lambda step: step.prefix_cache):
         with cold_runs(engine, files, prefix_cache=prefix_cache, prepare=ready) as run:
-            queries = {
-                step: query(
-                    given.top_k,
-                    contexts_first=given.contexts_first,
-                    ordered=step.name != STEPS_OF_RAG[-1].name,
-                    words=QUESTION,
-                )
-                for step in steps
-            }
-            run.warm(queries.values(), few, list(queries)[-1])
-            for step, sql in queries.items():
+            asked = [
+                (step, query(given.top_k, contexts_first=given.contexts_first, ordered=ordered, words=QUESTION))
+                for step, ordered in ((step, step is not STEPS_OF_RAG[-1]) for step in steps)
+            ]
+            last, _ = asked[-1]
+            run.warm([sql for _, sql in asked], few, last)
+            for step, sql in asked:
                 figures = run(sql, step)
                 found[step.name] = {"q5": [figures]}
                 print(f"{step.name}: {json.dumps(figures)}", flush=True)
