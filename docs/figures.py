@@ -5,17 +5,19 @@ nothing is written, and the exit code is the number of files that differ.
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from bench.models import SHAPES
 from bench.record import RESULTS
 from docs.answers import ANSWERS, RULES, percent
 from docs.bars import draw
 from docs.generate import filled, table, written
 from docs.measured import MEASURED
-from docs.steps import Figures, kinds, orders
+from docs.steps import Figures, held, kinds, orders
 
 DOCS: Final = Path(__file__).parent
 FOLDER: Final = DOCS / "benchmarks"
@@ -70,9 +72,19 @@ def _origin(whole: Mapping[str, Any]) -> str:
     cpu, cores, python = (machine.pop(name) for name in ("cpu", "cores", "python"))
     versions = ", ".join(f"{name} {version}" for name, version in machine.items())
     shared = "Other work ran on the machine." if whole["load"] >= 0.5 else "Nothing else ran on the machine."
-    data = ' FLIGHTLLM_DATA="…"' if whole["own_tables"] else ""
-    command = f"```text\n{data.strip()}{' ' * bool(data)}{whole['command']}\n```\n"
+    command, has_model = whole["command"], _has_own_model(whole["command"])
+    if has_model and "bench.prompts" in command:  # this script takes a path, and looks in no other folder
+        command, has_model = command.replace("--model ", "--model …/"), False
+    needed = {"FLIGHTLLM_DATA": whole["own_tables"], "FLIGHTLLM_TEST_MODELS": has_model}
+    variables = "".join(f'{name}="…" ' for name, is_needed in needed.items() if is_needed)
+    command = f"```text\n{variables}{command}\n```\n"
     return f"{command}\n{whole['date']}, {cores} cores of {cpu}, Python {python}, {versions}. {shared}\n"
+
+
+def _has_own_model(command: str) -> bool:
+    """Return whether `--model` names a folder, and no shape with random weights."""
+    words = shlex.split(command)
+    return "--model" in words and words[words.index("--model") + 1] not in SHAPES
 
 
 def _savings() -> str:
@@ -83,7 +95,10 @@ def _savings() -> str:
     queries = f"{kinds(paper)}, `{paper['model']}`"
     rows = [
         (f"{queries}, against no prefix cache: seconds", *(f"{one['seconds']:,.0f}" for one in (without, after))),
-        ("the same, against only a prefix cache: seconds", *(f"{one['seconds']:,.0f}" for one in (before, after))),
+        (
+            f"the same, against only a prefix cache; {held(paper)}: seconds",
+            *(f"{one['seconds']:,.0f}" for one in (before, after)),
+        ),
         ("the same: computed tokens", *(f"{one['computed_tokens']:,}" for one in (before, after))),
         ("the same: tokens from the prefix cache", *(percent(one["hit_rate"]) for one in (before, after))),
     ]

@@ -5,21 +5,30 @@ from typing import Any, Final
 
 from docs.answers import ablation_tables, percent
 from docs.generate import table
-from docs.steps import Figures
+from docs.steps import Figures, left_out
 
 
 def streaming(figures: Figures) -> str:
-    """Return the speeds of the four servers, and their ratios."""
+    """Return the speeds of the four servers, their ratios, and whether these reach their targets."""
     servers = ("memory", "scan", "decoding", "flightllm")
     ratios = ("ratio", "memory_ratio", "first_memory_ratio")
     head = ("MiB/s: rows in memory", "DataFusion's scan", "FlightLLM, decoding", "FlightLLM, read again")
     speeds = (f"{figures[f'{name}_mib_per_second']:,.0f}" for name in servers)
     row = (*speeds, *(f"{figures[name]:.2f}" for name in ratios))
-    return table((*head, *(f"`{name}`" for name in ratios)), [row])
+    shown = table((*head, *(f"`{name}`" for name in ratios)), [row])
+    told = (
+        f"`{name}` {target:g} ({_outcome(is_reached=figures[name] >= target)})"
+        for name, target in zip(ratios, (0.9, 0.8, 0.6), strict=True)
+    )
+    return f"{shown}\nThe result has {figures['bytes'] / 2**20:,.0f} MiB. The targets are {', '.join(told)}.\n"
+
+
+def _outcome(*, is_reached: bool) -> str:
+    return "reached" if is_reached else "missed"
 
 
 def operator(figures: Figures) -> str:
-    """Return the speed and the memory of the operator by its cache."""
+    """Return the speed and the memory of the operator by its cache, and whether both reach the target."""
     names = {"persistent": "across queries, in a new file", "off": "for the query only"}
     rows = [
         (
@@ -28,7 +37,12 @@ def operator(figures: Figures) -> str:
         )
         for name, words in names.items()
     ]  # fmt: skip
-    return table(("answers cached", "prompts/s", "seconds", "peak MiB"), rows)
+    is_reached = all(
+        figures[f"cache_{name}_prompts_per_second"] >= 15_000 and figures[f"cache_{name}_peak_mib"] < 1_536
+        for name in names
+    )
+    shown = table(("answers cached", "prompts/s", "seconds", "peak MiB"), rows)
+    return f"{shown}\nThe target is 15,000 prompts/s in less than 1,536 MiB ({_outcome(is_reached=is_reached)}).\n"
 
 
 def frontend(figures: Figures) -> str:
@@ -55,15 +69,20 @@ def ordering(figures: Figures) -> str:
 
 
 def rag(figures: Figures) -> str:
-    """Return the counts of each step beside the bounds."""
+    """Return the counts of each step beside its bounds; a step without the bound over any order has an empty cell."""
     rows = [
         (
             step, *(f"{one['q5'][name]:,}" for name in ("prompt_tokens", "computed_tokens", "least_tokens")),
-            f"{one['q5']['any_order_tokens']:,}", percent(one["q5"]["hit_rate"]),
+            _count(one["q5"].get("any_order_tokens")), percent(one["q5"]["hit_rate"]),
         )
         for step, one in figures["queries"].items()
     ]  # fmt: skip
-    return table(("step", "prompt tokens", "computed", "least", "least, any field order", "hit rate"), rows)
+    shown = table(("step", "prompt tokens", "computed", "least", "least, any field order", "hit rate"), rows)
+    return f"{shown}{left_out(list(figures['queries'].values())[-1]['q5'])}"
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
 
 
 def ablations_counts(figures: Figures) -> str:

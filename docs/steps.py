@@ -5,8 +5,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 _LITTLE: Final = 0.03
-"""A smaller change of the seconds counts as none."""
+"""A smaller change of the seconds counts as none, also if the rounds of a step differ by less."""
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+DEDUPLICATED: Final = "and deduplication"
 FIXED: Final = "and fixed order"
 GREEDY: Final = "and greedy order"
 Figures = Mapping[str, Any]
@@ -20,20 +21,25 @@ def kinds(figures: Figures) -> str:
 
 
 def gains(whole: Figures) -> str:
-    """Return which step saves the most, which ones save nearly nothing, and which ones take longer."""
+    """Return which step saves the most, which ones save nearly nothing, and which ones take longer.
+
+    A change below 3 %, or below the largest spread of a step's rounds, counts as none.
+    """
+    limit = max(_LITTLE, _most_spread(whole))
     pairs = {name: (before["seconds"], after["seconds"]) for (_, before), (name, after) in pairwise(whole.items())}
     saved = {name: before - after for name, (before, after) in pairs.items()}
     shares = {name: saved[name] / max(before, 0.01) for name, (before, _) in pairs.items()}
-    most = max(saved, key=lambda name: saved[name])
-    found = ["No step saves time."]
-    if shares[most] >= _LITTLE:
+    clear = {name: share for name, share in shares.items() if share >= limit}
+    most = max(clear, key=lambda name: saved[name], default="")
+    found = [f"No step saves {100 * limit:.0f} % of the seconds or more."]
+    if most:
         found = [f"The step *{most}* saves the most: {saved[most]:,.0f} s of {pairs[most][0]:,.0f} s."]
-    if rest := {name: share for name, share in shares.items() if name != most and share >= _LITTLE}:
+    if rest := {name: share for name, share in clear.items() if name != most}:
         found.append(f"The seconds also fall with {_listed(rest)}.")
-    if little := [name for name, share in shares.items() if abs(share) < _LITTLE]:
+    if little := [name for name, share in shares.items() if abs(share) < limit]:
         changed = ", ".join(f"*{name}*" for name in little)
-        found.append(f"The seconds change by less than {100 * _LITTLE:.0f} % with {changed}.")
-    if longer := {name: -share for name, share in shares.items() if share <= -_LITTLE}:
+        found.append(f"The seconds change by less than {100 * limit:.0f} % with {changed}.")
+    if longer := {name: -share for name, share in shares.items() if share <= -limit}:
         found.append(f"The seconds grow with {_listed(longer)}.")
     return " ".join(found)
 
@@ -47,32 +53,48 @@ def spread(figures: Figures) -> str:
     rounds = figures["rounds"]
     if rounds == 1:
         return "There was one round, so a small difference between two steps can be chance."
-    shares = [(one["most_seconds"] - one["least_seconds"]) / one["seconds"] for one in figures["whole"].values()]
-    return (
-        f"Seconds are medians of {rounds} rounds. The rounds of one step differ by {100 * max(shares):.0f} % at most."
-    )
+    most = 100 * _most_spread(figures["whole"])
+    return f"Seconds are medians of {rounds} rounds. The rounds of one step differ by {most:.0f} % at most."
+
+
+def _most_spread(whole: Figures) -> float:
+    """Return the largest share of a step's seconds by which the rounds of the step differ."""
+    return max((one["most_seconds"] - one["least_seconds"]) / max(one["seconds"], 0.01) for one in whole.values())
+
+
+def held(figures: Figures) -> str:
+    """Return how many prompts ran at once, and how many tokens the caches held."""
+    sizes = [one["cache_tokens"] for one in figures["caches"].values()]
+    tokens = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
+    return f"{figures['in_flight']} prompts at once and a cache of {tokens} tokens"
+
+
+def left_out(figures: Figures) -> str:
+    """Return how many prompts the bound over any order of fields leaves out, or nothing if it has all of them."""
+    count = figures.get("undivided_prompts") or 0
+    if not count:
+        return ""
+    kinds_of = "prompt, whose fields" if count == 1 else "prompts, whose fields"
+    return f"\n*Any field order* leaves out {count:,} {kinds_of} could not be told apart.\n"
 
 
 def lost(figures: Figures) -> str:
-    """Return how large the caches were, and what the original order computed because of them."""
+    """Return what the original order computed because of the caches' size."""
     _, original, *_ = figures["whole"].values()
-    sizes = [one["cache_tokens"] for one in figures["caches"].values()]
     computed, least = original["computed_tokens"], original["least_block_tokens"]
-    held = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
     share = 100 * (computed - least) / computed
-    again = f"{share:.0f} % of these were computed again" if computed > least else "nothing was computed again"
+    again = f"at most {share:.0f} % of these were computed again" if computed > least else "nothing was computed again"
     return (
-        f"The caches held {held} tokens. In the original order the engine computed {computed:,} tokens. "
-        f"With a cache for all prompts, {least:,} would do, so {again}."
+        f"The engine ran with {held(figures)}. In the original order it computed {computed:,} tokens. "
+        f"With a cache for all prompts, at least {least:,} must be computed, so {again}."
     )
 
 
 def orders(figures: Figures) -> str:
     """Return what the orders of prompts took in the benchmark, for the page that explains the settings."""
-    _, original, *_ = figures["whole"].values()
-    fixed, greedy = figures["whole"][FIXED], figures["whole"][GREEDY]
+    original, fixed, greedy = (figures["whole"][step] for step in (DEDUPLICATED, FIXED, GREEDY))
     return (
         f"In the [benchmark](../benchmarks/prompt-order.md), `{figures['model']}` took "
-        f"{original['seconds']:,.0f} s for prompts in their original order. "
+        f"{original['seconds']:,.0f} s for distinct prompts in their original order. "
         f"It took {fixed['seconds']:,.0f} s with `fixed`, and {greedy['seconds']:,.0f} s with `greedy`."
     )
