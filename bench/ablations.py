@@ -4,7 +4,8 @@
         [--orders 4] [--shares 0.05,0.13,0.25,0.5,1] [--times 1,2,5,10] [--json] [--plot FILE]
 
 Three measurements on one table of `bench.paper`, after the figures of Liu et al., "Optimizing LLM Queries in Relational
-Workloads", arXiv 2403.05821. Every query begins without cached answers and with an empty prefix cache.
+Workloads", arXiv 2403.05821. Every query begins without cached answers and with an empty prefix cache. The grammars are
+compiled and the code is loaded before; see `bench.cold`.
 
 - `columns` (their figure 6): the filter q2 with the columns of the table in random orders. The original order sends
   fields as the query has them. The greedy order must not depend on the table.
@@ -51,8 +52,8 @@ Found = dict[str, dict[str, Figures]]
 class Cases:
     """The cases to measure.
 
-    `orders` is the number of random orders of the columns beside the table's own. `shares` are the shares of rows that
-    pass the plain condition, and `times` how often a table has each row.
+    `orders` is the number of random orders of the columns beside that of the other queries. `shares` are the shares of
+    rows that pass the plain condition, and `times` how often a table has each row.
     """
 
     orders: int = 4
@@ -73,18 +74,16 @@ def columns_permuted(run: Run, topic: Topic, cases: Cases) -> Iterator[tuple[str
 
 def filter_places(run: Run, topic: Topic, cases: Cases) -> Iterator[tuple[str, str, Figures]]:
     """Yield a share of rows, whether our optimizer's rules are on, and the figures."""
-    asked = topic.queries["q2"].replace("SELECT", "SELECT t.number,", 1)
-    joined = f"SELECT t.* FROM ({asked}) t JOIN {_SHARES_TABLE} s ON s.number = t.number"
     for share in cases.shares:
         for rules in ("off", "on"):
             step = Step(_GREEDY.name, prefix_cache=True, settings={**_GREEDY.settings, "rules": rules})
-            yield f"{share:.2f}", f"rules {rules}", run(f"{joined} WHERE s.part < {round(100 * share)}", step)
+            yield f"{share:.2f}", f"rules {rules}", run(_joined(topic, share), step)
 
 
 def rows_repeated(run: Run, topic: Topic, cases: Cases) -> Iterator[tuple[str, str, Figures]]:
     """Yield how often the table has each row, a step with deduplication off or on, and its figures."""
     for times in cases.times:
-        sql = topic.queries["q2"].replace(f"FROM {topic.name} t", f"FROM {_repeated(topic, times)} t")
+        sql = _over_repeated(topic, times)
         for name, step in _WITH.items():
             for dedup in ("off", "on"):
                 yield (
@@ -92,6 +91,27 @@ def rows_repeated(run: Run, topic: Topic, cases: Cases) -> Iterator[tuple[str, s
                     f"{name}, deduplication {dedup}",
                     run(sql, Step(name, prefix_cache=True, settings={**step.settings, "dedup": dedup})),
                 )
+
+
+def forms(topic: Topic, cases: Cases) -> dict[str, str]:
+    """Return one query of each measurement, by its name. All rows pass the plain condition."""
+    return {
+        "columns": topic.queries["q2"],
+        "place": _joined(topic, 1.0),
+        "repeats": _over_repeated(topic, cases.times[0]),
+    }
+
+
+def _joined(topic: Topic, share: float) -> str:
+    """Return q2 in a subquery, joined with the table of parts, of which `share` passes."""
+    asked = topic.queries["q2"].replace("SELECT", "SELECT t.number,", 1)
+    joined = f"SELECT t.* FROM ({asked}) t JOIN {_SHARES_TABLE} s ON s.number = t.number"
+    return f"{joined} WHERE s.part < {round(100 * share)}"
+
+
+def _over_repeated(topic: Topic, times: int) -> str:
+    """Return q2 over the table that has each row so many times."""
+    return topic.queries["q2"].replace(f"FROM {topic.name} t", f"FROM {_repeated(topic, times)} t")
 
 
 MEASUREMENTS: Final = {"columns": columns_permuted, "place": filter_places, "repeats": rows_repeated}
@@ -126,9 +146,12 @@ def measure(given: argparse.Namespace, topic: Topic) -> dict[str, Found]:
     cases = Cases(given.orders, given.shares, given.times)
     found: dict[str, Found] = {}
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
-        files = write(tables(topic, given.rows, cases), Path(folder))
+        made, chosen = tables(topic, given.rows, cases), given.only.split(",")
+        files = write(made, Path(folder))
+        few = write({name: one.slice(0, 2) for name, one in made.items()}, Path(folder, "few"))
         with cold_runs(engine, files, prefix_cache=True) as run:
-            for name in given.only.split(","):
+            run.warm([sql for name, sql in forms(topic, cases).items() if name in chosen], few, STEPS[-1])
+            for name in chosen:
                 for case, variant, figures in MEASUREMENTS[name](run, topic, cases):
                     print(f"{name}, {case}, {variant}: {json.dumps(figures)}", flush=True)
                     found.setdefault(name, {}).setdefault(case, {})[variant] = figures
@@ -187,6 +210,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--topic: no table with a filter here is {given.topic!r}; choose from {', '.join(with_filter)}")
     if given.quick:
         given.rows, given.engine = 60, "fake"
+    uneven = [f"{one}" for one in given.times if one < 1 or given.rows % one]
+    if "repeats" in given.only.split(",") and uneven:
+        parser.error(
+            f"--times: {', '.join(uneven)} does not divide the {given.rows} rows, so tables would differ in size;"
+            " choose other --times or --rows"
+        )
     names = ("quick", "rows", "engine", "model", "topic", "cache_blocks")
     head = {"bench": "ablations", **{name: getattr(given, name) for name in names}}
     given.model = read_model(parser, given.model)

@@ -1,8 +1,9 @@
 """Run queries cold: each in a new database and with an empty prefix cache, over an engine that is warm.
 
 A query profits from nothing that ran before it. A new database has no statistics of columns, no figures learned from
-answers, and no cached answers. EXPLAIN runs in a database of its own. An engine also keeps
-compiled grammars. They are there before every timed query, because `ColdRuns.warm` runs each query over a few rows.
+answers, and no cached answers. EXPLAIN runs in a database of its own. An engine also keeps compiled grammars. They are
+there before every timed query, because `ColdRuns.warm` runs each form of query over a few rows. This does not hold for
+`local`: each of its queries gets a new engine.
 """
 
 import json
@@ -65,27 +66,28 @@ class ColdRuns:
         self._files = files
         self._prepare = prepare
 
-    def __call__(self, sql: str, step: Step, before: Figures | None = None) -> Figures:
+    def __call__(self, sql: str, step: Step) -> Figures:
         """Run a query to its end; return seconds, counts, bounds, and the hit rate that EXPLAIN predicts.
 
-        `before` has the figures of an earlier run of the same query and step. Bounds and prediction are taken from
-        there, because they do not change.
+        Raises:
+            RuntimeError: rows failed, so that the seconds and tokens are not those of the whole query.
         """
         with self._new(self._files) as database:
             self._prepare(database)
             counted, sent = timed(database, sql, step)
-            if before is None:
-                bounds = least_tokens(database.engine, sent)
-                predicted = predicted_hit_rate(self._planner, sql, step)
-            else:
-                bounds = {name: before[name] for name in (*LEAST, "undivided_prompts")}
-                predicted = before["predicted_hit_rate"]
-        return summed([counted | bounds]) | {"predicted_hit_rate": predicted}
+            if failed := counted["failed_rows"]:
+                raise RuntimeError(
+                    f"step '{step.name}': {failed} rows failed, and such a row saves tokens and seconds. "
+                    f"Run the query with on_error => 'struct' to see the errors: {sql}"
+                )
+            bounds = least_tokens(database.engine, sent)
+        return summed([counted | bounds]) | {"predicted_hit_rate": predicted_hit_rate(self._planner, sql, step)}
 
     def warm(self, queries: Iterable[str], files: Mapping[str, Path], step: Step) -> None:
         """Run each query once over a few rows in `files`, so that its grammar is compiled and the code is loaded."""
         for sql in queries:
             with self._new(files) as database:
+                self._prepare(database)
                 timed(database, sql, step)
 
     @contextmanager
@@ -136,9 +138,15 @@ def predicted_hit_rate(database: Database, sql: str, step: Step) -> float:
 
 
 def summed(parts: Sequence[Figures]) -> Figures:
-    """Return the sums of the figures, with the computed prompt tokens and the share that was cached."""
-    names = (*_TIMES, *_COUNTS, *LEAST, "undivided_prompts")
-    total: Figures = {name: sum(part[name] for part in parts) for name in names}
+    """Return the sums of the figures, with the computed prompt tokens and the share that was cached.
+
+    A bound that one of the parts lacks is None.
+    """
+    bounds = (*LEAST, "undivided_prompts")
+    total: Figures = {name: sum(part[name] for part in parts) for name in (*_TIMES, *_COUNTS)}
+    for name in bounds:
+        known = [part.get(name) for part in parts]
+        total[name] = None if None in known else sum(known)
     total["computed_tokens"] = total["prompt_tokens"] - total["cached_tokens"]
     total["hit_rate"] = round(total["cached_tokens"] / max(1, total["prompt_tokens"]), 4)
     return total | {name: round(total[name], 2) for name in _TIMES}

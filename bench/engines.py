@@ -30,6 +30,8 @@ tokens.
 BLOCK_TOKENS: Final = 32
 _FAKE_CHARACTERS: Final = 4
 """Characters of a token of the engine `fake`."""
+_FAKE_BLOCK_TOKENS: Final = 16
+"""Tokens of a block of its prefix cache."""
 IN_FLIGHT: Final = 16
 _SHARE: Final = 16
 """The least tokens of a query's prompts are this many times as many as the tokens of its small cache."""
@@ -55,7 +57,7 @@ def engine_config(
     """
     tokens = blocks * BLOCK_TOKENS
     if kind == "fake":
-        return EngineConfig("fake", options={"cache_blocks": tokens // 16 if prefix_cache else 0})
+        return EngineConfig("fake", options={"cache_blocks": tokens // _FAKE_BLOCK_TOKENS if prefix_cache else 0})
     if kind != "vllm":
         return EngineConfig(kind, str(chosen.path)) if isinstance(chosen, Folder) else EngineConfig(kind)
     context = min(CONTEXT_TOKENS, chosen.context) if isinstance(chosen, Folder) else CONTEXT_TOKENS
@@ -75,8 +77,8 @@ def small_cache(queries: Iterable[Sequence[Sequence[int]]], in_flight: int) -> i
     """Return the number of blocks of a cache that cannot hold the prompts of the largest query.
 
     `queries` has the tokens of each query's prompts. The cache holds a sixteenth of the least tokens that the largest
-    query must compute. But it always holds `in_flight` prompts of mean length, and the longest prompt, each with its
-    answer. vLLM reserves one more block.
+    query must compute. But it always holds `in_flight` prompts of mean length, or the longest prompt, each with its
+    answer. So prompts that are longer than the mean do not always fit at once. vLLM reserves one more block.
     """
     blocks = [0]
     for prompts in queries:
@@ -143,10 +145,11 @@ def least_tokens(engine: Engine, requests: Iterable[Request]) -> dict[str, int]:
     """Return the least number of tokens that the engine must compute for the requests' prompts, by three bounds.
 
     `least_tokens` counts the nodes of the prompts' token trie: no order of the prompts needs fewer.
-    `least_block_tokens` counts whole blocks of the engine's cache instead. `any_order_tokens` is a bound over the order
-    of prompts and the order of the fields in each. See `bench.trie`. The engine `fake` has tokens of four characters
-    from the start of a prompt, so its last bound counts characters and divides. `undivided_prompts` is the number of
-    prompts that this bound leaves out, because their fields could not be told apart.
+    `least_block_tokens` counts whole blocks of the engine's cache instead, also if its prefix cache is off.
+    `any_order_tokens` is a bound over the order of prompts and the order of the fields in each. See `bench.trie`. The
+    engine `fake` has tokens of four characters from the start of a prompt, so its last bound counts characters and
+    divides. `undivided_prompts` is the number of prompts that this bound leaves out, because their fields could not be
+    told apart.
 
     Raises:
         TypeError: the engine has no tokenizer here.
@@ -173,13 +176,19 @@ def least_tokens(engine: Engine, requests: Iterable[Request]) -> dict[str, int]:
         for (prompt, fields), text in zip(found.items(), texts, strict=True)
     ]
     any_order = least_of_any_field_order(one for one in divided if one is not None)
-    block = inner.prefix_cache.block_tokens if inner.prefix_cache else 1
     return {
         "least_tokens": least(tokens),
-        "least_block_tokens": least(tokens, block),
+        "least_block_tokens": least(tokens, _block_tokens(inner)),
         "any_order_tokens": -(-any_order // characters),
         "undivided_prompts": divided.count(None),
     }
+
+
+def _block_tokens(engine: Engine) -> int:
+    """Return the tokens of a block of the engine's cache, also if its prefix cache is off."""
+    if engine.prefix_cache:
+        return engine.prefix_cache.block_tokens
+    return _FAKE_BLOCK_TOKENS if isinstance(engine, FakeEngine) else BLOCK_TOKENS
 
 
 def _divided(

@@ -3,7 +3,8 @@
     python -m bench.frontend [--model FOLDER] [--quick] [--json] [--repeats N]
 
 The frontend is all work in the process that calls vLLM: it encodes prompts, checks parameters, sends requests to
-vLLM's process, reads the answers and decodes them. All paths share one vLLM, and take turns:
+vLLM's process, reads the answers and decodes them. All paths share one vLLM, and take turns. Every second turn has the
+opposite order.
 
 | path | work |
 |---|---|
@@ -117,7 +118,7 @@ def _rounds(engine: VllmEngine, requests: Sequence[Request], repeats: int) -> di
     }
     taken: dict[str, list[float]] = {name: [] for name in paths}
     for turn in range(repeats + 1):
-        for name, path in paths.items():
+        for name, path in list(paths.items())[:: -1 if turn % 2 else 1]:
             started = time.process_time()
             path(engine, requests)
             if turn:  # the first round fills caches

@@ -4,19 +4,21 @@
         [--rounds 3] [--cache-blocks N] [--json] [--plot FILE]
 
 Each step adds one optimisation to the step before. Every query of every step runs in a new database and begins with an
-empty prefix cache. Grammars are compiled and the code is loaded before, see `bench.cold`. The steps of a query follow
-each other, in every second round in the opposite order. Seconds are medians of the rounds; the JSON also has
-`least_seconds` and `most_seconds`. CPU seconds hardly depend on other work on the machine. Speed-ups compare with the
-step that has only the prefix cache, over all queries of a topic. `--stored` leaves the reviews in the order of their
-file instead of a random order.
+empty prefix cache. Grammars are compiled and the code is loaded before, see `bench.cold`. With `--rounds 2` or more,
+the steps of a query follow each other, in every second round in the opposite order. One round, the default, first
+measures all queries without a prefix cache. Seconds are medians of the rounds; the JSON also has `least_seconds` and
+`most_seconds`. CPU seconds hardly depend on other work on the machine. Speed-ups compare with the step that has only
+the prefix cache, over all queries of a topic. Rows are in random order. With `--stored`, reviews of `joins` stay in the
+order of their file, and the rows of `paper` are sorted by their subject.
 
 `--suite joins` joins reviews with their subjects, and asks short questions. At the default of rows, the texts that
 prompts share are larger than the cache. `--suite paper` has instructions of the paper's length, the paper's five
 queries, and all columns as fields, see `bench.paper`.
 
 The paper's tables are many times larger than the cache of a GPU. Here a topic has few rows, so `--suite paper` makes
-the cache smaller in proportion. It holds a sixteenth of the least tokens that the topic's largest query must compute,
-but always the prompts in flight; see `bench.engines.small_cache`. vLLM drops the block whose last use is the oldest.
+the cache small too. At few rows it has room for the prompts in flight, each of mean length, and for not much more. At
+many rows it holds a sixteenth of the least tokens that the topic's largest query must compute. See
+`bench.engines.small_cache`. vLLM drops the block whose last use is the oldest.
 
 Beside the computed tokens of each query stands the least number of tokens that any order must compute. `least_tokens`
 holds for the prompts of this step in any order, and `least_block_tokens` for a cache of whole blocks.
@@ -83,7 +85,7 @@ _ROWS: Final = {"joins": 2_000, "paper": 20}
 """The rows of each topic; two rounds of `paper` take about 25 minutes with 135 million parameters on two CPU cores."""
 _QUICK_ROWS: Final = {"joins": 200, "paper": 10}
 _IN_FLIGHT: Final = {"joins": IN_FLIGHT, "paper": 2}
-"""Prompts at once. The small cache of `paper` must hold these prompts, so there are few of them."""
+"""Prompts at once. The small cache of `paper` must hold so many prompts of mean length, so there are few of them."""
 SUITES: Final[Mapping[str, Callable[[], Mapping[str, Workload]]]] = {"joins": suites, "paper": paper_topics}
 
 
@@ -96,8 +98,8 @@ def measure(
 ) -> Iterator[tuple[str, str, Figures]]:
     """Yield step, query and figures of one topic, round by round.
 
-    With several rounds, the engine with a prefix cache and the one without are both open, so that the steps of a query
-    follow each other. Every second round has the steps in the opposite order. With one round, the second engine opens
+    With several rounds, two engines are open, one with a prefix cache and one without. So the steps of a query follow
+    each other. Every second round has the steps in the opposite order. With one round, the second engine opens
     after the first one ends: a GPU has room for one. `few` has the files with the rows of the warm-up.
     """
 
@@ -115,15 +117,12 @@ def measure(
                     for step in of_cache:
                         yield step.name, name, run(sql, step)
         return
-    first: dict[tuple[str, str], Figures] = {}
     with ExitStack() as stack:
         runs = {cached: opened(prefix_cache=cached) for cached in (False, True)}
         for number in range(rounds):
             for name, sql in queries.items():
                 for step in STEPS[:: -1 if number % 2 else 1]:
-                    figures = runs[step.prefix_cache](sql, step, first.get((step.name, name)))
-                    first.setdefault((step.name, name), figures)
-                    yield step.name, name, figures
+                    yield step.name, name, runs[step.prefix_cache](sql, step)
 
 
 def across(found: Mapping[str, Mapping[str, Mapping[str, Rounds]]]) -> dict[str, dict[str, Rounds]]:
@@ -155,7 +154,10 @@ def totals(found: Mapping[str, Mapping[str, Rounds]]) -> dict[str, Figures]:
 
 
 def table(found: Mapping[str, Mapping[str, Rounds]]) -> str:
-    """Return a topic's figures as a Markdown table: the queries' seconds, then the totals."""
+    """Return a topic's figures as a Markdown table: the queries' seconds, then the totals.
+
+    The cell of a bound that a step lacks is empty.
+    """
     sums = totals(found)
     queries = list(next(iter(found.values())))
     heads = [*(f"{q} s" for q in queries), "total s", "least", "most", "speed-up", "× step before", "CPU s"]
@@ -166,7 +168,8 @@ def table(found: Mapping[str, Mapping[str, Rounds]]) -> str:
         seconds += [f"{figures[name]:.1f}" for name in ("seconds", "least_seconds", "most_seconds")]
         ratios = [f"{figures['speed_up']:.2f}", f"{figures['step_speed_up'] or 1:.2f}"]
         ratios += [f"{figures['cpu_seconds']:.0f}", f"{figures['cpu_speed_up']:.2f}"]
-        tokens = [f"{figures[name]:,}" for name in ("calls", "prompt_tokens", "computed_tokens", *LEAST)]
+        tokens = [f"{figures[name]:,}" for name in ("calls", "prompt_tokens", "computed_tokens")]
+        tokens += ["" if figures[name] is None else f"{figures[name]:,}" for name in LEAST]
         lines.append([step, *seconds, *ratios, *tokens, f"{100 * figures['hit_rate']:.1f} %"])
     lines.insert(1, ["---"] * len(lines[0]))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -276,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--topic", action="append", help="default: all of the suite that have tables here")
     parser.add_argument("--queries", default="q1,q2,q3,q4,q5")
     parser.add_argument("--rounds", type=int, default=1, help="measure everything so often (default %(default)s)")
-    parser.add_argument("--stored", action="store_true", help="leave reviews in the order of their file")
+    parser.add_argument("--stored", action="store_true", help="rows in the order of the file (paper: by subject)")
     parser.add_argument("--quick", action="store_true", help="few rows on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the steps into this file (PNG or SVG)")

@@ -4,8 +4,8 @@ Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403
 several calls (q3), aggregation (q4), and an answer from retrieved contexts (q5). The paper's instructions have 112 to
 172 tokens; so have these, counted with SmolLM2's tokenizer. The words are our own. All columns of a table are fields,
 and answers are short. As in the paper's queries, the text of the subject precedes what somebody wrote about it. So the
-original order is as good as a user's order of fields can be. Both calls of q3 see every row, so that its prompts do not
-depend on a model's answers.
+original order of q1 to q4 is a good order. In q5 the question precedes the contexts that several questions share. Both
+calls of q3 see every row, so that its prompts do not depend on a model's answers.
 
 The tables are those of the folder `ordering` in `FLIGHTLLM_DATA`. Without that variable, `movies` and `products` are
 joins of the packaged tables with the same columns, and the other topics are not there.

@@ -3,8 +3,9 @@
     python -m bench.record [NAME …] [--into FOLDER]
 
 Runs the command of each name (default: all) one after the other, and writes `bench/results/NAME.json`. The file has the
-command, the day, the machine's load before the run, and whether the tables came from `FLIGHTLLM_DATA`. It also has the
-object that the script printed. `python -m docs.figures` then writes the pages, and tables of `bench/README.md`.
+command, the day, and whether the tables came from `FLIGHTLLM_DATA`. Its `load` is the number of busy cores in the
+second before the run. It also has the object that the script printed. `python -m docs.figures` then writes the pages,
+and tables of `bench/README.md`.
 """
 
 import argparse
@@ -53,13 +54,22 @@ def command(name: str) -> list[str]:
     return ["python", "-m", f"bench.{script}", *arguments, "--json"]
 
 
+def busy_cores() -> float:
+    """Return how many cores are busy during one second. Without psutil, return the load average of one minute."""
+    try:
+        import psutil
+    except ImportError:
+        return os.getloadavg()[0]
+    return float(psutil.cpu_percent(interval=1.0)) * (psutil.cpu_count() or 1) / 100
+
+
 def record(name: str) -> dict[str, Any]:
     """Run a benchmark; return the record for `bench/results`.
 
     Raises:
         RuntimeError: the script printed no object; the message quotes the end of its output.
     """
-    load = os.getloadavg()[0]
+    load = busy_cores()
     done = subprocess.run([sys.executable, *command(name)[1:]], capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     if not lines or not lines[-1].startswith(

@@ -9,7 +9,9 @@ Three bounds, each for one query that begins with an empty prefix cache. No cach
 - `least_of_any_field_order(prompts)`: each prompt can also have its fields in any order. The texts before and
   after the fields stay. The bound counts nodes that every such trie has, whichever orders are chosen.
 
-A cache that evicts nothing reaches the bound of `least`. No order needs to reach that of `least_of_any_field_order`.
+Even a cache that evicts nothing can compute more than the bound of `least`. vLLM computes the last block of a prompt
+again, also if an equal prompt came before. Prompts that share a start and run at once can each compute this start. No
+order needs to reach the bound of `least_of_any_field_order`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

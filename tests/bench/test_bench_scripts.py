@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from fnmatch import filter as matching
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ def test_optimizer_never_asks_more() -> None:
 
 @pytest.mark.slow
 def test_llm_queries_takes_every_step(tmp_path: Path) -> None:
-    """Seven steps of four queries for each topic; no step asks more than the one before, and the plot is drawn."""
+    """Seven steps of four queries for each topic; no step makes more calls than the one before it."""
     plot = tmp_path / "steps.svg"
     drawn = ["--plot", str(plot)] if find_spec("matplotlib") else []
     figures = run("llm_queries", *drawn)
@@ -159,7 +160,7 @@ def test_llm_queries_takes_every_step(tmp_path: Path) -> None:
         steps = list(figures["totals"][topic].values())
         assert len(steps) == 7
         assert steps[0]["cached_tokens"] == 0 < steps[1]["cached_tokens"]
-        assert steps[-1]["calls"] <= steps[1]["calls"]
+        assert all(after["calls"] <= before["calls"] for before, after in pairwise(steps))
         assert steps[-1]["computed_tokens"] <= steps[1]["computed_tokens"]
     assert not drawn or plot.read_text(encoding="utf-8").startswith("<?xml")
 
@@ -177,8 +178,9 @@ def test_rag_orders_contexts(packaged: bool) -> None:
     assert [step["rows"] for step in steps] == [40] * 6
     assert steps[0]["cached_tokens"] == 0
     assert steps[5]["computed_tokens"] <= steps[4]["computed_tokens"] < steps[1]["computed_tokens"]
-    assert all(step["any_order_tokens"] <= step["least_tokens"] <= step["computed_tokens"] for step in steps)
-    assert len({step["any_order_tokens"] for step in steps}) == 1
+    assert all(step["least_tokens"] <= step["computed_tokens"] for step in steps)
+    assert [step["any_order_tokens"] for step in steps[:-1]] == [None] * 5
+    assert 0 < steps[-1]["any_order_tokens"] <= steps[-1]["least_tokens"]
     assert all(mode["top 1"] <= mode["top 3"] <= mode["top 5"] for mode in figures["found"].values())
 
 

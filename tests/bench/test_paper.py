@@ -20,6 +20,7 @@ from bench.models import SHAPES, Folder, named_model
 from bench.paper import EACH, QUESTION, TOKENS, Topic, of_fewer_subjects, topics
 from bench.samples import write
 from docs.answers import forecasts, prompt_order
+from flightllm.config import EngineConfig
 from tests.real_models import smollm2
 
 
@@ -120,7 +121,7 @@ def test_pages_can_show_the_figures(figures: dict[str, Any]) -> None:
     """The pages on prompt order and on forecasts have a row for each step or query, and say what was evicted."""
     part = prompt_order(figures)
     assert all(f"| {step.name} | " in part.table for step in STEPS)
-    assert "in the original order the engine computed" in part.table.lower()
+    assert "% of these were computed again" in part.table
     assert "| movies q2 | " in forecasts(figures).table
 
 
@@ -196,6 +197,42 @@ def test_savings_depend_on_what_they_must(capsys: pytest.CaptureFixture[str]) ->
     heads = [line for line in told if line.startswith("| case")]
     assert len(heads) == 3
     assert not any(head.endswith("s |") for head in heads), "the seconds of the engine `fake` mean nothing"
+
+
+def test_tables_that_differ_in_size_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names the repetitions that do not divide the rows; without that measurement they do not matter."""
+    with pytest.raises(SystemExit):
+        measure_ablations(["--engine", "fake", "--rows", "12", "--times", "1,5,0"])
+    assert "--times: 5, 0 does not divide the 12 rows" in capsys.readouterr().err
+    few = ["--only", "columns", "--orders", "0"]
+    measure_ablations(["--engine", "fake", "--rows", "12", "--times", "1,5", *few])
+    assert "columns, 12 rows" in capsys.readouterr().out
+
+
+def test_failed_rows_give_no_figures(tmp_path: Path) -> None:
+    """A failed row saves tokens, so the step ends with an error that names it."""
+    topic = topics()["movies"]
+    files = write(topic.tables(4), tmp_path)
+    options = {"fail_containing": topic.instructions["q1"], "cache_blocks": 120}
+    with (
+        cold_runs(lambda **_: EngineConfig("fake", options=options), files, prefix_cache=True) as run,
+        pytest.raises(RuntimeError, match=r"step 'prefix cache, original order': 4 rows failed"),
+    ):
+        run(topic.queries["q1"], STEPS[1])
+
+
+def test_blocks_are_the_same_without_a_prefix_cache(tmp_path: Path) -> None:
+    """The bound in blocks of equal prompts does not depend on whether the prefix cache is on."""
+    topic = topics()["movies"]
+    files = write(topic.tables(6), tmp_path)
+    engine = partial(engine_config, "fake", SHAPES["demo"], 60)
+    bounds = []
+    for step in STEPS[:2]:
+        with cold_runs(engine, files, prefix_cache=step.prefix_cache) as run:
+            figures = run(topic.queries["q2"], step)
+            bounds.append((figures["least_tokens"], figures["least_block_tokens"]))
+    assert bounds[0] == bounds[1]
+    assert bounds[0][0] < bounds[0][1]
 
 
 def test_seconds_of_a_model_are_shown() -> None:

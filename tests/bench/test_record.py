@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import record as module
-from bench.record import command, main, record
+from bench.record import busy_cores, command, main, record
 
 
 @pytest.fixture
@@ -27,6 +27,13 @@ def test_what_a_script_prints_is_kept(toy: Path, tmp_path: Path) -> None:
     kept = json.loads((tmp_path / "results" / "small.json").read_text(encoding="utf-8"))
     assert kept["figures"] == {"given": ["--rows", "2 3", "--json"]}
     assert kept["command"] == "python -m bench.toy --rows '2 3' --json"
+    assert kept["load"] >= 0
+
+
+def test_busy_cores_are_those_of_the_moment() -> None:
+    """With psutil, no more cores are busy than the machine has."""
+    psutil = pytest.importorskip("psutil")
+    assert 0 <= busy_cores() <= psutil.cpu_count()
 
 
 def test_records_can_go_elsewhere(toy: Path, tmp_path: Path) -> None:
