@@ -2,7 +2,6 @@
 
 import math
 import sqlite3
-import sys
 import time
 from itertools import islice
 
@@ -10,8 +9,8 @@ import structlog
 
 from flightllm.operators.answer_store import MOST_BUSY, AnswerStore, connect, count_answers
 
-_MOST_HELD, _ENTRY_BYTES = 32 << 20, 160
-"""The bytes of answers in memory, and those of one answer beside its text."""
+_MOST_HELD, _ENTRY_BYTES = 32 << 20, 240
+"""The bytes of answers in memory, and those of one answer beside its characters."""
 PRIVATE_HELD = 4 << 20
 """The bytes of answers in memory for one query."""
 _SLICE = 2_000
@@ -82,7 +81,7 @@ class TemporaryAnswers(AnswerStore):
             return
         self._open()
         answers = list(islice(self._waiting.items(), most))
-        size = sum(_held_bytes(text) for _, text in answers)  # now, because SQLite lets Python's texts grow
+        size = sum(_held_bytes(text) for _, text in answers)
         written = self._insert(answers)
         if now >= self._retry:
             for key, _ in answers:
@@ -120,5 +119,8 @@ class TemporaryAnswers(AnswerStore):
 
 
 def _held_bytes(text: str) -> int:
-    """Return the bytes that count for an answer in memory."""
-    return sys.getsizeof(text) + _ENTRY_BYTES
+    """Return the most bytes that an answer takes in memory, the same each time for a text.
+
+    A text that is not ASCII grows once Arrow or SQLite reads it: Python then keeps its UTF-8 form beside it.
+    """
+    return _ENTRY_BYTES + len(text) * (1 if text.isascii() else 8)
