@@ -52,7 +52,7 @@ class TemporaryAnswers(AnswerStore):
         """Delete all answers, and return how many there were."""
         with self._lock:
             self._spill(len(self._waiting))
-            gone = len(self._waiting) + (0 if self._database is None else count_answers(self._database))
+            gone = len(self._waiting) + self._stored()
             self._forget_waiting()
             self._used.clear()
             self._old = 0
@@ -72,7 +72,15 @@ class TemporaryAnswers(AnswerStore):
                 self._spill(_SLICE)
         with self._lock:
             self._spill(len(self._waiting))
-            return 0 if self._database is None else count_answers(self._database), self._used_bytes()
+            return self._stored(), self._used_bytes()
+
+    def _stored(self) -> int:
+        """Return the number of answers in the database, or 0 if it fails. The caller holds the lock."""
+        try:
+            return 0 if self._database is None else count_answers(self._database)
+        except sqlite3.Error as error:
+            self._fail(error)
+            return 0
 
     def _spill(self, most: int) -> None:
         """Move at most the `most` oldest answers to the database, and evict others. The caller holds the lock."""

@@ -90,3 +90,21 @@ def test_a_database_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.put(b"last", "x")
         assert cache._database is not None
         assert len(cache.get([n.to_bytes(4, "big") for n in range(1_000)])) == 1_000
+
+
+def test_a_database_that_cannot_be_read() -> None:
+    """The store counts no answers of a database that it cannot read, and forgets them all when it is emptied."""
+    with closing(TemporaryAnswers(most_held=20_000)) as cache:
+        for n in range(1_000):
+            cache.put(n.to_bytes(4, "big"), "x")
+        database = cache._database
+        assert database is not None
+        database.execute("DROP TABLE answers")
+        assert cache.stats().entries == 0
+        waiting = len(cache._waiting)
+        assert cache.clear() == waiting < 1_000
+        assert cache.stats().failures > 0
+        cache.put(b"next", "y")
+        assert cache.get([b"next", bytes(4)]) == {b"next": "y"}
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            database.execute("SELECT 1")
