@@ -35,10 +35,16 @@ class TemporaryAnswers(AnswerStore):
         self._most_held = min(most_held, max_bytes)
         self._waiting_bytes = 0
         """The bytes of the waiting answers."""
+        self._closed = False
 
     def put(self, key: bytes, text: str) -> None:
-        """Remember an answer; move some of the oldest ones to the database once memory holds too many bytes."""
+        """Remember an answer; move some of the oldest ones to the database once memory holds too many bytes.
+
+        A closed store remembers no answers: nothing would close the database that they go to.
+        """
         with self._lock:
+            if self._closed:
+                return
             before = self._waiting.get(key)
             self._waiting_bytes += _held_bytes(text) - (0 if before is None else _held_bytes(before))
             self._waiting[key] = text
@@ -53,17 +59,14 @@ class TemporaryAnswers(AnswerStore):
         with self._lock:
             self._spill(len(self._waiting))
             gone = len(self._waiting) + self._stored()
-            self._forget_waiting()
-            self._used.clear()
-            self._old = 0
-            self._counted = (-math.inf, 0, 0)
-            self._close_database()
+            self._forget()
             return gone
 
     def close(self) -> None:
-        """Delete the database. Idempotent."""
+        """Forget all answers, and delete the database. Idempotent."""
         with self._lock:
-            self._close_database()
+            self._closed = True
+            self._forget()
 
     def _kept(self) -> tuple[int, int]:
         """Return the number of answers, and their bytes; this moves all answers to the database."""
@@ -114,7 +117,12 @@ class TemporaryAnswers(AnswerStore):
         self._waiting.clear()
         self._waiting_bytes = 0
 
-    def _close_database(self) -> None:
+    def _forget(self) -> None:
+        """Forget all answers, and delete the database. The caller holds the lock."""
+        self._forget_waiting()
+        self._used.clear()
+        self._old = 0
+        self._counted = (-math.inf, 0, 0)
         if self._database is not None:
             self._database.close()
             self._database = None

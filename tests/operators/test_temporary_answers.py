@@ -108,3 +108,15 @@ def test_a_database_that_cannot_be_read() -> None:
         assert cache.get([b"next", bytes(4)]) == {b"next": "y"}
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             database.execute("SELECT 1")
+
+
+def test_a_closed_store_stays_closed() -> None:
+    """A closed store has no answers, takes none, and opens no database again."""
+    cache = TemporaryAnswers(most_held=20_000)
+    cache.put(b"before", "x")
+    cache.close()
+    for n in range(1_000):
+        cache.put(n.to_bytes(4, "big"), "x")
+    assert (cache.stats().entries, cache.clear(), cache._database, len(cache._waiting)) == (0, 0, None, 0)
+    assert cache.get([b"before", bytes(4)]) == {}
+    cache.close()
