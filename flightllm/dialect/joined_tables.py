@@ -376,7 +376,9 @@ class _Reader:
         source, name = self._source, alias_at(self._source, at)
         if name is None:
             return side, at
-        table, columns = side.tables[0], None  # the rule named_joins has made a subquery of several tables
+        if len(side.tables) > 1:  # the rule named_joins makes a subquery of several tables
+            raise _UnreadableError
+        table, columns = side.tables[0], None
         at += 1 + source.is_word(at, "as")
         if source.is_symbol(at, "("):
             columns = listed(source, at) or None
