@@ -8,7 +8,10 @@ _V = TypeVar("_V")
 
 
 class Newest(OrderedDict[_K, _V]):
-    """A dictionary of the `most` entries that were set last, the oldest first. Setting a key again makes it newest."""
+    """A dictionary of the `most` entries that were set last, the oldest first. Not thread-safe.
+
+    Setting a key again makes it newest.
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ _FIRST_STEP = 4
 
 
 def shared_start(left: Sequence[Any], right: Sequence[Any], guess: int = 0) -> int:
-    """Return how many leading items two sequences share, such as the characters of texts, or tokens.
+    """Return how many leading items two texts, lists or tuples share, such as characters or tokens.
 
     A `guess` at or a little below the answer saves most of the work: prompts of one call share about the same prefix.
     Doubling steps find a range with the first difference. Halving then finds the difference in this range. Python

@@ -145,18 +145,31 @@ class JoinedTables:
         return self._with_natural(select, found) if found.natural else found
 
     def _with_natural(self, select: Select, found: UnreadJoins) -> UnreadJoins:
-        """Add the names that NATURAL can merge: those of two tables, or all names if a table's columns are unknown."""
+        """Add the names that NATURAL can merge: those of two tables.
+
+        If a table's columns are unknown, these are all names but the columns of the table that a statement changes.
+        """
         tables = [table for first, table in self._named.items() if select.end < first < found.end]
         if self._source.is_word(select.end, "using"):  # DELETE FROM t USING a: `a` is not among the named tables
             parts, last = read_parts(self._source.tokens, select.end + 1)
             tables.append(Table("", None, parts=parts, first=select.end + 1, last=last))
         columns = [self._columns(table) for table in tables if table.parts]
         if None in columns or any(not table.parts for table in tables):
-            names = set(filter(None, map(identifier, self._source.tokens)))
+            names = set(filter(None, map(identifier, self._source.tokens))) - self._changed(select)
         else:
             known = Counter(name for one in columns for name in one or ())
             names = {name for name, times in known.items() if times > 1}
         return replace(found, names=found.names | names)
+
+    def _changed(self, select: Select) -> set[str]:
+        """Return the known columns of the table that an UPDATE or DELETE changes; an empty set for a SELECT."""
+        source, first = self._source, select.start + 1
+        if not source.is_word(select.start, "update", "delete"):
+            return set()
+        while source.is_word(first, "from", "only"):
+            first += 1
+        parts, last = read_parts(source.tokens, first)
+        return set(self._columns(Table("", None, parts=parts, first=first, last=last)) or ())
 
     def lack(self, scope: Scope, name: str) -> bool:
         """Return whether the tables of a nested SELECT surely have no column of a name."""
@@ -363,7 +376,9 @@ class _Reader:
         source, name = self._source, alias_at(self._source, at)
         if name is None:
             return side, at
-        table, columns = side.tables[0], None  # the rule named_joins has made a subquery of several tables
+        if len(side.tables) > 1:  # the rule named_joins makes a subquery of several tables
+            raise _UnreadableError
+        table, columns = side.tables[0], None
         at += 1 + source.is_word(at, "as")
         if source.is_symbol(at, "("):
             columns = listed(source, at) or None

@@ -45,23 +45,34 @@ class _Finder:
         self._depth = 0
         """The number of open brackets."""
         self._merging = 0
-        """The number of joins of any kind with USING or NATURAL."""
+        """The number of joins of any kind with USING or NATURAL in the present item of FROM; a comma ends the item."""
         self._natural = False
         """One of them has NATURAL."""
+        self._outer = False
+        """One of them is a RIGHT or FULL join."""
+        self._names = set[str]()
+        """The columns that RIGHT and FULL joins merge in the present item of FROM."""
 
     def found(self, at: int) -> UnreadJoins:
         """Read the clause from a token on."""
         while at < len(self._source.tokens) and not _ends(self._source, at, nested=self._depth > 0):
             at = self._step(at)
         self._found.end = at
-        self._found.joined_again |= self._natural and self._merging > 1
+        self._end_item()
         return self._found
+
+    def _end_item(self) -> None:
+        """End an item of FROM: no later join can read its merged columns by USING or NATURAL."""
+        self._found.joined_again |= self._natural and self._outer and self._merging > 1
+        self._merging, self._natural, self._outer, self._names = 0, False, False, set()
 
     def _step(self, at: int) -> int:
         """Read one token; return the token to read next."""
         source, found = self._source, self._found
         if source.is_symbol(at, ")"):
             self._depth -= 1
+        elif source.is_symbol(at, ",") and self._depth == 0:
+            self._end_item()
         elif source.is_symbol(at, "("):
             in_from = source.scopes.names_table[at] or source.is_word(at - 1, "using")  # DELETE FROM t USING (a JOIN …)
             if not in_from or begins_query(source.tokens, source.closing, at):
@@ -86,6 +97,7 @@ class _Finder:
             self._natural = True
             self._merging += 1
             if outer:
+                self._outer = True
                 self._found.joins.append(at)
                 self._found.natural = True
         elif words.isdisjoint({"natural", "cross"}):
@@ -95,8 +107,10 @@ class _Finder:
         join, outer = self._waiting.pop() if self._waiting else (at, False)
         names = listed(self._source, at + 1)
         self._merging += 1
-        self._found.joined_again |= not self._found.names.isdisjoint(names)
+        self._found.joined_again |= not self._names.isdisjoint(names)
         if outer:
+            self._outer = True
+            self._names.update(names)
             self._found.joins.append(join)
             self._found.names.update(names)
 

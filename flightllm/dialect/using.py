@@ -36,13 +36,13 @@ def using(source: Source) -> Iterator[Edit]:
             yield from _Using(source, tables, select, found).edits()
         elif (unread := tables.unread(select)) is not None:
             _check_unread(source, tables, select, unread)
-    change = _change(source)
+    change = _change_as_select(source)
     if change is not None and (unread := tables.outer_joins(change)) is not None:
         unread.conditions.append((unread.end, len(source.tokens)))  # WHERE and RETURNING
         _check_unread(source, tables, change, unread)
 
 
-def _change(source: Source) -> Select | None:
+def _change_as_select(source: Source) -> Select | None:
     """Return an UPDATE or a DELETE as a SELECT of its new values, or None for another statement or one without FROM."""
     start = _first_word(source, 0, "update", "delete", "select", "insert", "merge", "create")
     if not source.is_word(start, "update", "delete"):

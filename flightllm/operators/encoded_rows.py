@@ -13,6 +13,8 @@ _WAITING_PART = 16
 as many as the texts that are already known, while the rows stay within the room."""
 _TAKEN_PART = 16
 """The part of the room that the rows of one batch can take."""
+_MOST_APART = 1_000
+"""The batches that are joined at once, because each column of a batch takes some hundred bytes beside its values."""
 
 
 class EncodedRows:
@@ -34,6 +36,8 @@ class EncodedRows:
         self._other_schema = pa.schema([schema.field(column) for column in self._others])
         self._batches: list[pa.RecordBatch] = []
         """The other columns."""
+        self._apart = 0
+        """The newest batches that are not joined yet."""
         self._lengths: list[int] = []
         self._table: pa.Table
         self._bytes = 0
@@ -55,6 +59,9 @@ class EncodedRows:
             others = [pa.concat_arrays([batch.column(column)]) for column in self._others]
             self._batches.append(pa.RecordBatch.from_arrays(others, schema=self._other_schema))
             self._bytes += self._batches[-1].nbytes
+            self._apart += 1
+            if self._apart == _MOST_APART:
+                self._join()
         if self.nbytes > self._room:
             for texts in self._texts.values():
                 texts.shrink()
@@ -67,6 +74,16 @@ class EncodedRows:
             texts.seal()
         self._table = pa.Table.from_batches(self._batches, self._other_schema).combine_chunks()
         self._batches.clear()
+
+    def _join(self) -> None:
+        """Join the newest batches if they are small; joining large ones takes their memory twice, and saves little."""
+        apart = self._batches[-self._apart :]
+        size = sum(batch.nbytes for batch in apart)
+        if size < _LEAST_WAITING:
+            joined = pa.Table.from_batches(apart, self._other_schema).combine_chunks().to_batches()
+            self._batches[-self._apart :] = joined
+            self._bytes += sum(batch.nbytes for batch in joined) - size
+        self._apart = 0
 
     def column(self, column: int) -> pa.ChunkedArray | pa.DictionaryArray:
         """Return a column of all rows; an encoded one as a dictionary array of large strings."""

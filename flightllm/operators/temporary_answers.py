@@ -2,7 +2,6 @@
 
 import math
 import sqlite3
-import sys
 import time
 from itertools import islice
 
@@ -10,8 +9,8 @@ import structlog
 
 from flightllm.operators.answer_store import MOST_BUSY, AnswerStore, connect, count_answers
 
-_MOST_HELD, _ENTRY_BYTES = 32 << 20, 160
-"""The bytes of answers in memory, and those of one answer beside its text."""
+_MOST_HELD, _ENTRY_BYTES = 32 << 20, 240
+"""The bytes of answers in memory, and those of one answer beside its characters."""
 PRIVATE_HELD = 4 << 20
 """The bytes of answers in memory for one query."""
 _SLICE = 2_000
@@ -36,10 +35,16 @@ class TemporaryAnswers(AnswerStore):
         self._most_held = min(most_held, max_bytes)
         self._waiting_bytes = 0
         """The bytes of the waiting answers."""
+        self._closed = False
 
     def put(self, key: bytes, text: str) -> None:
-        """Remember an answer; move some of the oldest ones to the database once memory holds too many bytes."""
+        """Remember an answer; move some of the oldest ones to the database once memory holds too many bytes.
+
+        A closed store remembers no answers: nothing would close the database that they go to.
+        """
         with self._lock:
+            if self._closed:
+                return
             before = self._waiting.get(key)
             self._waiting_bytes += _held_bytes(text) - (0 if before is None else _held_bytes(before))
             self._waiting[key] = text
@@ -53,18 +58,15 @@ class TemporaryAnswers(AnswerStore):
         """Delete all answers, and return how many there were."""
         with self._lock:
             self._spill(len(self._waiting))
-            gone = len(self._waiting) + (0 if self._database is None else count_answers(self._database))
-            self._forget_waiting()
-            self._used.clear()
-            self._old = 0
-            self._counted = (-math.inf, 0, 0)
-            self._close_database()
+            gone = len(self._waiting) + self._stored()
+            self._forget()
             return gone
 
     def close(self) -> None:
-        """Delete the database. Idempotent."""
+        """Forget all answers, and delete the database. Idempotent."""
         with self._lock:
-            self._close_database()
+            self._closed = True
+            self._forget()
 
     def _kept(self) -> tuple[int, int]:
         """Return the number of answers, and their bytes; this moves all answers to the database."""
@@ -73,7 +75,15 @@ class TemporaryAnswers(AnswerStore):
                 self._spill(_SLICE)
         with self._lock:
             self._spill(len(self._waiting))
-            return 0 if self._database is None else count_answers(self._database), self._used_bytes()
+            return self._stored(), self._used_bytes()
+
+    def _stored(self) -> int:
+        """Return the number of answers in the database, or 0 if it fails. The caller holds the lock."""
+        try:
+            return 0 if self._database is None else count_answers(self._database)
+        except sqlite3.Error as error:
+            self._fail(error)
+            return 0
 
     def _spill(self, most: int) -> None:
         """Move at most the `most` oldest answers to the database, and evict others. The caller holds the lock."""
@@ -82,7 +92,7 @@ class TemporaryAnswers(AnswerStore):
             return
         self._open()
         answers = list(islice(self._waiting.items(), most))
-        size = sum(_held_bytes(text) for _, text in answers)  # now, because SQLite lets Python's texts grow
+        size = sum(_held_bytes(text) for _, text in answers)
         written = self._insert(answers)
         if now >= self._retry:
             for key, _ in answers:
@@ -107,7 +117,12 @@ class TemporaryAnswers(AnswerStore):
         self._waiting.clear()
         self._waiting_bytes = 0
 
-    def _close_database(self) -> None:
+    def _forget(self) -> None:
+        """Forget all answers, and delete the database. The caller holds the lock."""
+        self._forget_waiting()
+        self._used.clear()
+        self._old = 0
+        self._counted = (-math.inf, 0, 0)
         if self._database is not None:
             self._database.close()
             self._database = None
@@ -120,5 +135,8 @@ class TemporaryAnswers(AnswerStore):
 
 
 def _held_bytes(text: str) -> int:
-    """Return the bytes that count for an answer in memory."""
-    return sys.getsizeof(text) + _ENTRY_BYTES
+    """Return the most bytes that an answer takes in memory, the same each time for a text.
+
+    A text that is not ASCII grows once Arrow or SQLite reads it: Python then keeps its UTF-8 form beside it.
+    """
+    return _ENTRY_BYTES + len(text) * (1 if text.isascii() else 8)

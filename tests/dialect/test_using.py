@@ -161,6 +161,16 @@ def _asked(session: Session, sql: str) -> tuple[list[str], list[tuple[object, ..
             [(2, 1), (6, None)],
         ),
         ("SELECT w FROM t WITH (NOLOCK) RIGHT JOIN z USING (id)", ["w"], [("l",), ("m",), ("n",)]),
+        (
+            "SELECT w FROM t WITH (NOLOCK) RIGHT JOIN z USING (id), (VALUES (1)) c(v) NATURAL JOIN (VALUES (1)) d(v)",
+            ["w"],
+            [("l",), ("m",), ("n",)],
+        ),
+        (
+            "SELECT w, y FROM t WITH (NOLOCK) RIGHT JOIN z USING (id), own JOIN t AS h USING (id)",
+            ["w", "y"],
+            [("l", "q"), ("m", "q"), ("n", "q")],
+        ),
         ("SELECT w AS id FROM (t RIGHT JOIN z USING (id)) AS q ORDER BY id", ["id"], [("l",), ("m",), ("n",)]),
         ("SELECT q.w FROM (t NATURAL RIGHT JOIN z) AS q WHERE q.w <> 'n'", ["w"], [("l",), ("m",)]),
         ("SELECT x FROM t LEFT JOIN (own JOIN z USING (id)) AS q ON t.id = q.id", ["x"], [("a",), ("b",), ("c",)]),
@@ -221,6 +231,7 @@ def test_calls_have_the_merged_column(session: Session) -> None:
                 "* FROM t WITH (NOLOCK) RIGHT JOIN z USING (id)",
                 "w FROM t WITH (NOLOCK) RIGHT JOIN z USING (id) JOIN own USING (id)",
                 "w FROM t WITH (NOLOCK) RIGHT JOIN z USING (id) NATURAL JOIN own",
+                "w FROM own, t WITH (NOLOCK) RIGHT JOIN z USING (id) NATURAL JOIN made",
                 "w FROM own NATURAL JOIN (t WITH (NOLOCK) RIGHT JOIN z USING (id))",
                 "w FROM own JOIN (t WITH (NOLOCK) RIGHT JOIN z USING (id)) AS q(a, b, c, d) ON y = b",
             )
@@ -259,6 +270,10 @@ def test_advice_gives_the_merged_rows(session: Session, kind: str) -> None:
     ("sql", "rows"),
     [
         ("UPDATE h SET m = w FROM t RIGHT JOIN z USING (id) WHERE n = z.id", [(1, "a"), (6, "m")]),
+        (
+            "UPDATE h SET m = w FROM t RIGHT JOIN z USING (id), own JOIN t AS c USING (id) WHERE n = z.id",
+            [(1, "a"), (6, "m")],
+        ),
         ("UPDATE h SET m = q.w FROM (t RIGHT JOIN z USING (id)) q WHERE n = id", [(1, "a"), (6, "m")]),
         ("DELETE FROM h USING (t NATURAL RIGHT JOIN z) AS q WHERE n = q.id", [(1, "a")]),
         ("DELETE FROM h WHERE n IN (SELECT id FROM (t RIGHT JOIN z USING (id)) q)", [(1, "a")]),
@@ -277,6 +292,8 @@ def test_advice_gives_the_merged_rows(session: Session, kind: str) -> None:
         ("DELETE FROM h USING t NATURAL RIGHT JOIN z WHERE n = z.id RETURNING id", None),
         ("DELETE FROM h USING (t RIGHT JOIN z USING (id)) WHERE n = z.id RETURNING id", None),
         ("DELETE FROM h USING t NATURAL RIGHT JOIN z WHERE n = z.id", [(1, "a")]),
+        ("DELETE FROM h USING (SELECT 1 AS id) s NATURAL RIGHT JOIN z WHERE n = z.id", [(1, "a")]),
+        ("DELETE FROM h USING (SELECT 1 AS id) s NATURAL RIGHT JOIN z WHERE n = id", None),
     ],
 )
 def test_changes_of_rows(session: Session, sql: str, rows: list[tuple[object, ...]] | None) -> None:

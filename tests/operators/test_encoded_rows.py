@@ -52,6 +52,19 @@ def test_same_rows(
         )
 
 
+def test_small_batches_are_joined() -> None:
+    """Many batches of a few rows are kept as few batches, and come back as they were added."""
+    rows = EncodedRows(SCHEMA, (0,), room=1 << 30)
+    added = [batch([("a", number, None if number % 2 else str(number))] * (number % 3)) for number in range(2_500)]
+    for one in added:
+        rows.add(one)
+        assert len(rows._batches) <= 1_001
+    kept = sum(one.nbytes for one in rows._batches)
+    assert rows._bytes == kept
+    rows.seal()
+    assert list(rows.batches()) == added
+
+
 def test_repeated_texts_take_little_memory() -> None:
     """Rows with few distinct texts take far less memory than the texts of all rows, before and after `seal`."""
     rows = EncodedRows(SCHEMA, (0,), room=1 << 30)

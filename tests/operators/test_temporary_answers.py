@@ -4,6 +4,7 @@ import sqlite3
 import sys
 from contextlib import closing
 
+import pyarrow as pa
 import pytest
 
 from flightllm.operators import temporary_answers
@@ -27,19 +28,23 @@ def test_temporary() -> None:
 
 @pytest.mark.parametrize("limits", [{"max_bytes": 1_000_000}, {"most_held": 1_000_000}])
 def test_memory_of_a_temporary_cache(limits: dict[str, int]) -> None:
-    """A temporary cache holds answers up to its bytes, whatever a character takes, and commits the oldest of them."""
+    """A temporary cache holds answers up to its bytes, also if they grow, and commits the oldest of them."""
     with closing(TemporaryAnswers(**limits)) as cache:
         held, fell = [], []
         for n in range(6_000):
             before = len(cache._waiting)
-            cache.put(n.to_bytes(4, "big"), "😀" * 100)
+            text = f"{'😀' * 100}{n}"
+            cache.put(n.to_bytes(4, "big"), text)
+            assert pa.array([text])[0].as_py() == text
+            assert sys.getsizeof(text) > 800  # with its UTF-8 form
             cache.put(b"same", str(n))
             held.append(sum(map(sys.getsizeof, cache._waiting.values())))
             fell.append(before - len(cache._waiting))
         assert 500_000 < max(held) <= 1_000_000
         assert 0 < max(fell) <= 2_000
         newest = [n.to_bytes(4, "big") for n in range(5_500, 6_000)]
-        assert cache.get([*newest, b"same"]) == {**dict.fromkeys(newest, "😀" * 100), b"same": "5999"}
+        texts = [f"{'😀' * 100}{n}" for n in range(5_500, 6_000)]
+        assert cache.get([*newest, b"same"]) == {**dict(zip(newest, texts, strict=True)), b"same": "5999"}
 
 
 def test_a_private_cache_holds_little() -> None:
@@ -85,3 +90,33 @@ def test_a_database_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.put(b"last", "x")
         assert cache._database is not None
         assert len(cache.get([n.to_bytes(4, "big") for n in range(1_000)])) == 1_000
+
+
+def test_a_database_that_cannot_be_read() -> None:
+    """The store counts no answers of a database that it cannot read, and forgets them all when it is emptied."""
+    with closing(TemporaryAnswers(most_held=20_000)) as cache:
+        for n in range(1_000):
+            cache.put(n.to_bytes(4, "big"), "x")
+        database = cache._database
+        assert database is not None
+        database.execute("DROP TABLE answers")
+        assert cache.stats().entries == 0
+        waiting = len(cache._waiting)
+        assert cache.clear() == waiting < 1_000
+        assert cache.stats().failures > 0
+        cache.put(b"next", "y")
+        assert cache.get([b"next", bytes(4)]) == {b"next": "y"}
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            database.execute("SELECT 1")
+
+
+def test_a_closed_store_stays_closed() -> None:
+    """A closed store has no answers, takes none, and opens no database again."""
+    cache = TemporaryAnswers(most_held=20_000)
+    cache.put(b"before", "x")
+    cache.close()
+    for n in range(1_000):
+        cache.put(n.to_bytes(4, "big"), "x")
+    assert (cache.stats().entries, cache.clear(), cache._database, len(cache._waiting)) == (0, 0, None, 0)
+    assert cache.get([b"before", bytes(4)]) == {}
+    cache.close()

@@ -132,7 +132,9 @@ class Capabilities:
     def accept(self, constraint: Constraint, place: int) -> None:
         """Record the form that the endpoint accepted for a constraint."""
         self.accepted = True
-        self._known[constraint] = max(place, self._known.get(constraint, 0))
+        known = self._known.get(constraint)
+        if known is None or place > known:
+            self._known[constraint] = place
 
     def give_up(self, constraint: Constraint, place: int, *, alone: bool = False) -> None:
         """Exclude the form at `place` for constraints of this kind; with `alone`, only for this constraint."""

@@ -36,8 +36,9 @@ class SamplingMaker:
     def answer(self, parameters: Parameters, max_tokens: int, first: FirstTokens | None = None) -> Any:
         """Return the parameters of one answer; with `first`, this is a single token out of these."""
         key = parameters, first is not None  # the room for tokens differs by prompt, so the key leaves it out
-        found = self._kept.get(key) or self._make(parameters, max_tokens, first)
-        self._kept[key] = found
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = self._make(parameters, max_tokens, first)
         one = copy(found)
         one.max_tokens = 1 if first is not None else max_tokens
         one.passed = found.passed  # `copy` copies the fields only
