@@ -40,8 +40,10 @@ EVALUATED_EARLY = "would run while the query is planned"
 _IN_OTHER_WORDS = (
     (
         re.compile(EVALUATED_EARLY),
-        "an AI call cannot take an aggregate in a subquery that names columns of the outer query: write a JOIN in place"
-        " of the subquery, with a subquery in FROM that has the aggregate and GROUP BY",
+        (
+            "an AI call cannot take an aggregate in a subquery that names columns of the outer query: write a JOIN in"
+            " place of the subquery, with a subquery in FROM that has the aggregate and GROUP BY"
+        ),
     ),
     (
         re.compile("Correlated scalar subquery must be aggregated"),

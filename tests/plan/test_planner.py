@@ -99,7 +99,7 @@ def test_a_call_in_a_correlated_subquery(database: Database, value: str) -> None
     """A call that DataFusion would evaluate while it plans is refused, and the error says to write a JOIN."""
     found = f"(SELECT ai_classify({value}, ['a', 'b']) FROM notes n WHERE n.id = m.id)"
     with pytest.raises(FlightLLMError, match="write a JOIN in place of the subquery") as caught:
-        ask(database, f"SELECT m.id, {found} AS x FROM notes m")
+        ask(database.session(), f"SELECT m.id, {found} AS x FROM notes m")
     assert "PyErr" not in str(caught.value)
 
 
