@@ -23,7 +23,7 @@ exact.
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.cold import Figures, Run, Step, cold_runs
-from bench.common import machine
+from bench.common import at_least_one, machine, missing_table_ends
 from bench.engines import engine_config
 from bench.llm_queries import STEPS, add_engine_arguments, read_model
 from bench.paper import Topic, topics
@@ -181,21 +181,34 @@ def shown(found: Found, *, seconds: bool) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _numbers(kind: type[int] | type[float], text: str) -> tuple[float, ...]:
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"expected shares above 0 and up to 1, got {text!r}")
+    return share
+
+
+def _numbers(read: Callable[[str], float], text: str) -> tuple[float, ...]:
     """Return the numbers of a list in which commas separate them."""
-    return tuple(kind(one) for one in text.split(","))
+    return tuple(map(read, text.split(",")))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description="What the savings depend on.")
     add_engine_arguments(parser)
-    parser.add_argument("--rows", type=int, default=400, help="rows of the table (default %(default)s)")
+    parser.add_argument("--rows", type=at_least_one, default=400, help="rows of the table (default %(default)s)")
     parser.add_argument("--topic", default="movies", help="a table of bench.paper (default %(default)s)")
     parser.add_argument("--only", default=",".join(MEASUREMENTS), help="default: %(default)s")
     cases = Cases()
     parser.add_argument("--orders", type=int, default=cases.orders, help="orders of columns (default %(default)s)")
-    for name, kind, words in (("shares", float, "shares that pass"), ("times", int, "how often each row is there")):
+    for name, kind, words in (
+        ("shares", _share, "shares that pass"),
+        ("times", at_least_one, "how often each row is there"),
+    ):
         default = getattr(cases, name)
         told = f"{words} (default {','.join(f'{one:g}' for one in default)})"
         parser.add_argument(f"--{name}", type=partial(_numbers, kind), default=default, help=told)
@@ -220,7 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     head = {"bench": "ablations", **{name: getattr(given, name) for name in names}}
     given.model = read_model(parser, given.model)
     announce("ablations", arguments)
-    found = measure(given, topics()[given.topic])
+    with missing_table_ends(parser):
+        found = measure(given, topics()[given.topic])
     for name, of in found.items():
         print(f"\n{name}, {given.rows} rows\n\n{shown(of, seconds=given.engine != 'fake')}")
     if given.plot:

@@ -6,7 +6,8 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -40,17 +41,44 @@ def parse_options(description: str, arguments: Sequence[str] | None = None) -> O
     return Options(**vars(parser.parse_args(arguments)))
 
 
+def at_least_one(text: str) -> int:
+    """Return the whole number that an argument of the command line has.
+
+    Raises:
+        ArgumentTypeError: it is not a whole number, or below 1.
+    """
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a whole number of 1 or more, got {text!r}")
+    return int(text)
+
+
+class TableNotFoundError(FileNotFoundError):
+    """A table of a benchmark is missing."""
+
+
+@contextmanager
+def missing_table_ends(parser: argparse.ArgumentParser) -> Iterator[None]:
+    """End the program with an error of its command line where a table is missing."""
+    try:
+        yield
+    except TableNotFoundError as error:
+        parser.error(f"{error}")
+
+
 def data_table(name: str) -> Path:
     """Return the Parquet file of a table, from the folder `FLIGHTLLM_DATA` or else from the packaged samples.
 
     Raises:
-        FileNotFoundError: neither place has the table.
+        TableNotFoundError: neither place has the table.
     """
     given = os.environ.get("FLIGHTLLM_DATA")
     packaged = sample_folder() / f"{_SAMPLE_NAMES.get(name, name)}.parquet"
     path = Path(given) / f"{name}.parquet" if given else packaged
     if not path.is_file():
-        raise FileNotFoundError(f"no table {name!r} at {path}; set FLIGHTLLM_DATA to a folder that contains this table")
+        instead = ", or unset it: without FLIGHTLLM_DATA the packaged tables are used" if given else ""
+        raise TableNotFoundError(
+            f"no table {name!r} at {path}; set FLIGHTLLM_DATA to a folder that contains this table{instead}"
+        )
     return path
 
 

@@ -38,7 +38,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from bench.cold import BASE, LEAST, ColdRuns, Figures, Step, cold_runs, merged, summed
-from bench.common import machine
+from bench.common import at_least_one, machine, missing_table_ends
 from bench.engines import BLOCK_TOKENS, CACHE_BLOCKS, IN_FLIGHT, engine_config, prompt_tokens, small_cache
 from bench.models import SHAPES, Model, named_model
 from bench.paper import topics as paper_topics
@@ -211,6 +211,8 @@ def measure_topics(given: argparse.Namespace) -> tuple[Found, dict[str, Figures]
             blocks = given.cache_blocks or _blocks(given, files, queries)
             caches[topic] = {"cache_blocks": blocks, "cache_tokens": blocks * BLOCK_TOKENS}
             print(f"{topic}: a cache of {blocks:,} blocks, {blocks * BLOCK_TOKENS:,} tokens", flush=True)
+            if given.engine == "fake" and given.cache_blocks:  # vLLM itself refuses such a cache
+                _warn_of_long_prompts(given, blocks, files, queries)
             engine = partial(engine_config, given.engine, given.model, blocks, given.in_flight, kv_eviction=_EVICTION)
             for step, query, figures in measure(engine, files, few, queries, given.rounds):
                 print(f"{topic}, {step}, {query}: {json.dumps(figures)}", flush=True)
@@ -236,6 +238,17 @@ def _blocks(given: argparse.Namespace, files: Mapping[str, Path], queries: Mappi
     return small_cache([prompt_tokens(config, files, sql, BASE) for sql in queries.values()], given.in_flight)
 
 
+def _warn_of_long_prompts(
+    given: argparse.Namespace, blocks: int, files: Mapping[str, Path], queries: Mapping[str, str]
+) -> None:
+    """Print a warning if the cache cannot hold the longest prompt."""
+    config = engine_config(given.engine, given.model, blocks, given.in_flight, prefix_cache=True)
+    prompts = (prompt for sql in queries.values() for prompt in prompt_tokens(config, files, sql, BASE))
+    longest = max(map(len, prompts), default=0)
+    if longest > blocks * BLOCK_TOKENS:
+        print(f"warning: the cache cannot hold the longest prompt, which has {longest:,} tokens", flush=True)
+
+
 def add_engine_arguments(
     parser: argparse.ArgumentParser, blocks: str = f"{CACHE_BLOCKS}", in_flight: str = f"{IN_FLIGHT}"
 ) -> None:
@@ -255,7 +268,7 @@ def add_engine_arguments(
         ("--in-flight", in_flight, "prompts at once"),
     ):
         number = int(default) if default.isdecimal() else None
-        parser.add_argument(name, type=int, default=number, help=f"{words} (default: {default})")
+        parser.add_argument(name, type=at_least_one, default=number, help=f"{words} (default: {default})")
 
 
 def read_model(parser: argparse.ArgumentParser, name: str) -> Model:
@@ -275,10 +288,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ", ".join(f"{number} for {suite}" for suite, number in _IN_FLIGHT.items()),
     )
     parser.add_argument("--suite", default="joins", choices=tuple(SUITES), help="default: %(default)s")
-    parser.add_argument("--rows", type=int, help=f"rows of each topic (default: {_ROWS})")
+    rows = " and ".join(f"{number:,} for {suite}" for suite, number in _ROWS.items())
+    parser.add_argument("--rows", type=at_least_one, help=f"rows of each topic (default: {rows})")
     parser.add_argument("--topic", action="append", help="default: all of the suite that have tables here")
-    parser.add_argument("--queries", default="q1,q2,q3,q4,q5")
-    parser.add_argument("--rounds", type=int, default=1, help="measure everything so often (default %(default)s)")
+    parser.add_argument(
+        "--queries", default="q1,q2,q3,q4,q5", help="names of queries, separated by commas (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds", type=at_least_one, default=1, help="measure everything so often (default %(default)s)"
+    )
     parser.add_argument("--stored", action="store_true", help="rows in the order of the file (paper: by subject)")
     parser.add_argument("--quick", action="store_true", help="few rows on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
@@ -287,18 +305,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = ("quick", "suite", "rows", "rounds", "engine", "model", "in_flight", "stored")
     given.rows = given.rows or _ROWS[given.suite]
     given.in_flight = given.in_flight or _IN_FLIGHT[given.suite]
-    if given.rounds < 1:
-        parser.error(f"--rounds: expected at least 1, got {given.rounds}")
     if given.quick:
         given.rows, given.engine = _QUICK_ROWS[given.suite], "fake"
     head = {"bench": "llm_queries", **{name: getattr(given, name) for name in names}}
-    if unknown := set(given.topic or []) - SUITES[given.suite]().keys():
-        parser.error(f"--topic: no table here for {', '.join(unknown)}; choose from {', '.join(SUITES[given.suite]())}")
+    with missing_table_ends(parser):
+        topics = SUITES[given.suite]()
+    if unknown := set(given.topic or []) - topics.keys():
+        parser.error(f"--topic: no table here for {', '.join(unknown)}; choose from {', '.join(topics)}")
+    chosen = {name: topic for name, topic in topics.items() if name in (given.topic or [name])}
+    if not any(set(given.queries.split(",")) & topic.queries.keys() for topic in chosen.values()):
+        those = "; ".join(f"{name} has {', '.join(topic.queries)}" for name, topic in chosen.items())
+        parser.error(f"--queries: no topic has a query of {given.queries}: {those}")
     given.model = read_model(parser, given.model)
     announce("llm_queries", arguments)
-    measured, caches = measure_topics(given)
-    if not measured:
-        parser.error(f"--queries: no topic has a query of {given.queries}")
+    with missing_table_ends(parser):
+        measured, caches = measure_topics(given)
     found = {
         topic: {step: {name: merged(rounds) for name, rounds in queries.items()} for step, queries in steps.items()}
         for topic, steps in measured.items()

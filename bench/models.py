@@ -94,7 +94,10 @@ def named_model(name: str) -> Model:
     folder = next((place for place in map(Path.expanduser, places) if (place / "config.json").is_file()), None)
     if folder is None:
         shown = ", ".join(map(str, places))
-        raise ArgumentTypeError(f"expected one of {', '.join(SHAPES)}, or a folder with a config.json; tried {shown}")
+        raise ArgumentTypeError(
+            f"expected one of {', '.join(SHAPES)}, or a folder with a config.json; tried {shown}. For smollm2, set"
+            " FLIGHTLLM_TEST_MODELS to a folder and run `python -m tests.real_models --folder`"
+        )
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     heads = config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // heads

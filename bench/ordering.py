@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.common import Options, report
+from bench.common import Options, at_least_one, report
 from bench.trie import Line, least_of_any_field_order, parts
 from flightllm.common.sequences import shared_start
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parse(arguments: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(description="Order the rows of a table for a prefix cache.")
     parser.add_argument("table", nargs="?", type=Path, help="a Parquet file")
-    parser.add_argument("--generate", type=int, metavar="ROWS", help="order a generated table of six columns instead")
+    parser.add_argument("--generate", type=at_least_one, metavar="ROWS", help="order a generated table of six columns")
     parser.add_argument("--quick", action="store_true", help=f"the same as --generate {QUICK_ROWS}")
     parser.add_argument("--columns", help="the fields, separated by commas (default: all columns)")
     parser.add_argument("--list", help="columns that are elements of one list, separated by commas")
@@ -236,7 +236,7 @@ def _parse(arguments: Sequence[str] | None) -> Any:
         "--weigh", choices=("values", "prompt"), default="values", help="only values, or values with names"
     )
     parser.add_argument(
-        "--blocks", type=int, help="cache size in blocks of 16 tokens (default: no limit; 20,000 for lru)"
+        "--blocks", type=at_least_one, help="cache size in blocks of 16 tokens (default: no limit; 20,000 for lru)"
     )
     parser.add_argument("--bound", action="store_true", help="count the least tokens of any field order")
     parser.add_argument("--out", type=Path, help="write the order found to this Parquet file")
@@ -244,6 +244,8 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     options = parser.parse_args(arguments)
     if (options.table is not None) + (options.generate is not None) + options.quick != 1:
         parser.error("one table must be given: name a Parquet file, or write --generate ROWS or --quick")
+    if options.table is not None and not options.table.is_file():
+        parser.error(f"there is no file {options.table}")
     if options.quick:
         options.generate = QUICK_ROWS
     return options

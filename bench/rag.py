@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.cold import Figures, Step, cold_runs, merged
-from bench.common import data_table, machine
+from bench.common import at_least_one, data_table, machine, missing_table_ends
 from bench.engines import engine_config
 from bench.llm_queries import STEPS, Rounds, add_engine_arguments, read_model, table
 from bench.paper import QUESTION
@@ -145,9 +145,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Retrieval and generation, one optimisation after the other.")
     add_engine_arguments(parser)
     parser.add_argument(
-        "--questions", type=int, default=1_190, help="number of questions, from the first on (default %(default)s)"
+        "--questions", type=at_least_one, default=1_190, help="questions, from the first on (default %(default)s)"
     )
-    parser.add_argument("--top-k", type=int, default=3, help="contexts for each question (default %(default)s)")
+    parser.add_argument(
+        "--top-k", type=at_least_one, default=3, help="contexts for each question (default %(default)s)"
+    )
     parser.add_argument("--contexts-first", action="store_true", help="put the question after its contexts")
     parser.add_argument("--quick", action="store_true", help="40 questions on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
@@ -158,7 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     head = {"bench": "rag", **{name: getattr(given, name) for name in names}}
     given.model = read_model(parser, given.model)
     announce("rag", arguments)
-    read = tables()
+    with missing_table_ends(parser):
+        read = tables()
     questions = read["squad_questions"] = read["squad_questions"].slice(0, given.questions)
     if given.quick:
         near = pc.is_in(read["squad_contexts"]["context_id"], questions["context_id"].combine_chunks())

@@ -95,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := set(names) - RECORDS.keys():
         parser.error(f"there is no record {', '.join(sorted(unknown))}; choose from {', '.join(RECORDS)}")
     folder.mkdir(exist_ok=True)
-    for name in names:
+    for number, name in enumerate(names, 1):
+        print(f"{number} of {len(names)}: {name}", file=sys.stderr, flush=True)
         path = folder / f"{name}.json"
         path.write_text(json.dumps(record(name), indent=1) + "\n", encoding="utf-8")
         print(path, flush=True)

@@ -236,6 +236,8 @@ class Verdict:
 def judge(found: Mapping[str, Runs], least: float) -> Verdict:
     """Print a line for each figure; return the verdict."""
     verdict = Verdict()
+    print("how many times better this tree is than the base; above 1, this tree is better")
+    print("(this tree ÷ base where higher is better, base ÷ this tree where lower is better)\n")
     print(f"{'benchmark':16}{'figure':40}{'median':>8}{'best':>8}")
     for name, runs in found.items():
         try:
@@ -260,7 +262,8 @@ def _judge_one(name: str, runs: Runs, least: float, verdict: Verdict) -> None:
         print(f"{name:16}{pattern:40}{median(means):8.2f}{max(means):8.2f}")
         for figure, of_figure in ratios.items():
             if max(of_figure) < least:
-                print(f"{'':16}{figure}: {max(of_figure):.2f} at best, below {least} in every round")
+                below = f"below {least} in every round"
+                print(f"{name:16}{figure:40}{median(of_figure):8.2f}{max(of_figure):8.2f}  {below}")
                 verdict.wrong.append(f"{name}: {figure}")
         verdict.ratios.setdefault(name, {})[pattern] = means
 
@@ -321,7 +324,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     said = f"worse than {given.base}: {told}" if told else f"no figure is worse than {given.base}'s"
     if not verdict.ratios:
         said = said if told else f"nothing could be compared with {given.base}"
-    print(f"\n{said} ({given.rounds} rounds, {minutes:.1f} min)")
+    rounds = "1 round; one round proves little" if given.rounds == 1 else f"{given.rounds} rounds"
+    print(f"\n{said} ({rounds}, {minutes:.1f} min)")
     if given.json:
         whole: dict[str, Any] = {"bench": "regress", "base": given.base, "rounds": given.rounds, "minutes": minutes}
         print(json.dumps({**whole, **asdict(verdict), "machine": machine()}))

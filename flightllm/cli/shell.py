@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 
 import click
 
@@ -31,12 +32,14 @@ WHERE table_schema IN ('information_schema', 'system') ORDER BY 1, 2"""
 @server_options
 @click.option("--set", "settings", type=SettingParameter(), multiple=True, help="Setting for all queries. Repeatable.")
 @file_options
+@click.argument("opened", nargs=-1, metavar="[FILE|FOLDER|URL]...")
 def shell(
     *,
     server: Server,
     settings: tuple[tuple[str, str], ...],
     files: Files,
     ask_above: float | None,
+    opened: tuple[str, ...],
 ) -> None:
     """Query a server, or files, from a prompt.
 
@@ -45,8 +48,9 @@ def shell(
     a terminal is run up to the first statement that fails.
 
     \b
-    flightllm shell --open tickets.csv
+    flightllm shell tickets.csv
     """
+    files = replace(files, sources=(*files.sources, *opened))
     with ExitStack() as stack:
         server = stack.enter_context(asked_server(files, server))
         client = stack.enter_context(connect(server, dict(settings)))

@@ -35,7 +35,16 @@ _NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 _UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file", "(os error ")
 """Parts of DataFusion's errors about missing, damaged or unreachable files; paths follow these words."""
+EVALUATED_EARLY = "would run while the query is planned"
+"""The words in the error of an AI call that DataFusion evaluates while it plans a query."""
 _IN_OTHER_WORDS = (
+    (
+        re.compile(EVALUATED_EARLY),
+        (
+            "an AI call cannot take an aggregate in a subquery that names columns of the outer query: write a JOIN in"
+            " place of the subquery, with a subquery in FROM that has the aggregate and GROUP BY"
+        ),
+    ),
     (
         re.compile("Correlated scalar subquery must be aggregated"),
         "a subquery that names columns of the outer query must give one row at most: write (SELECT max(column) FROM …)",
@@ -82,6 +91,8 @@ _IN_OTHER_WORDS = (
     ),
 )
 """Patterns of DataFusion's errors that do not say what to write, and our texts for them."""
+_DOUBLED_STOP = re.compile(r"(Valid fields are .*[^.]\.)\.(?=\s|$)", re.DOTALL)
+"""DataFusion ends a list of fields with a full stop, and some of its errors add one."""
 _PANICS = "pyo3_runtime"
 """The module of the class of Rust panics; this class cannot be imported."""
 _log = structlog.get_logger(__name__)
@@ -182,7 +193,8 @@ def plain_text(error: Exception) -> str:
     if parser := _PARSER.match(text):
         text = f"syntax error: {parser['text']}"
     text = _without_option(text.replace(STORED_SUFFIX, ""))
-    return _without_plea(_without_signatures(text).replace(_INTERNAL, "")).strip()
+    text = _without_plea(_without_signatures(text).replace(_INTERNAL, "")).strip()
+    return _DOUBLED_STOP.sub(r"\1", text)
 
 
 def _without_option(text: str) -> str:

@@ -72,11 +72,23 @@ def functions(source: Source) -> Iterator[Edit]:
     if not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
         return
     for index, token in enumerate(source.tokens):
-        if token.text.lower() not in _RULES or (name := source.called(index)) is None:
+        if token.text.lower() not in _RULES:
+            continue
+        if token.is_word("localtimestamp") and _is_bare(source, index):
+            yield Edit(token.start, token.end, _LOCAL)
+        if (name := source.called(index)) is None:
             continue
         call = read_call(source, index)
         if call is not None:
             yield from _RULES[name](call)
+
+
+def _is_bare(source: Source, index: int) -> bool:
+    """Return whether a word without brackets is an expression of its own, not a part of a name or a list of columns."""
+    if any(source.is_symbol(index + 1, sign) for sign in ("(", ".")) or not source.begins_expression(index):
+        return False
+    words = (token for token in source.tokens[:index] if token.is_word("select", "values", "where"))
+    return next(words, None) is not None
 
 
 def read_call(source: Source, index: int) -> DialectCall | None:
@@ -207,13 +219,27 @@ def _current_timestamp(call: DialectCall) -> Iterator[Edit]:
     """Write the time with 0, 3 or 6 digits of a second: `date_trunc('millisecond', current_timestamp)` for 3."""
     if not call.ranges:
         return
-    unit = _UNITS.get(call.source.text(*call.ranges[0])) if len(call.ranges) == 1 else None
-    if unit is None:
-        raise call.error("its argument is the number of digits of a second: write 0, 3 or 6")
-    yield call.opened(f"date_trunc('{unit}', ")
+    yield call.opened(f"date_trunc('{_unit(call)}', ")
     yield call.argument(0, "current_timestamp")
 
 
+def _localtimestamp(call: DialectCall) -> Iterator[Edit]:
+    """Write the time without a zone, with 0, 3 or 6 digits of a second as in `current_timestamp`."""
+    if not call.ranges:
+        yield call.opened(_LOCAL[:-1])
+        return
+    yield call.opened(f"date_trunc('{_unit(call)}', ")
+    yield call.argument(0, _LOCAL)
+
+
+def _unit(call: DialectCall) -> str:
+    unit = _UNITS.get(call.source.text(*call.ranges[0])) if len(call.ranges) == 1 else None
+    if unit is None:
+        raise call.error("its argument is the number of digits of a second: write 0, 3 or 6")
+    return unit
+
+
+_LOCAL = "CAST(current_timestamp AS TIMESTAMP)"
 _UNITS = {"0": "second", "3": "millisecond", "6": "microsecond"}
 _PARTS = ("year", "quarter", "month", "day", "hour", "minute", "second")
 _RULES: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {
@@ -222,6 +248,7 @@ _RULES: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {
     "dayofyear": wrapped("date_part('doy', "),
     "curdate": wrapped("current_date(", arguments=0),
     "current_timestamp": _current_timestamp,
+    "localtimestamp": _localtimestamp,
     "curtime": wrapped("current_time(", arguments=0),
     "ucase": wrapped("upper("),
     "lcase": wrapped("lower("),

@@ -14,7 +14,7 @@ from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
 from flightllm.datafusion.contexts import unfolded
-from flightllm.datafusion.errors import mapped_error
+from flightllm.datafusion.errors import EVALUATED_EARLY, mapped_error
 from flightllm.errors import AICallError, LimitExceededError, SqlError
 from flightllm.functions.call import MODEL, AICall
 from flightllm.plan.bounds import Unbounded
@@ -47,7 +47,7 @@ def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None
     for stub, call in calls.items():
 
         def never(*_: pa.Array, text: str = call.text) -> pa.Array:
-            raise SqlError(f"{text} was evaluated during planning; this is a defect of the planner")
+            raise SqlError(f"{text} {EVALUATED_EARLY}")
 
         inputs = [call.takes] * max(1, len(call.fields))
         context.register_udf(udf(never, inputs, call.type, "volatile", stub))

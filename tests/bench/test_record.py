@@ -20,7 +20,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "bench" / "toy.py"
 
 
-def test_what_a_script_prints_is_kept(toy: Path, tmp_path: Path) -> None:
+def test_what_a_script_prints_is_kept(toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The object on the last line goes to the file of the name, beside the command, also if a target is missed."""
     toy.write_text("import json, sys\nprint('a table')\nprint(json.dumps({'given': sys.argv[1:]}))\nsys.exit(1)\n")
     main(["small"])
@@ -28,6 +28,7 @@ def test_what_a_script_prints_is_kept(toy: Path, tmp_path: Path) -> None:
     assert kept["figures"] == {"given": ["--rows", "2 3", "--json"]}
     assert kept["command"] == "python -m bench.toy --rows '2 3' --json"
     assert kept["load"] >= 0
+    assert "1 of 1: small" in capsys.readouterr().err
 
 
 def test_busy_cores_are_those_of_the_moment() -> None:

@@ -170,6 +170,8 @@ def test_a_file_of_statements(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert "vector_indexes" not in short.output
     by_option = CliRunner().invoke(main, ["--open", str(path), "--engine", "fake"], input="\\dS\nSELECT 7 AS n;")
     assert "vector_indexes" in by_option.output
+    by_name = CliRunner().invoke(main, ["shell", str(path), "--engine", "fake"], input="\\d\nSELECT 7 AS n;")
+    assert (by_name.exit_code, "tickets" in by_name.output) == (0, True)
     bad = CliRunner().invoke(main, ["shell", *command], input="SELECT nope FROM tickets; SELECT 7 AS n")
     assert bad.exit_code == 1
     assert "7" not in bad.stdout

@@ -50,6 +50,12 @@ def test_what_else_is_internal_keeps_its_words() -> None:
     assert str(mapped_error(ValueError(f"Internal error: no such slot.\n{plea}"))) == "no such slot"
 
 
+def test_a_list_of_fields_ends_with_one_full_stop() -> None:
+    """A second full stop after a list of fields is dropped."""
+    said = "Schema error: No field named x. Valid fields are c.a, c.b.."
+    assert str(mapped_error(ValueError(said))) == "No field named x. Valid fields are c.a, c.b."
+
+
 @pytest.mark.parametrize(
     "value",
     ["." * 2_000_000, " " * 2_000_000, "Internal error: Function 'x' failed to match any signature" * 20_000],

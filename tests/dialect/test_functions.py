@@ -84,6 +84,10 @@ def test_aggregates(session: Session, expression: str, value: object) -> None:
         ("curdate() = current_date AND curtime() IS NOT NULL", True),
         ("current_timestamp(3) = date_trunc('millisecond', now())", True),
         ("CURRENT_TIMESTAMP(0) = date_trunc('second', current_timestamp())", True),
+        ("localtimestamp = CAST(current_timestamp AS TIMESTAMP)", True),
+        ("LOCALTIMESTAMP(3) = date_trunc('millisecond', LocalTimestamp())", True),
+        ("arrow_typeof(localtimestamp)", "Timestamp(ns)"),
+        ("(SELECT z.localtimestamp FROM (SELECT 7 AS localtimestamp) z)", 7),
         ("to_char(t, '%d.%m.')", "05.03."),
         ("strftime(t, '%d.%m.%y %f')", "05.03.24 250000"),
         ("strptime('2024-01-02', '%Y-%m-%d')", datetime(2024, 1, 2)),  # noqa: DTZ001 - SQL's own has no zone
@@ -155,6 +159,7 @@ def test_times_and_json(session: Session, expression: str, value: object) -> Non
         ("to_char(t, 'mm:ss')", "write the format with %"),
         ("to_char(t, 'yyyy-MM-dd')", "write the format with %"),
         ("current_timestamp(2)", "write 0, 3 or 6"),
+        ("localtimestamp(2)", "write 0, 3 or 6"),
         ("strptime(k, '%y')", "%y in the format"),
         ("strptime(k, k)", "must be a text literal"),
         ("strftime('%Y', t)", "after the time"),

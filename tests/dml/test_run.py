@@ -497,6 +497,7 @@ ERRORS = {
     "DELETE FROM people RETURNING count(*)": "one row for each changed row",
     "DELETE FROM people RETURNING DISTINCT name": "one row for each changed row",
     "DELETE FROM people RETURNING nope": r"Valid fields are people\.id, .*people\.day\.$",
+    "UPDATE people SET name = 'x' FROM likes a JOIN likes b USING (nope)": r"Valid fields are [^.].*[^.]\.$",
     "DELETE FROM people WHERE row_number() OVER () = 1": "compute them in a subquery of FROM",
     "UPDATE people SET name = (SELECT thing FROM likes WHERE person_id = people.id)": "one row at most",
     "UPDATE people SET id = (SELECT max(weight) FROM likes WHERE weight > people.id)": "outer query only by =",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.errors import AICallError
+from flightllm.errors import AICallError, FlightLLMError
 from flightllm.plan.planner import _given
 from flightllm.session.database import Database
 from tests.databases import ask, ask_both, open_database
@@ -92,6 +92,15 @@ def test_lists_of_structs(database: Database) -> None:
     """The error says what to pass instead."""
     with pytest.raises(AICallError, match="parts is a list of structs; pass a list of texts"):
         ask(database.session(), "SELECT ai_gen('Say', parts => [struct(id)]) FROM notes")
+
+
+@pytest.mark.parametrize("value", ["min(n.question)", "n.question"])
+def test_a_call_in_a_correlated_subquery(database: Database, value: str) -> None:
+    """A call that DataFusion would evaluate while it plans is refused, and the error says to write a JOIN."""
+    found = f"(SELECT ai_classify({value}, ['a', 'b']) FROM notes n WHERE n.id = m.id)"
+    with pytest.raises(FlightLLMError, match="write a JOIN in place of the subquery") as caught:
+        ask(database.session(), f"SELECT m.id, {found} AS x FROM notes m")
+    assert "PyErr" not in str(caught.value)
 
 
 def test_errors_of_others_are_searched_once() -> None:
