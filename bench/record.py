@@ -14,6 +14,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any, Final
 RESULTS: Final = Path(__file__).parent / "results"
 RECORDS: Final[Mapping[str, str]] = {
     "sql_rules": "llm_queries --engine fake --queries two,latest",
-    "prompt_order": "llm_queries --suite paper --model smollm2 --rounds 2",
+    "prompt_order": "llm_queries --suite paper --model smollm2 --topic movies --topic questions",
     "ablations_counts": "ablations --engine fake --rows 400",
     "ablations": "ablations --engine vllm --model smollm2 --rows 12 --cache-blocks 64 --in-flight 4"
     " --orders 1 --shares 0.25,1 --times 1,4",
@@ -64,18 +65,17 @@ def busy_cores() -> float:
 
 
 def record(name: str) -> dict[str, Any]:
-    """Run a benchmark; return the record for `bench/results`.
+    """Run a benchmark; return the record for `bench/results`. The error output shows the script's lines at once.
 
     Raises:
         RuntimeError: the script printed no object; the message quotes the end of its output.
     """
     load = busy_cores()
-    done = subprocess.run([sys.executable, *command(name)[1:]], capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines()
-    if not lines or not lines[-1].startswith(
-        "{"
-    ):  # exit code 1 is not an error: some scripts return it for a missed target
-        raise RuntimeError(f"{name}: {(done.stderr or done.stdout).strip()[-500:] or 'no output'}")
+    lines, said = _printed(command(name))
+    # exit code 1 is not an error: some scripts return it for a missed target
+    if not lines or not lines[-1].startswith("{"):
+        printed = "\n".join(lines)
+        raise RuntimeError(f"{name}: {(said or printed).strip()[-500:] or 'no output'}")
     return {
         "command": shlex.join(command(name)),
         "date": datetime.now(UTC).date().isoformat(),
@@ -83,6 +83,21 @@ def record(name: str) -> dict[str, Any]:
         "own_tables": name in READ_TABLES and "FLIGHTLLM_DATA" in os.environ,
         "figures": json.loads(lines[-1]),
     }
+
+
+def _printed(script: Sequence[str]) -> tuple[list[str], str]:
+    """Run a command in this Python; return the lines of its output, and its error output."""
+    lines: list[str] = []
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
+        subprocess.Popen([sys.executable, *script[1:]], stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        for line in process.stdout or ():
+            print(line, end="", file=sys.stderr, flush=True)
+            lines.append(line.rstrip("\n"))
+        process.wait()
+        errors.seek(0)
+        return lines, errors.read()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -59,7 +59,8 @@ def spread(figures: Figures) -> str:
 
 def _most_spread(whole: Figures) -> float:
     """Return the largest share of a step's seconds by which the rounds of the step differ."""
-    return max((one["most_seconds"] - one["least_seconds"]) / max(one["seconds"], 0.01) for one in whole.values())
+    shares = [(one["most_seconds"] - one["least_seconds"]) / max(one["seconds"], 0.01) for one in whole.values()]
+    return float(max(shares))
 
 
 def held(figures: Figures) -> str:

@@ -202,8 +202,8 @@ def test_savings_depend_on_what_they_must(capsys: pytest.CaptureFixture[str]) ->
 def test_tables_that_differ_in_size_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The error names the repetitions that do not divide the rows; without that measurement they do not matter."""
     with pytest.raises(SystemExit):
-        measure_ablations(["--engine", "fake", "--rows", "12", "--times", "1,5,0"])
-    assert "--times: 5, 0 does not divide the 12 rows" in capsys.readouterr().err
+        measure_ablations(["--engine", "fake", "--rows", "12", "--times", "1,5,7"])
+    assert "--times: 5, 7 does not divide the 12 rows" in capsys.readouterr().err
     few = ["--only", "columns", "--orders", "0"]
     measure_ablations(["--engine", "fake", "--rows", "12", "--times", "1,5", *few])
     assert "columns, 12 rows" in capsys.readouterr().out
@@ -247,7 +247,7 @@ def test_seconds_of_a_model_are_shown() -> None:
     ("arguments", "told"),
     [
         (["--suite", "paper", "--topic", "beer"], "no table here for beer; choose from movies, products"),
-        (["--rounds", "0"], "--rounds: expected at least 1, got 0"),
+        (["--rounds", "0"], "--rounds: expected a whole number of 1 or more"),
         (["--suite", "paper", "--queries", "q9"], "no topic has a query of q9"),
         (["--model", "nowhere"], "--model: expected one of demo, bench, bench-decaying, 7b, or a folder"),
     ],

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from fnmatch import filter as matching
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -212,8 +211,7 @@ def test_bars_can_begin_above_nought() -> None:
 
 def test_a_script_without_tables_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of a script that reads no tables says so, also where the variable names some."""
-    done = CompletedProcess([], 0, stdout='{"bench": "x"}\n', stderr="")
-    monkeypatch.setattr("bench.record.subprocess.run", lambda *_, **__: done)
+    monkeypatch.setattr("bench.record._printed", lambda _: (['{"bench": "x"}'], ""))
     monkeypatch.setenv("FLIGHTLLM_DATA", "/data")
     assert [record(name)["own_tables"] for name in ("recovery", "sql_rules")] == [False, True]
     monkeypatch.delenv("FLIGHTLLM_DATA")
