@@ -170,10 +170,8 @@ def ablations(figures: Figures) -> Part:
 
 
 def ablation_tables(figures: Figures) -> dict[str, str]:
-    """Return a table of each measurement: calls, computed tokens, and the seconds of an engine that takes time."""
+    """Return a table of each measurement: calls and computed tokens. The seconds of one short run mean too little."""
     keys = {"calls": "{:,}", "computed_tokens": "{:,}"}
-    if figures["engine"] != "fake":
-        keys["seconds"] = "{:.1f}"
     made = {}
     for name, found in figures["measurements"].items():
         variants = next(iter(found.values()))

@@ -71,7 +71,7 @@ def _origin(whole: Mapping[str, Any]) -> str:
     machine = dict(whole["figures"]["machine"])
     cpu, cores, python = (machine.pop(name) for name in ("cpu", "cores", "python"))
     versions = ", ".join(f"{name} {version}" for name, version in machine.items())
-    shared = "Other work ran on the machine." if whole["load"] >= 0.5 else "Nothing else ran on the machine."
+    shared = "The machine was busy before the run." if whole["load"] >= 0.5 else "The machine was idle before the run."
     command, has_model = whole["command"], _has_own_model(whole["command"])
     if has_model and "bench.prompts" in command:  # this script takes a path, and looks in no other folder
         command, has_model = command.replace("--model ", "--model …/"), False

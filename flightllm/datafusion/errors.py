@@ -41,8 +41,8 @@ _IN_OTHER_WORDS = (
     (
         re.compile(EVALUATED_EARLY),
         (
-            "an AI call cannot take an aggregate in a subquery that names columns of the outer query: write a JOIN in"
-            " place of the subquery, with a subquery in FROM that has the aggregate and GROUP BY"
+            "an AI call in a subquery that names columns of the outer query would run while the query is planned: write"
+            " a JOIN in place of the subquery; an aggregate goes into a subquery in FROM, with GROUP BY"
         ),
     ),
     (

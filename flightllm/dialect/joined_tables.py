@@ -147,7 +147,7 @@ class JoinedTables:
     def _with_natural(self, select: Select, found: UnreadJoins) -> UnreadJoins:
         """Add the names that NATURAL can merge: those of two tables.
 
-        If a table's columns are unknown, these are all names but the columns of the table that a statement changes.
+        If a table's columns are unknown, these are all names.
         """
         tables = [table for first, table in self._named.items() if select.end < first < found.end]
         if self._source.is_word(select.end, "using"):  # DELETE FROM t USING a: `a` is not among the named tables
@@ -155,7 +155,8 @@ class JoinedTables:
             tables.append(Table("", None, parts=parts, first=select.end + 1, last=last))
         columns = [self._columns(table) for table in tables if table.parts]
         if None in columns or any(not table.parts for table in tables):
-            names = set(filter(None, map(identifier, self._source.tokens))) - self._changed(select)
+            names = set(filter(None, map(identifier, self._source.tokens)))
+            found = replace(found, changed=self._changed(select))
         else:
             known = Counter(name for one in columns for name in one or ())
             names = {name for name, times in known.items() if times > 1}

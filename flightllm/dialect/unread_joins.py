@@ -23,6 +23,8 @@ class UnreadJoins:
     """NATURAL merges columns, which are not yet in `names`."""
     joined_again: bool = False
     """A later USING or NATURAL reads a merged column."""
+    changed: set[str] = field(default_factory=set)
+    """Columns of the table that an UPDATE or DELETE changes; outside of FROM, these names mean no merged columns."""
     conditions: list[tuple[int, int]] = field(default_factory=list)
     """The tokens of each ON."""
     end: int = 0

@@ -38,8 +38,7 @@ def using(source: Source) -> Iterator[Edit]:
             _check_unread(source, tables, select, unread)
     change = _change_as_select(source)
     if change is not None and (unread := tables.outer_joins(change)) is not None:
-        unread.conditions.append((unread.end, len(source.tokens)))  # WHERE and RETURNING
-        _check_unread(source, tables, change, unread)
+        _check_unread(source, tables, change, unread, (unread.end, len(source.tokens)))  # WHERE and RETURNING
 
 
 def _change_as_select(source: Source) -> Select | None:
@@ -67,14 +66,19 @@ def _first_word(source: Source, at: int, *words: str) -> int:
     return at
 
 
-def _check_unread(source: Source, tables: JoinedTables, select: Select, unread: UnreadJoins) -> None:
+def _check_unread(
+    source: Source, tables: JoinedTables, select: Select, unread: UnreadJoins, after: tuple[int, int] | None = None
+) -> None:
     """Raise `SqlError` if a SELECT reads a column that a RIGHT or FULL join merges, and that this rule cannot rewrite.
 
-    DataFusion would read the column of the left table, which is NULL for rows that only the right table has.
+    DataFusion would read the column of the left table, which is NULL for rows that only the right table has. `after`
+    has further tokens outside of FROM.
     """
     merged = {name: Merged(quoted(name)) for name in unread.names}
+    outside = {name: one for name, one in merged.items() if name not in unread.changed}
     conditions = [(*condition, merged) for condition in unread.conditions]
-    found = Tables([Side([], merged)], conditions=conditions, merges=True, outer=True, end=unread.end)
+    conditions += [] if after is None else [(*after, outside)]
+    found = Tables([Side([], outside)], conditions=conditions, merges=True, outer=True, end=unread.end)
     if unread.joined_again or _Using(source, tables, select, found).reads_merged():
         join = unread.joins[0]
         kind = "FULL" if "full" in kinds(source, join) else "RIGHT"

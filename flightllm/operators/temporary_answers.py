@@ -75,7 +75,7 @@ class TemporaryAnswers(AnswerStore):
                 self._spill(_SLICE)
         with self._lock:
             self._spill(len(self._waiting))
-            return self._stored(), self._used_bytes()
+            return len(self._waiting) + self._stored(), self._used_bytes()
 
     def _stored(self) -> int:
         """Return the number of answers in the database, or 0 if it fails. The caller holds the lock."""

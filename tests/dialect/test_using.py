@@ -294,6 +294,7 @@ def test_advice_gives_the_merged_rows(session: Session, kind: str) -> None:
         ("DELETE FROM h USING t NATURAL RIGHT JOIN z WHERE n = z.id", [(1, "a")]),
         ("DELETE FROM h USING (SELECT 1 AS id) s NATURAL RIGHT JOIN z WHERE n = z.id", [(1, "a")]),
         ("DELETE FROM h USING (SELECT 1 AS id) s NATURAL RIGHT JOIN z WHERE n = id", None),
+        ("DELETE FROM h USING (SELECT 1 AS n) s NATURAL RIGHT JOIN (SELECT 3 AS n) z JOIN t ON n = t.id", None),
     ],
 )
 def test_changes_of_rows(session: Session, sql: str, rows: list[tuple[object, ...]] | None) -> None:
