@@ -12,7 +12,7 @@ from typing import Any, Final
 from bench.models import CONTEXT_TOKENS, Folder, Model, model
 from bench.setting import database_over, open_database
 from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, parts
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines.fake.engine import FakeEngine
 from flightllm.engines.loaded import LoadedEngine

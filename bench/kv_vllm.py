@@ -23,7 +23,7 @@ from typing import Any, Final
 from bench.common import markdown, parse_options, report
 from bench.models import CPU, model
 from flightllm.common.package_data import demo_model
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import create_engine
 from flightllm.kvcache.codec import DEFAULT_CODEC

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from bench.common import Options, at_least_one, report
 from bench.trie import Line, least_of_any_field_order, parts
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.prompt_order.base import CacheShape, Method, Ordering
 from flightllm.prompt_order.ordering import encode, order
 

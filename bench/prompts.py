@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.common import data_table, machine
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.engines.predict import tokenizing

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 
 _JOINED: Final = 3
 """The most tokens, such as those of an empty line, between the steady start of a prompt and its first field."""

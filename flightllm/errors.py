@@ -4,6 +4,8 @@ Modules raise these errors; only `flight/errors.py` turns them into Flight statu
 where, and what to write instead.
 """
 
+from collections.abc import Callable
+
 
 class FlightLLMError(Exception):
     """Base of all errors whose message clients can see."""
@@ -75,6 +77,16 @@ class PermissionDeniedError(FlightLLMError):
 
 class CancelledError(FlightLLMError):
     """The query's client or an administrator cancelled it."""
+
+
+def check_cancelled(cancelled: Callable[[], bool]) -> None:
+    """Do nothing unless the query was cancelled.
+
+    Raises:
+        CancelledError: `cancelled()` returned True.
+    """
+    if cancelled():
+        raise CancelledError("the query was cancelled")
 
 
 class BitstreamError(FlightLLMError):

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from training.tasks.base import Example
 
 _SAID_TOKENS = (8, 200)

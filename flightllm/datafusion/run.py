@@ -13,11 +13,10 @@ import pyarrow as pa
 from datafusion import DataFrame, ExecutionPlan, LogicalPlan
 from datafusion.record_batch import RecordBatch, RecordBatchStream
 
-from flightllm.common.cancelling import check_cancelled
 from flightllm.common.limits import Sum
 from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.kernels import running_kernels, still_running
-from flightllm.errors import CancelledError
+from flightllm.errors import CancelledError, check_cancelled
 
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 5.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from flightllm.common.newest import Newest
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.kvcache.eviction.hint import ReuseHint
 from flightllm.kvcache.options import HINT
 from flightllm.llm.engine import Request

@@ -15,11 +15,10 @@ from itertools import count
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, cast
 
-from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
 from flightllm.engines.random_answers import answerer, likelihood
-from flightllm.errors import CancelledError
+from flightllm.errors import CancelledError, check_cancelled
 from flightllm.llm.engine import Choice, Completion, Engine, More, Parameters, PrefixCache, Request, pull
 from flightllm.llm.tokenizer import misfit
 

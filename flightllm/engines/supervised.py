@@ -9,10 +9,9 @@ from typing import Any
 
 import structlog
 
-from flightllm.common.cancelling import check_cancelled
 from flightllm.config import EngineConfig, RecoveryConfig
 from flightllm.engines import create_engine
-from flightllm.errors import EngineUnavailableError
+from flightllm.errors import EngineUnavailableError, check_cancelled
 from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
 
 _FIRST_PAUSE, _MOST_PAUSE = 0.5, 30.0

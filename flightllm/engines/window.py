@@ -9,9 +9,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.shares import Share, Shares
-from flightllm.errors import EngineUnavailableError
+from flightllm.errors import EngineUnavailableError, check_cancelled
 from flightllm.llm.engine import Completion, More, Request, pull
 
 _POLL_SECONDS = 0.05

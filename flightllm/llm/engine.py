@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Protocol
 
-from flightllm.common.cancelling import check_cancelled
+from flightllm.errors import check_cancelled
 
 
 @dataclass(frozen=True, slots=True)

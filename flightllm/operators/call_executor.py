@@ -7,8 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Final, cast
 
-from flightllm.common.cancelling import check_cancelled
-from flightllm.errors import InternalError
+from flightllm.errors import InternalError, check_cancelled
 from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.call_context import CallContext, LimitTracker, Ranking

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Request, Reuse, call_site
 from flightllm.operators.call_context import CallContext

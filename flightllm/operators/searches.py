@@ -6,7 +6,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flightllm.common.cancelling import check_cancelled
+from flightllm.errors import check_cancelled
 from flightllm.operators.call_context import LimitTracker
 from flightllm.operators.rows import Counters
 from flightllm.plan.stages import StageCall

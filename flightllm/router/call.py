@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from flightllm.common.cancelling import check_cancelled
-from flightllm.errors import CancelledError, EngineUnavailableError, InternalError
+from flightllm.errors import CancelledError, EngineUnavailableError, InternalError, check_cancelled
 from flightllm.llm.engine import Completion, More, Request, pull
 from flightllm.router.base import RoutedPrompt
 from flightllm.router.local_queue import LocalQueue

@@ -16,11 +16,10 @@ import pyarrow as pa
 import structlog
 
 from flightllm import errors
-from flightllm.common.cancelling import check_cancelled
 from flightllm.common.limits import over_limit
 from flightllm.common.names import STORED_SUFFIX
 from flightllm.datafusion.errors import panicked
-from flightllm.errors import FlightLLMError, InternalError
+from flightllm.errors import FlightLLMError, InternalError, check_cancelled
 from flightllm.sandbox.memory import memory_of
 from flightllm.sandbox.tasks import MessageKind, Setup, Task
 from flightllm.sandbox.wire import HEADER_BYTES, PIECE_BYTES, decoded, encoded, header, send

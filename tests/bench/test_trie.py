@@ -12,7 +12,7 @@ from bench.engines import least_tokens
 from bench.ordering import any_field_order, prompts, solve, unlimited
 from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, nodes, parts
 from flightllm.common.package_data import demo_model
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.llm.engine import Parameters, Request
 from flightllm.llm.prompt_formats import FORMATS, PLAIN, PromptFormat

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.config import LogConfig
 from flightllm.llm.engine import Request, Reuse
 from flightllm.log import configure_logging

@@ -10,9 +10,8 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.embed.base import Embedder, Role
-from flightllm.errors import AnswerError
+from flightllm.errors import AnswerError, check_cancelled
 from flightllm.llm.engine import Completion, More, PrefixCache, Request, pull
 
 _PAUSE_SECONDS = 0.001

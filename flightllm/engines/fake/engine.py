@@ -19,13 +19,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flightllm.common.cancelling import check_cancelled
 from flightllm.common.newest import Newest
 from flightllm.engines.options import read_options
 from flightllm.engines.random_answers import answerer, likelihood
 from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread, Window
-from flightllm.errors import EngineUnavailableError
+from flightllm.errors import EngineUnavailableError, check_cancelled
 from flightllm.llm.engine import Completion, PrefixCache
 
 if TYPE_CHECKING:

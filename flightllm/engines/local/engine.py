@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flightllm.common.cancelling import check_cancelled
 from flightllm.engines.fair_lock import FairLock
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.local.plan import branchings, plan_batches
 from flightllm.engines.local.turns import Turn, plan_turn
 from flightllm.engines.options import read_options
-from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError, check_cancelled
 from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
 from flightllm.llm.engine import Choice, Completion, More, Parameters, PrefixCache, Request, pull

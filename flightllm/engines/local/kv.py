@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 import torch
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.local.model import PrefixModel, Rows
 from flightllm.errors import FlightLLMError, UnsupportedError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.errors import BitstreamError, ConfigError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 
 _LAUNCH_TOKENS = 48
 """The cost of one more forward pass, in tokens: measured with a 5M model on a CPU; only the magnitude matters."""

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import structlog
 import torch
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.engines.local.model import PrefixModel, Rows
 from flightllm.engines.local.turns import BLOCK_TOKENS, Turn, block_keys
 from flightllm.kvcache.eviction import create_policy

@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from flightllm.common.package_data import demo_model
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.errors import ConfigError, UnsupportedError

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from structlog.testing import capture_logs
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.errors import ConfigError

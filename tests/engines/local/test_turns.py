@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.local.turns import BLOCK_TOKENS, Turn, block_keys, plan_turn
 from flightllm.llm.engine import Request, Reuse

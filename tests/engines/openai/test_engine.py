@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.engines.openai.answers import EndpointAnswer, Usage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.common.package_data import demo_model
-from flightllm.common.sequences import shared_start
+from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import create_engine
 from flightllm.engines.kv_hints import Hints
