@@ -60,7 +60,7 @@ def information_schema(source: Source) -> Iterator[Edit]:
 
 def _is_read(source: Source, index: int) -> bool:
     changes = source.is_word(0, "delete", "update", "merge") and index <= 2
-    before = source.is_word(index - 1, "from", "join") or source.is_symbol(index - 1, ",")
+    before = source.is_word(index - 1, "from", "join", "using") or source.is_symbol(index - 1, ",")
     return before and not changes
 
 

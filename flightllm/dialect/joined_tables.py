@@ -150,9 +150,6 @@ class JoinedTables:
         If a table's columns are unknown, these are all names.
         """
         tables = [table for first, table in self._named.items() if select.end < first < found.end]
-        if self._source.is_word(select.end, "using"):  # DELETE FROM t USING a: `a` is not among the named tables
-            parts, last = read_parts(self._source.tokens, select.end + 1)
-            tables.append(Table("", None, parts=parts, first=select.end + 1, last=last))
         columns = [self._columns(table) for table in tables if table.parts]
         if None in columns or any(not table.parts for table in tables):
             names = set(filter(None, map(identifier, self._source.tokens)))
@@ -164,13 +161,10 @@ class JoinedTables:
 
     def _changed(self, select: Select) -> set[str]:
         """Return the known columns of the table that an UPDATE or DELETE changes; an empty set for a SELECT."""
-        source, first = self._source, select.start + 1
-        if not source.is_word(select.start, "update", "delete"):
+        if not self._source.is_word(select.start, "update", "delete"):
             return set()
-        while source.is_word(first, "from", "only"):
-            first += 1
-        parts, last = read_parts(source.tokens, first)
-        return set(self._columns(Table("", None, parts=parts, first=first, last=last)) or ())
+        table = self._source.scopes.changed_table(select.start)
+        return set() if table is None else set(self._columns(table) or ())
 
     def lack(self, scope: Scope, name: str) -> bool:
         """Return whether the tables of a nested SELECT surely have no column of a name."""

@@ -21,8 +21,9 @@ def named_joins(source: Source) -> Iterator[Edit]:
 
 def _is_join(source: Source, opening: int, closing: int) -> bool:
     """Return whether a parenthesis encloses joined tables, and not a query."""
-    in_from = source.scopes.names_table[opening] or source.is_word(opening - 1, "using")
-    if not in_from or not source.is_symbol(opening, "(") or begins_query(source.tokens, source.closing, opening):
+    if not source.scopes.names_table[opening] or not source.is_symbol(opening, "("):
+        return False
+    if begins_query(source.tokens, source.closing, opening):
         return False
     scope = source.scopes.of[opening]
     return any(source.is_word(at, "join") and source.scopes.of[at] is scope for at in range(opening + 1, closing))

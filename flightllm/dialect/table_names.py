@@ -57,11 +57,11 @@ class _Names:
             follows = source.is_word(index - 1, "into", "table", "view", "exists", "references")
             if self._verb == "show":
                 follows = source.is_word(index - 1, "from", "in", "table") and source.is_word(1, "columns", "create")
-            elif self._verb in {"delete", "merge"} and source.is_word(index - 1, "using", "into"):
-                follows = not source.is_symbol(index, "(")
+            elif self._verb == "drop":
+                follows = follows or source.is_symbol(index - 1, ",")
             elif self._verb == "alter":
                 follows = source.is_word(index - 1, "table") and index == 2
-            named = source.scopes.names_table[index] or self._verb in {"show", "delete", "merge", "alter"}
+            named = source.scopes.names_table[index] or self._verb in {"show", "alter"}
             named = named or source.is_word(index - 1, "references")
             is_name = token.kind in {TokenKind.WORD, TokenKind.QUOTED} and not token.is_word("if", "not", "exists")
             if follows and named and is_name:

@@ -36,24 +36,44 @@ def unread_joins(source: Source, start: int) -> UnreadJoins:
     return _Finder(source).found(start + 1)
 
 
+@dataclass(slots=True)
+class _Item:
+    """The joins of one item of FROM; a comma ends the item."""
+
+    merging: int = 0
+    """The number of joins of any kind with USING or NATURAL."""
+    natural: bool = False
+    """One of these joins has NATURAL."""
+    outer: bool = False
+    """One of these joins is a RIGHT or FULL join."""
+    names: set[str] = field(default_factory=set)
+    """The columns that the RIGHT and FULL joins merge by USING."""
+
+    def reads_merged(self) -> bool:
+        """Return whether one join can merge another one's merged column: NATURAL does not say what it merges."""
+        return self.natural and self.outer and self.merging > 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """A join whose ON or USING is still to come."""
+
+    at: int
+    """The token of its JOIN."""
+    outer: bool
+    """A RIGHT or FULL join."""
+
+
 class _Finder:
     """A finder that goes through the tokens of one FROM clause."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._found = UnreadJoins()
-        self._waiting = list[tuple[int, bool]]()
-        """The joins whose ON or USING is still to come, and whether they are RIGHT or FULL joins."""
+        self._item = _Item()
+        self._waiting = list[_Join]()
         self._depth = 0
         """The number of open brackets."""
-        self._merging = 0
-        """The number of joins of any kind with USING or NATURAL in the present item of FROM; a comma ends the item."""
-        self._natural = False
-        """One of them has NATURAL."""
-        self._outer = False
-        """One of them is a RIGHT or FULL join."""
-        self._names = set[str]()
-        """The columns that RIGHT and FULL joins merge in the present item of FROM."""
 
     def found(self, at: int) -> UnreadJoins:
         """Read the clause from a token on."""
@@ -65,8 +85,8 @@ class _Finder:
 
     def _end_item(self) -> None:
         """End an item of FROM: no later join can read its merged columns by USING or NATURAL."""
-        self._found.joined_again |= self._natural and self._outer and self._merging > 1
-        self._merging, self._natural, self._outer, self._names = 0, False, False, set()
+        self._found.joined_again |= self._item.reads_merged()
+        self._item = _Item()
 
     def _step(self, at: int) -> int:
         """Read one token; return the token to read next."""
@@ -76,8 +96,7 @@ class _Finder:
         elif source.is_symbol(at, ",") and self._depth == 0:
             self._end_item()
         elif source.is_symbol(at, "("):
-            in_from = source.scopes.names_table[at] or source.is_word(at - 1, "using")  # DELETE FROM t USING (a JOIN …)
-            if not in_from or begins_query(source.tokens, source.closing, at):
+            if not source.scopes.names_table[at] or begins_query(source.tokens, source.closing, at):
                 return source.closing.get(at, at) + 1
             self._depth += 1
         elif source.is_word(at, "join") and not source.is_symbol(at - 1, "."):
@@ -96,24 +115,24 @@ class _Finder:
         words = kinds(self._source, at)
         outer = not words.isdisjoint({"right", "full"}) and words.isdisjoint({"semi", "anti"})
         if "natural" in words:
-            self._natural = True
-            self._merging += 1
+            self._item.natural = True
+            self._item.merging += 1
             if outer:
-                self._outer = True
+                self._item.outer = True
                 self._found.joins.append(at)
                 self._found.natural = True
         elif words.isdisjoint({"natural", "cross"}):
-            self._waiting.append((at, outer))
+            self._waiting.append(_Join(at, outer))
 
     def _using(self, at: int) -> None:
-        join, outer = self._waiting.pop() if self._waiting else (at, False)
+        join = self._waiting.pop() if self._waiting else _Join(at, outer=False)
         names = listed(self._source, at + 1)
-        self._merging += 1
-        self._found.joined_again |= not self._names.isdisjoint(names)
-        if outer:
-            self._outer = True
-            self._names.update(names)
-            self._found.joins.append(join)
+        self._item.merging += 1
+        self._found.joined_again |= not self._item.names.isdisjoint(names)
+        if join.outer:
+            self._item.outer = True
+            self._item.names.update(names)
+            self._found.joins.append(join.at)
             self._found.names.update(names)
 
 

@@ -12,11 +12,13 @@ from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.keywords import SET_OPERATIONS
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import Select
+from flightllm.sql.row_changes import find_clauses, outside
 from flightllm.sql.scopes import Scope
 from flightllm.sql.tokens import TokenKind, position
 
 _AFTER_KEY = ("asc", "desc", "nulls", "limit", "offset", "fetch")
 """Words that can follow a whole key of ORDER BY."""
+_VERBS = ("update", "delete", "select", "insert", "merge", "create")
 
 
 def using(source: Source) -> Iterator[Edit]:
@@ -43,27 +45,15 @@ def using(source: Source) -> Iterator[Edit]:
 
 def _change_as_select(source: Source) -> Select | None:
     """Return an UPDATE or a DELETE as a SELECT of its new values, or None for another statement or one without FROM."""
-    start = _first_word(source, 0, "update", "delete", "select", "insert", "merge", "create")
-    if not source.is_word(start, "update", "delete"):
+    tokens, scopes = source.tokens, source.scopes
+    verbs = (i for i in outside(tokens, 0, len(tokens)) if tokens[i].is_word(*_VERBS) and not scopes.names_table[i])
+    start = next(verbs, len(tokens))
+    table = scopes.changed_table(start) if source.is_word(start, "update", "delete") else None
+    if table is None:
         return None
-    end = _first_word(source, start, "from" if source.is_word(start, "update") else "using")
-    values, at = list[tuple[int, int]](), _first_word(source, start, "set")
-    while at < end:
-        while at < end and not source.is_symbol(at, "="):
-            at = source.closing.get(at, at) + 1
-        first = at + 1
-        while at < end and not source.is_symbol(at, ","):
-            at = source.closing.get(at, at) + 1
-        if first < at:
-            values.append((first, at))
-    return Select(start, tuple(values), end) if end < len(source.tokens) else None
-
-
-def _first_word(source: Source, at: int, *words: str) -> int:
-    """Return the first of some words outside of brackets, from a token on; IS DISTINCT FROM is not a FROM."""
-    while at < len(source.tokens) and (not source.is_word(at, *words) or source.is_word(at - 1, "distinct")):
-        at = source.closing.get(at, at) + 1
-    return at
+    clauses = find_clauses(tokens, start, table.last)
+    values = tuple(clauses.values(tokens))
+    return None if clauses.tables == clauses.where else Select(start, values, clauses.tables)
 
 
 def _check_unread(

@@ -1,6 +1,7 @@
 """Parser for UPDATE, DELETE and MERGE, and for ON CONFLICT and RETURNING of INSERT."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from flightllm.common.names import TableName, quoted
@@ -36,10 +37,8 @@ def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Stat
     tokens = _without_only(tokens, start)
     target, start = read_name(tokens, start)
     parts = _Parts(tokens, start, sql)
-    returning = parts.at("returning")
-    where = parts.at("where", end=returning)
-    tables = parts.at("from" if kind == "update" else "using", end=where)
-    named = parts.at("set", end=tables) if kind == "update" else tables
+    clauses = find_clauses(tokens, 0, start)
+    named, tables, where, returning = clauses.assigned, clauses.tables, clauses.where, clauses.returning
     _check_clauses(tokens, start, returning, kind.upper())
     alias = _alias(tokens[start:named], target, kind.upper())
     values: tuple[tuple[str, str | None], ...] = ()
@@ -70,6 +69,37 @@ def read_row_change(tokens: Sequence[Token], sql: str, common: str = "") -> Stat
         text = f"DELETE FROM {target.sql} {_text(tokens[where:], sql, alias, target.sql)}"
     query = f"SELECT count(*) FROM {target.sql} {named_as} {condition}"
     return Statement(kind, text, query=query, target=target, change=change)
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """The tokens at which the clauses of an UPDATE or DELETE begin; a missing clause begins where the next one does."""
+
+    assigned: int
+    """SET."""
+    tables: int
+    """FROM of an UPDATE, USING of a DELETE."""
+    where: int
+    returning: int
+
+    def values(self, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+        """Yield the token ranges of the new values: `1` and `(2, 3)` in `SET a = 1, (b, c) = (2, 3)`."""
+        first = self.assigned + 1
+        for part in split_list(tokens[first : self.tables]):
+            last = first + len(part)
+            value = next((at for at in outside(tokens, first, last) if tokens[at].is_symbol("=")), last) + 1
+            if value < last:
+                yield value, last
+            first = last + 1
+
+
+def find_clauses(tokens: Sequence[Token], verb: int, start: int) -> Clauses:
+    """Return where the clauses of the UPDATE or DELETE whose verb is at a token begin, after its table's name."""
+    parts, updates = _Parts(tokens, start, ""), tokens[verb].is_word("update")
+    returning = parts.at("returning")
+    where = parts.at("where", end=returning)
+    tables = parts.at("from" if updates else "using", end=where)
+    return Clauses(parts.at("set", end=tables) if updates else tables, tables, where, returning)
 
 
 def _without_only(tokens: Sequence[Token], start: int) -> Sequence[Token]:

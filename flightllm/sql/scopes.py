@@ -87,6 +87,8 @@ class Scopes:
     """The scope of each token."""
     names_table: Sequence[bool]
     """For each token, whether a name there means a table: in FROM, INTO, WITH …, not in an expression."""
+    clauses: Sequence[str]
+    """For each token, the word or `|>` that began its clause; empty in brackets without a clause, as in `f(a)`."""
     common_tables: Sequence[CommonTable]
 
     def common_table(self, parts: Sequence[str], index: int) -> CommonTable | None:
@@ -98,6 +100,10 @@ class Scopes:
             return None
         visible = (one for one in self.common_tables if one.name == parts[0] and one.is_visible(index))
         return max(visible, key=lambda one: one.start, default=None)
+
+    def changed_table(self, verb: int) -> Table | None:
+        """Return the table that the UPDATE or DELETE at a token changes, or None if its name is missing."""
+        return next((table for table in self.of[verb].tables if table.first > verb), None)
 
 
 def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:
@@ -111,7 +117,7 @@ def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:
     reader = _ScopeReader(tokens, closing, opening)
     for index in range(len(tokens)):
         reader.step(index)
-    return Scopes(closing, opening, reader.of, reader.names_table, reader.common_tables)
+    return Scopes(closing, opening, reader.of, reader.names_table, reader.clauses, reader.common_tables)
 
 
 def begins_query(tokens: Sequence[Token], closing: Mapping[int, int], opening: int) -> bool:
@@ -152,6 +158,8 @@ class _Frame:
     """The closing parenthesis, or the end of the statement."""
     clause: str = ""
     with_start: int = 0
+    deletes: bool = False
+    """Whether the FROM is that of a DELETE."""
 
 
 class _ScopeReader:
@@ -163,6 +171,7 @@ class _ScopeReader:
         self._opening = opening
         self.of: list[Scope] = []
         self.names_table: list[bool] = []
+        self.clauses: list[str] = []
         self.common_tables: list[CommonTable] = []
         root = Scope(None)
         self._frames = [_Frame(root, root, len(tokens))]
@@ -174,9 +183,12 @@ class _ScopeReader:
             self._word(index, token.text.lower(), frame)
         elif token.is_symbol(",") and frame.clause in {"on", "using"}:
             frame.clause = "from"  # FROM a JOIN b ON …, c
+        elif token.is_symbol("|>"):
+            frame.clause = "|>"
         expected = self._expects_table(index, frame)
         self.of.append(frame.scope)
         self.names_table.append(expected)
+        self.clauses.append(frame.clause)
         if expected and frame.clause in {"from", "join", "update"}:
             self._table(index, frame)
         elif frame.clause == "with" and token.is_symbol("("):
@@ -199,6 +211,10 @@ class _ScopeReader:
             return  # IS DISTINCT FROM; EXTRACT(year FROM x)
         elif word == "on" and self._is_word(index - 1, "distinct"):
             return  # SELECT DISTINCT ON (x)
+        elif word == "from":
+            frame.deletes = self._is_word(index - 1, "delete")
+        elif word == "using" and (frame.clause == "into" or (frame.clause == "from" and frame.deletes)):
+            word = "from"  # MERGE INTO t USING u, DELETE FROM t USING u
         frame.clause = word
 
     def _in_function(self, frame: _Frame) -> bool:
@@ -208,7 +224,10 @@ class _ScopeReader:
         if frame.clause not in _TABLE_CLAUSES:
             return False
         return (
-            self._is_word(index - 1, *_TABLE_CLAUSES, "lateral", "only", "exists", "recursive")
+            (
+                self._is_word(index - 1, *_TABLE_CLAUSES, "using", "lateral", "only", "exists", "recursive")
+                and not self._follows(index - 1, ".")
+            )
             or self._follows(index, ",")
             or (self._follows(index, "(") and len(self._frames) > 1)
         ) and not self._is_word(index, "lateral", "only")

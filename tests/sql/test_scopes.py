@@ -48,6 +48,60 @@ def test_brackets() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "named", "inside"),
+    [
+        ("DELETE FROM t USING u, s.v AS w WHERE a = b", "t u s", "t u v"),
+        ("DELETE FROM t AS x USING (SELECT a, b FROM u) q JOIN v USING (a), w", "t ( u v w", "t (…) u v w"),
+        ("WITH c AS (SELECT a FROM u) DELETE FROM t USING c RETURNING a, b", "c u t c", "u t c"),
+        ("MERGE INTO t USING u JOIN v USING (a) ON a = b WHEN MATCHED THEN DELETE", "t u v", "u v"),
+        ("DELETE FROM t USING (u JOIN v USING (a)) WHERE a = b", "t ( u v", "t u v"),
+        ("SELECT a FROM t JOIN u USING (a), v", "t u v", "t u v"),
+        ("SELECT a FROM s.table t", "s", "table"),
+        ("FROM t |> EXTEND a AS x, b AS y |> JOIN u ON true", "t u", "t u"),
+    ],
+)
+def test_tables(sql: str, named: str, inside: str) -> None:
+    """USING of DELETE and MERGE begins tables, USING of a join does not; no table follows EXTEND."""
+    tokens = tokenize(sql)
+    scopes = read_scopes(sql, tokens)
+    assert [token.text for token, is_table in zip(tokens, scopes.names_table, strict=True) if is_table] == named.split()
+    tables = {table.first: table for scope in scopes.of for table in scope.tables}
+    names = ["(…)" if tables[at].subquery else tables[at].parts[-1] for at in sorted(tables)]
+    assert names == inside.split()
+
+
+@pytest.mark.parametrize(
+    ("sql", "clauses"),
+    [
+        ("SELECT f(a) FROM t WHERE b", "select select select - - from from where where"),
+        ("UPDATE t SET a = 1 FROM u |> b", "update update set set set set from from |> |>"),
+        ("DELETE FROM t USING u", "- from from from from"),
+    ],
+)
+def test_clauses(sql: str, clauses: str) -> None:
+    """Each token has the word of its clause, in brackets only after a word there."""
+    found = read_scopes(sql, tokenize(sql)).clauses
+    assert [clause or "-" for clause in found] == clauses.split()
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("WITH q AS (SELECT 1 FROM u) DELETE FROM ONLY t USING u", "t"),
+        ("WITH q AS (VALUES (1)) UPDATE s.t SET a = 1 FROM u", "t"),
+        ("EXPLAIN UPDATE ONLY (t) SET a = 1", "t"),
+        ("DELETE WHERE true", None),
+    ],
+)
+def test_changed_table(sql: str, name: str | None) -> None:
+    """UPDATE and DELETE change the first table after their verb."""
+    tokens = tokenize(sql)
+    verb = next(at for at, token in enumerate(tokens) if token.is_word("update", "delete"))
+    found = read_scopes(sql, tokens).changed_table(verb)
+    assert (found and found.parts[-1]) == name
+
+
+@pytest.mark.parametrize(
     ("text", "query"),
     [
         ("(SELECT 1)", True),
