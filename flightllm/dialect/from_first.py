@@ -69,7 +69,7 @@ def _edits(source: Source, index: int) -> Iterator[Edit]:
     select = after = None
     at = index + 1
     while at < end:
-        if source.is_word(at, *SET_OPERATIONS):
+        if source.is_word(at, *SET_OPERATIONS) or source.is_symbol(at, "|>"):
             break
         if source.is_word(at, "select") and select is None:
             select = at

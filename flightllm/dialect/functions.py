@@ -57,6 +57,10 @@ class DialectCall:
         token = self.source.tokens[self.closing]
         return Edit(token.start, token.end, text)
 
+    def replaced(self, text: str) -> Edit:
+        """Replace the whole call by a text."""
+        return Edit(self.start, self.source.tokens[self.closing].end, text)
+
     def error(self, message: str) -> SqlError:
         """Return an error with the position of the call."""
         name = self.source.tokens[self.first].text
@@ -72,23 +76,21 @@ def functions(source: Source) -> Iterator[Edit]:
     if not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
         return
     for index, token in enumerate(source.tokens):
-        if token.text.lower() not in _RULES:
+        word = token.text.lower()
+        if word not in _RULES or token.kind is not TokenKind.WORD:
             continue
-        if token.is_word("localtimestamp") and _is_bare(source, index):
-            yield Edit(token.start, token.end, _LOCAL)
-        if (name := source.called(index)) is None:
-            continue
-        call = read_call(source, index)
-        if call is not None:
-            yield from _RULES[name](call)
+        if source.called(index) is not None:
+            call = read_call(source, index)
+            if call is not None:
+                yield from _RULES[word](call)
+        elif word in _VALUES and _is_value(source, index):
+            yield Edit(token.start, token.end, _VALUES[word])
 
 
-def _is_bare(source: Source, index: int) -> bool:
-    """Return whether a word without brackets is an expression of its own, not a part of a name or a list of columns."""
-    if any(source.is_symbol(index + 1, sign) for sign in ("(", ".")) or not source.begins_expression(index):
-        return False
-    words = (token for token in source.tokens[:index] if token.is_word("select", "values", "where"))
-    return next(words, None) is not None
+def _is_value(source: Source, index: int) -> bool:
+    """Return whether a word is an expression without brackets, and not the name of a table, a column or a function."""
+    longer = source.is_symbol(index + 1, "(") or source.is_symbol(index + 1, ".")
+    return not longer and source.begins_expression(index) and not source.names_column(index)
 
 
 def read_call(source: Source, index: int) -> DialectCall | None:
@@ -226,7 +228,7 @@ def _current_timestamp(call: DialectCall) -> Iterator[Edit]:
 def _localtimestamp(call: DialectCall) -> Iterator[Edit]:
     """Write the time without a zone, with 0, 3 or 6 digits of a second as in `current_timestamp`."""
     if not call.ranges:
-        yield call.opened(_LOCAL[:-1])
+        yield call.replaced(_LOCAL)
         return
     yield call.opened(f"date_trunc('{_unit(call)}', ")
     yield call.argument(0, _LOCAL)
@@ -240,6 +242,8 @@ def _unit(call: DialectCall) -> str:
 
 
 _LOCAL = "CAST(current_timestamp AS TIMESTAMP)"
+_VALUES = {"localtimestamp": _LOCAL}
+"""Words that SQL writes without parentheses too, and that DataFusion reads as columns."""
 _UNITS = {"0": "second", "3": "millisecond", "6": "microsecond"}
 _PARTS = ("year", "quarter", "month", "day", "hour", "minute", "second")
 _RULES: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {

@@ -6,7 +6,7 @@ from flightllm.common.names import TableName, quoted
 from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
-from flightllm.sql.calls import EXPRESSION_FOLLOWS
+from flightllm.sql.calls import follows_keyword
 from flightllm.sql.literals import text_literal
 from flightllm.sql.scopes import Scope
 from flightllm.sql.tokens import TokenKind
@@ -74,7 +74,7 @@ def _begins_expression(source: Source, index: int) -> bool:
     if before is None or source.scopes.names_table[index]:
         return False
     if before.kind is TokenKind.WORD:
-        return before.is_word(*EXPRESSION_FOLLOWS)
+        return follows_keyword(source.tokens, index)
     return before.kind is TokenKind.SYMBOL and before.text not in {")", "]", "}", "."}
 
 

@@ -15,6 +15,7 @@ from flightllm.errors import SqlError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_FROM, ENDS_TYPE
 from flightllm.sql.names import NO_NAMES, Item, OutputNames, identifier
+from flightllm.sql.on_conditions import JOIN_KINDS
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind
 
@@ -34,6 +35,8 @@ _AFTER_FROM = (
     *("minus", "values", "returning"),
 )
 """Words after which a SELECT belongs to another query."""
+_PIPES = ("select", "extend", "aggregate", "drop", "rename", "set", "pivot", "unpivot", "call", "join", *JOIN_KINDS)
+"""Operators of a pipe that change the columns."""
 _LONGEST = 1_000
 """The most characters of a name; a longer expression keeps DataFusion's name."""
 _MARK = "\ufdd1"
@@ -60,7 +63,7 @@ def output_names(text: ParsedText) -> OutputNames:
 def _names(parsed: ParsedText) -> OutputNames:
     start = _query(parsed)
     select = None if start is None else _first_select(parsed, start)
-    if select is None or _joins_by_name(parsed):
+    if select is None or _changes_columns(parsed):
         return NO_NAMES
     items = list[Item]()
     wide = list[int]()
@@ -127,17 +130,23 @@ def _after_with(parsed: ParsedText, at: int) -> int | None:
 
 def _moved_select(parsed: ParsedText, at: int) -> int | None:
     """Return the SELECT that follows a FROM and its tables, or None if another clause or the end comes first."""
-    while at < len(parsed.tokens) and not parsed.is_symbol(at, ")") and not parsed.is_word(at, *_AFTER_FROM):
+    while at < len(parsed.tokens) and not parsed.is_word(at, *_AFTER_FROM):
+        if parsed.is_symbol(at, ")") or parsed.is_symbol(at, "|>"):
+            return None
         if parsed.is_word(at, "select"):
             return at
         at = parsed.closing.get(at, at) + 1
     return None
 
 
-def _joins_by_name(parsed: ParsedText) -> bool:
-    """Return whether a set operation BY NAME can add columns to those of the first query."""
-    words = range(len(parsed.tokens))
-    return any(parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position") for at in words)
+def _changes_columns(parsed: ParsedText) -> bool:
+    """Return whether a set operation BY NAME or an operator of a pipe can change the columns of the first query."""
+    for at in range(len(parsed.tokens)):
+        if parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position"):
+            return True
+        if parsed.is_symbol(at, "|>") and parsed.is_word(at + 1, *_PIPES):
+            return True
+    return False
 
 
 def _after_top(parsed: ParsedText, first: int) -> int:
@@ -291,21 +300,22 @@ def read_item(source: ParsedText, first: int, last: int) -> SelectItem:
         implicit = ends and not tokens[-1].is_word(*_NO_ALIAS) and not any(t.is_word("interval") for t in tokens)
         alias = last - 1 if implicit or before.is_word("as") else None
     name = identifier(source.tokens[alias]) if alias is not None else (column[-1] if column else None)
-    kept = [source.tokens[index] for index in _without_casts(source, first, last)] if alias is None else []
-    return SelectItem(first, last, alias, name, column, None, _folded(tokens), _folded(kept), _dotted(kept))
+    kept = [source.tokens[index] for index in without_casts(source, first, last)] if alias is None else []
+    return SelectItem(first, last, alias, name, column, None, folded(tokens), folded(kept), _dotted(kept))
 
 
-def _folded(tokens: Sequence[Token]) -> tuple[object, ...]:
+def folded(tokens: Sequence[Token]) -> tuple[object, ...]:
+    """Return tokens in a form that is equal for tokens of equal spelling."""
     return tuple((identifier(t) or t.text) if t.kind is not TokenKind.STRING else (t.text,) for t in tokens)
 
 
-def _without_casts(source: ParsedText, first: int, last: int) -> Iterator[int]:
+def without_casts(source: ParsedText, first: int, last: int) -> Iterator[int]:
     """Yield the tokens of an expression but those of `CAST(… AS type)`, `::type` and subqueries."""
     index = first
     while index < last:
         called = source.tokens[index].is_word("cast", "try_cast") and source.is_symbol(index + 1, "(")
         if called and (end := end_of_cast_value(source, index + 1)):
-            yield from _without_casts(source, index + 2, end)
+            yield from without_casts(source, index + 2, end)
             index = source.closing[index + 1] + 1
         elif source.is_symbol(index, "(") and source.is_word(index + 1, "select", "with"):
             yield index  # DataFusion gives each subquery the same name

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
-from flightllm.sql.calls import EXPRESSION_FOLLOWS
+from flightllm.sql.calls import follows_keyword
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import TokenKind
 
 TableTest = Callable[[TableName], bool]
+_LISTS = ("into", "table", "view", "with", "using")
+"""The clauses in which brackets enclose names of columns: `INSERT INTO t (a)`, `WITH q (a) AS …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,20 @@ class Source(ParsedText):
             return False
         if before.kind is TokenKind.SYMBOL:
             return before.text not in {".", ")", "]"}
-        return before.is_word(*EXPRESSION_FOLLOWS)
+        return follows_keyword(self.tokens, index)
+
+    def names_column(self, index: int) -> bool:
+        """Return whether a name only names a column: in a list, as in `INSERT INTO t (a)`, or before the `=` of SET."""
+        clauses, inner = self.scopes.clauses, index
+        if clauses[index] == "set":
+            listed = self.is_word(index - 1, "set") or self.is_symbol(index - 1, ",")
+            return listed and self.is_symbol(index + 1, "=")
+        while not clauses[inner]:
+            around = (start for start, end in self.closing.items() if start < inner < end)
+            if (opening := max(around, default=None)) is None:
+                return False
+            inner = opening
+        return inner < index and (clauses[inner] in _LISTS or self.is_word(inner - 1, "insert"))
 
     def called(self, index: int) -> str | None:
         """Return the lower-case name of the function that an expression calls at a token, or None.

@@ -34,6 +34,14 @@ EXPRESSION_FOLLOWS = (
     *("case", "when", "then", "else", "from", "for", "interval", "div", "values", "set", "return", "returning"),
 )
 """Words after which an expression can begin. After any other name, a call is an alias, as in `FROM t llm(a)`."""
+_PIPE_FOLLOWS = ("extend", "aggregate")
+"""Operators of a pipe after which an expression can begin: `FROM t |> EXTEND llm(a) AS b`."""
+
+
+def follows_keyword(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether an expression can begin at a token because of the word before it."""
+    piped = index > 1 and tokens[index - 2].is_symbol("|>") and tokens[index - 1].is_word(*_PIPE_FOLLOWS)
+    return index > 0 and (piped or tokens[index - 1].is_word(*EXPRESSION_FOLLOWS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +177,7 @@ class _Extractor:
             if before.kind is TokenKind.SYMBOL:
                 begins = before.text not in {".", ")", "]"} or self._ends_distinct_on(index - 1)
             else:
-                begins = before.is_word(*EXPRESSION_FOLLOWS)
+                begins = follows_keyword(self._tokens, index)
             if not begins:
                 return False
         if self._scopes.names_table[index]:
@@ -253,8 +261,9 @@ class _Extractor:
         """Return how many pairs of parentheses enclose only a call, as in `(llm(a)).b`."""
         pairs = 0
         while first > pairs and self._scopes.closing.get(first - pairs - 1) == last + pairs + 1:
-            before = self._tokens[first - pairs - 2] if first > pairs + 1 else None
-            if before is not None and before.kind is not TokenKind.SYMBOL and not before.is_word(*EXPRESSION_FOLLOWS):
+            opening = first - pairs - 1
+            named = opening > 0 and self._tokens[opening - 1].kind is not TokenKind.SYMBOL
+            if named and not follows_keyword(self._tokens, opening):
                 break  # a function's own parentheses
             pairs += 1
         return pairs

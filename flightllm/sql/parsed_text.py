@@ -136,6 +136,7 @@ class ParsedText:
             if (
                 token.is_symbol(")")
                 or token.is_symbol(";")
+                or token.is_symbol("|>")
                 or (token.is_word(*_ENDS_ITEMS) and not (named or distinct))
             ):
                 break

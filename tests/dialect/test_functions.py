@@ -88,6 +88,7 @@ def test_aggregates(session: Session, expression: str, value: object) -> None:
         ("LOCALTIMESTAMP(3) = date_trunc('millisecond', LocalTimestamp())", True),
         ("arrow_typeof(localtimestamp)", "Timestamp(ns)"),
         ("(SELECT z.localtimestamp FROM (SELECT 7 AS localtimestamp) z)", 7),
+        ("""(SELECT "localtimestamp" FROM (SELECT 7) z("localtimestamp"))""", 7),
         ("to_char(t, '%d.%m.')", "05.03."),
         ("strftime(t, '%d.%m.%y %f')", "05.03.24 250000"),
         ("strptime('2024-01-02', '%Y-%m-%d')", datetime(2024, 1, 2)),  # noqa: DTZ001 - SQL's own has no zone
@@ -208,11 +209,38 @@ def test_percents() -> None:
         "DROP TABLE IF EXISTS list",
         "SELECT array_transform(a, x -> x + 1)",
         "SELECT to_char(t, f), to_char(t, '%Y'), to_char(t, '--')",
+        'UPDATE t SET a = "localtimestamp", localtimestamp = 1 WHERE t.localtimestamp = 2',
+        "CREATE TABLE t (localtimestamp INT, UNIQUE (localtimestamp))",
+        "INSERT INTO t (a, localtimestamp) VALUES (1, 2)",
+        "WITH q (localtimestamp) AS (VALUES (1)) SELECT 1 FROM q JOIN t USING (localtimestamp)",
+        "MERGE INTO t USING u ON a = b WHEN NOT MATCHED THEN INSERT (a, localtimestamp) VALUES (1, 2)",
     ],
 )
 def test_leaves_alone(sql: str) -> None:
     """Tables, lambdas and formats that DataFusion reads stay."""
     assert rewrite(ParsedText(sql), EMPTY).text == sql
+
+
+def test_localtimestamp_in_changes(session: Session) -> None:
+    """A change reads `localtimestamp` as the time; the same word in quotes, or before the `=` of SET, is a column."""
+    session.update('CREATE TABLE times (at TIMESTAMP, "localtimestamp" INT)')
+    session.update("INSERT INTO times (at, localtimestamp) VALUES (TIMESTAMP '2024-01-01 00:00:00', 1)")
+    checked = """SELECT at > TIMESTAMP '2024-01-01 00:00:00' AND at <= localtimestamp, "localtimestamp" FROM times"""
+    assert session.update('UPDATE times SET at = localtimestamp, "localtimestamp" = "localtimestamp" + 1') == 1
+    assert [tuple(row.values()) for row in ask(session, checked).rows] == [(True, 2)]
+    assert session.update("UPDATE times SET localtimestamp = 8, at = LOCALTIMESTAMP WHERE at < localtimestamp") == 1
+    assert [tuple(row.values()) for row in ask(session, checked).rows] == [(True, 8)]
+
+
+def test_calls_after_extend(session: Session) -> None:
+    """EXTEND and AGGREGATE of a pipe take functions and AI calls; a name after a table `extend` in FROM is an alias."""
+    call = "ai_filter('Is it?', note)"
+    extended = f"FROM people |> EXTEND 1 AS one, {call} AS x |> AGGREGATE count_if(x) AS n"
+    assert ask(session, extended).rows == ask(session, f"SELECT count_if({call}) AS n FROM people").rows
+    bare = "FROM one |> EXTEND 1 AS x, localtimestamp AS y |> SELECT x, y = localtimestamp AS now"
+    assert ask(session, bare).rows == [{"x": 1, "now": True}]
+    named = "SELECT extend.a AS a, llm.b AS b FROM (SELECT 1 AS a) AS extend, (SELECT 2 AS a) llm(b)"
+    assert ask(session, named).rows == [{"a": 1, "b": 2}]
 
 
 @pytest.mark.parametrize("name", sorted(SYNONYMS))

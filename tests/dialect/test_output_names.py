@@ -69,6 +69,10 @@ NAMES = [
     ("SELECT DISTINCT (x), ((x)) AS y FROM one", ["x", "y"]),
     ("SELECT (one.x) FROM one", ["x"]),
     ("SELECT x AS 'lit', x + 1 'plus' FROM one", ["lit", "plus"]),
+    ("SELECT x + 1 FROM one |> WHERE true", ["x + 1"]),
+    ("SELECT x + 1 AS y FROM one |> SELECT y AS z |> EXTEND 1 AS one", ["z", "one"]),
+    ("SELECT x + 1 FROM one |> AGGREGATE count(*) AS n", ["n"]),
+    ("FROM one |> SELECT x AS y, 2 AS two |> WHERE y > 0", ["y", "two"]),
 ]
 
 

@@ -66,6 +66,8 @@ def test_leading_from(sql: str, leads: bool) -> None:
         ("SELECT a, A FROM t", True),
         ("SELECT a, *, b FROM t", True),
         ("SELECT a FROM t UNION SELECT a FROM u", False),
+        ("FROM t |> SELECT a, b |> EXTEND b AS c", False),
+        ("FROM t |> SELECT a, a |> EXTEND b AS c", True),
     ],
 )
 def test_similar_items(sql: str, similar: bool) -> None:
