@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from flightllm.dialect.cast_aggregates import calls_aggregate, cast_aggregates
 from flightllm.dialect.dual import dual
 from flightllm.dialect.escapes import WORDS as ESCAPES
 from flightllm.dialect.escapes import escapes
@@ -126,6 +127,11 @@ RULES: tuple[Rule, ...] = (
         Trigger(frozenset({"select"}), test=ParsedText.has_similar_items),
         _words("cast", "try_cast"),
         _marks("::"),
+    ),
+    Rule(
+        cast_aggregates,
+        Trigger(frozenset({"cast", "try_cast"}), test=calls_aggregate),
+        Trigger(marks=frozenset({"::"}), test=calls_aggregate),
     ),
 )
 

@@ -8,7 +8,7 @@ from flightllm.sql.tokens import Token, TokenKind
 
 Number = Literal["double", "whole"]
 
-_AGGREGATES = frozenset(
+_NUMERIC = frozenset(
     (
         *("sum", "avg", "mean", "median", "approx_median", "approx_percentile_cont", "corr"),
         *("stddev", "stddev_samp", "stddev_pop", "var", "var_samp", "var_sample", "var_pop", "var_population"),
@@ -16,6 +16,14 @@ _AGGREGATES = frozenset(
         *("regr_sxx", "regr_syy", "regr_sxy", "approx_percentile_cont_with_weight"),
     )
 )
+AGGREGATES = _NUMERIC | frozenset(
+    (
+        *("count", "min", "max", "any_value", "first_value", "last_value", "nth_value", "array_agg", "string_agg"),
+        *("bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "approx_distinct", "percentile_cont"),
+        *("quantile_cont", "regr_count", "grouping"),
+    )
+)
+"""All aggregates of DataFusion."""
 _DOUBLES = ("double", "float", "real", "float4", "float8", "decimal", "numeric")
 _INTEGERS = ("int", "integer", "bigint", "smallint", "tinyint", "int2", "int4", "int8")
 
@@ -62,7 +70,7 @@ class Aggregates:
             opened = (at for at, end in self.closing.items() if at < first <= end)
             opening = max(opened, default=0)
         name = self.tokens[opening - 1] if opening > 0 and self._is_symbol(opening, "(") else None
-        return name is not None and name.is_word(*_AGGREGATES) and not self._is_symbol(opening - 2, ".")
+        return name is not None and name.is_word(*_NUMERIC) and not self._is_symbol(opening - 2, ".")
 
     def _type(self, at: int) -> Number | None:
         if at >= len(self.tokens):

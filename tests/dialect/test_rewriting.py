@@ -162,6 +162,8 @@ def _rules(sql: str, catalog: Catalog) -> list[str]:
         ("SELECT *, i FROM pt", ["duplicates"]),
         ("SELECT pt.* FROM pt", ["stars"]),
         ("SELECT i::NUMBER FROM pt", ["types", "duplicates"]),
+        ("SELECT max(i::NUMBER), 'sum' FROM pt", ["types", "duplicates", "cast_aggregates"]),
+        ("SELECT min(CAST(i AS INT)) FROM pt", ["types", "duplicates", "cast_aggregates"]),
         ("SELECT N'a' FROM pt", ["national_texts"]),
         ("SELECT s -> 'a' FROM pt", ["json_operators"]),
         ("SELECT ai_filter(('Is it good? ', s)) FROM pt", ["vendor_calls"]),
@@ -255,6 +257,53 @@ def test_tables_of_columns_beside_their_casts(catalog: Catalog) -> None:
     assert rewrite(ParsedText(twice), _place(catalog)).text == twice
 
 
+@pytest.mark.parametrize(
+    ("items", "row"),
+    [
+        ("sum(i), sum(CAST(i AS DOUBLE)), sum(i::INT)", (3, 3.0, 3)),
+        ("sum(d), sum(CAST(d AS DOUBLE)), sum(CAST(q.d AS INT))", (4.0, 4.0, 3)),
+        ("max(CAST(i AS VARCHAR)), max(i), min(i) + min(TRY_CAST(i AS DOUBLE))", ("2", 2, 2.0)),
+        ("array_agg(i ORDER BY d DESC), array_agg(DISTINCT i::VARCHAR ORDER BY i::VARCHAR)", ([2, 1], ["1", "2"])),
+        ("array_agg(i::VARCHAR ORDER BY d), array_agg(i ORDER BY d)", (["1", "2"], [1, 2])),
+        ("corr(i, d), corr(i, CAST(d AS REAL)), count(DISTINCT i::INT), count(DISTINCT i)", (1.0, 1.0, 2, 2)),
+        ("sum(sum(i)) OVER (), sum(sum(i::DOUBLE)) OVER ()", (3, 3.0)),
+    ],
+)
+def test_aggregates_beside_those_of_casts(catalog: Catalog, items: str, row: tuple[object, ...]) -> None:
+    """A query can have an aggregate of a column and of casts of it, with a name for each."""
+    names, found = _rows(catalog, f"SELECT {items} FROM (VALUES (1, 1.5::DOUBLE), (2, 2.5)) q(i, d)")
+    assert found == [row]
+    assert len(set(names)) == len(names)
+
+
+def test_aggregates_of_casts_in_other_clauses(catalog: Catalog) -> None:
+    """HAVING and ORDER BY can have the aggregates of the items, and others of the same name."""
+    sql = (
+        "SELECT s, sum(i::DOUBLE) FROM (VALUES ('a', 1), ('b', 2), ('a', 3)) q(s, i) GROUP BY s"
+        " HAVING sum(i) > 1 AND SUM(q.i::DOUBLE) < 9 ORDER BY sum(i::DOUBLE), max(i::VARCHAR), max(i)"
+    )
+    assert _rows(catalog, sql)[1] == [("b", 2.0), ("a", 4.0)]
+
+
+def test_values_of_earlier_rows_beside_their_casts(catalog: Catalog) -> None:
+    """Window functions of a column and of a cast of it stand side by side."""
+    sql = "SELECT lag(i) OVER (ORDER BY i), lag(i::VARCHAR) OVER (ORDER BY i) FROM (VALUES (1), (2)) q(i)"
+    assert _rows(catalog, sql)[1] == [(None, None), (1, "1")]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sum(CAST(i AS DOUBLE)), max(i), sum(s.sum(i)) FROM pt",
+        "SELECT sum(i), (SELECT sum(i::DOUBLE) FROM pt) FROM pt",
+        "SELECT sum(i) FROM pt UNION ALL SELECT sum(i::DOUBLE) FROM pt",
+    ],
+)
+def test_other_aggregates_stay(catalog: Catalog, sql: str) -> None:
+    """An aggregate of a cast stays if its SELECT has no aggregate of the same name."""
+    assert rewrite(ParsedText(sql), _place(catalog)).text == sql
+
+
 @pytest.mark.parametrize("zone", ["TIMESTAMP WITH TIME ZONE", "timestamptz"])
 @pytest.mark.parametrize("text", ["0001-01-01 00:00:00", "9999-12-31 23:59:59"])
 def test_far_times_in_a_zone(catalog: Catalog, zone: str, text: str) -> None:
@@ -341,6 +390,10 @@ def test_names_in_another_schema(catalog: Catalog, sql: str, rows: list[tuple[ob
         ("CREATE SCHEMA t", "CREATE SCHEMA t"),
         ("MERGE INTO t USING pt ON t.i = pt.i WHEN MATCHED THEN DELETE", None),
         ("DELETE FROM t USING pt WHERE t.i = pt.i", None),
+        ("WITH c AS (SELECT 1) DELETE FROM t USING pt, c WHERE t.i = pt.i", None),
+        ("DROP TABLE t, pt, n", 'DROP TABLE "flightllm"."s"."t", "flightllm"."public"."pt", "flightllm"."s"."n"'),
+        ("DROP VIEW IF EXISTS public.a, t", 'DROP VIEW IF EXISTS public.a, "flightllm"."s"."t"'),
+        ("DROP SCHEMA t", "DROP SCHEMA t"),
     ],
 )
 def test_targets_in_another_schema(catalog: Catalog, sql: str, text: str | None) -> None:
@@ -351,8 +404,9 @@ def test_targets_in_another_schema(catalog: Catalog, sql: str, text: str | None)
         "CREATE OR": 'CREATE OR REPLACE VIEW "flightllm"."s"."v" AS SELECT i FROM "flightllm"."s"."t" AS "t"',
         "CREATE TA": 'CREATE TABLE "flightllm"."s"."m" (a INT REFERENCES "flightllm"."s"."t" (i))',
         "CREATE RO": 'CREATE ROW FILTER ON "flightllm"."s"."t" TO bob AS x = current_user',
-        "MERGE INT": 'MERGE INTO "flightllm"."s"."t" USING "flightllm"."public"."pt" ON t.i = pt.i WHEN MATCHED',
-        "DELETE FR": 'DELETE FROM "flightllm"."s"."t" USING "flightllm"."public"."pt" WHERE t.i = pt.i',
+        "MERGE INT": 'MERGE INTO "flightllm"."s"."t" USING "flightllm"."public"."pt" AS "pt" ON t.i = pt.i WHEN',
+        "DELETE FR": 'DELETE FROM "flightllm"."s"."t" USING "flightllm"."public"."pt" AS "pt" WHERE t.i = pt.i',
+        "WITH c AS": 'WITH c AS (SELECT 1) DELETE FROM "flightllm"."s"."t" AS "t" USING "flightllm"."public"."pt"',
     }
     assert text is not None or found.startswith(others[sql[:9]])
 
