@@ -324,6 +324,14 @@ class Catalog:
         """
         statements.check(self.store, statement)
 
+    def targets(self, statement: Statement) -> tuple[TableName, ...]:
+        """Return the tables, views or schemas that a statement changes; only DROP can have several.
+
+        Raises:
+            UnsupportedError: the statement changes no table, view or schema.
+        """
+        return statements.targets_of(statement)
+
     @contextmanager
     def changing(self, statement: Statement) -> Iterator[Entry]:
         """Return the table whose rows a statement changes, with its entry in `entries`.

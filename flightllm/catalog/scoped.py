@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from threading import Lock
 
 import pyarrow as pa
@@ -163,7 +165,7 @@ class ScopedCatalog(Catalog):
         """Store batches in a table that the principal can create, replace or add to; see `Catalog.ingest`."""
         table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
 
-        def check(entry: Entry | None) -> None:
+        def check(table: TableName, entry: Entry | None) -> None:
             if mode == "append":
                 self._check("INSERT", table, entry)
             elif entry is not None and mode == "create_append":
@@ -171,7 +173,7 @@ class ScopedCatalog(Catalog):
             else:
                 self._check_making(table, entry)
 
-        with self._allowed(table, check):
+        with self._allowed([table], check):
             return super().ingest(name, schema, batches, mode)
 
     def values(self, statement: Statement) -> DataFrame:
@@ -185,21 +187,23 @@ class ScopedCatalog(Catalog):
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows for all columns of a table to which the principal can add rows; see `Catalog.filled`."""
         name = statements.target_of(statement)
-        with self._allowed(name, lambda entry: self._check("INSERT", name, entry)):
+        with self._allowed([name], partial(self._check, "INSERT")):
             yield from super().filled(statement, schema, batches)
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add rows; see `Catalog.insert`."""
         name = statements.target_of(statement)
-        with self._allowed(name, lambda entry: self._check("INSERT", name, entry)):
+        with self._allowed([name], partial(self._check, "INSERT")):
             return super().insert(statement, schema, batches)
 
     def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
         """Run a statement that the principal has a right to; see `Catalog.execute`."""
-        name = statements.target_of(statement)
-        if self._nothing_to_drop(statement, name):
+        names = self.targets(statement)
+        if not names:
             return -1
-        with self._allowed(name, lambda entry: self._check_change(statement, name, entry)):
+        if statement.dropped:
+            statement = replace(statement, dropped=names)
+        with self._allowed(names, partial(self._check_change, statement)):
             if statement.kind == "create_view":
                 self._check_readable(statement.query or "")
             return super().execute(statement, collect)
@@ -208,7 +212,7 @@ class ScopedCatalog(Catalog):
     def changing(self, statement: Statement) -> Iterator[Entry]:
         """Return the table that the principal changes; see `Catalog.changing`."""
         name = statements.target_of(statement)
-        with self._allowed(name, lambda entry: self._check_change(statement, name, entry)):
+        with self._allowed([name], partial(self._check_change, statement)):
             yield self.to_change(name)
 
     def adding_to(self, statement: Statement) -> Entry:
@@ -224,15 +228,18 @@ class ScopedCatalog(Catalog):
 
     def check(self, statement: Statement) -> None:
         """Raise the errors of `execute` that planning finds; see `Catalog.check`."""
-        name = statements.target_of(statement)
-        if not self._nothing_to_drop(statement, name):
+        names = self.targets(statement)
+        for name in names:
             self._check_change(statement, name, self.store.entries.get(name))
-            super().check(statement)
+        if names:
+            super().check(replace(statement, dropped=names) if statement.dropped else statement)
 
-    def _nothing_to_drop(self, statement: Statement, name: TableName) -> bool:
-        """Return whether DROP … IF EXISTS names a missing table; an unknown table counts as missing."""
-        drops = statement.kind in ("drop_table", "drop_view") and statement.exists_ok
-        return drops and self._rights.principal.role != "readonly" and not self._knows(name)
+    def targets(self, statement: Statement) -> tuple[TableName, ...]:
+        """Return what a statement changes; for DROP … IF EXISTS, a table unknown to the principal counts as missing."""
+        names = statements.targets_of(statement)
+        if not (statement.dropped and statement.exists_ok) or self._rights.principal.role == "readonly":
+            return names
+        return tuple(filter(self._knows, names))
 
     def _knows(self, name: TableName) -> bool:
         entry = self.store.entries.get(name)
@@ -271,13 +278,14 @@ class ScopedCatalog(Catalog):
     def create_ai_view(self, statement: Statement, schema: pa.Schema) -> None:
         """Store a view with AI calls; see `Catalog.create_ai_view`."""
         name = statements.target_of(statement)
-        with self._allowed(name, lambda entry: self._check_making(name, entry)):
+        with self._allowed([name], self._check_making):
             super().create_ai_view(statement, schema)
 
     @contextmanager
-    def _allowed(self, name: TableName, check: Callable[[Entry | None], None]) -> Iterator[None]:
+    def _allowed(self, names: Iterable[TableName], check: Callable[[TableName, Entry | None], None]) -> Iterator[None]:
         """Check a change now, and again when it takes effect: by then another user's table can have the name."""
-        check(self.store.entries.get(name))
+        for name in names:
+            check(name, self.store.entries.get(name))
         with self.store.checking(check):
             yield
 

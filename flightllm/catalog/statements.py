@@ -37,7 +37,7 @@ def execute(store: TableStore, statement: Statement, collect: Collect, owner: st
         case "drop_schema":
             _drop_schema(store, statement, name.schema)
         case "drop_table" | "drop_view":
-            _drop(store, statement, name)
+            _drop(store, statement)
         case "delete" | "update":
             return run_change(store, name, statement.text, statement.query or "", collect)
         case _:
@@ -54,7 +54,7 @@ def check(store: TableStore, statement: Statement) -> None:
             if check_create(store, statement):
                 _checked_keys(store, statement.keys, name, schema.names)
         case "drop_table" | "drop_view":
-            _to_drop(store, statement, name)
+            _to_drop(store, statement)
         case "delete" | "update":
             check_change(store, name, statement.text, statement.query or "")
 
@@ -68,6 +68,15 @@ def target_of(statement: Statement) -> TableName:
     if statement.target is None:
         raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
     return statement.target
+
+
+def targets_of(statement: Statement) -> tuple[TableName, ...]:
+    """Return the names of all tables, views or schemas that a statement changes; only DROP can have several.
+
+    Raises:
+        UnsupportedError: the statement changes no table, view or schema.
+    """
+    return statement.dropped or (target_of(statement),)
 
 
 def check_create(store: TableStore, statement: Statement) -> bool:
@@ -225,22 +234,25 @@ def _drop_schema(store: TableStore, statement: Statement, schema: str) -> None:
             raise NotFoundError(f"there is no schema {schema!r}")
 
 
-def _drop(store: TableStore, statement: Statement, name: TableName) -> None:
+def _drop(store: TableStore, statement: Statement) -> None:
     with store.lock:
-        if _to_drop(store, statement, name):
-            store.remove(name)
+        if names := _to_drop(store, statement):
+            store.remove(*names)
 
 
-def _to_drop(store: TableStore, statement: Statement, name: TableName) -> bool:
-    """Return whether DROP must do anything."""
-    entry = store.entries.get(name)
-    if entry is None and statement.exists_ok:
-        return False
-    if entry is None or entry.kind not in (*_VIEWS, "external"):
-        entry = store.writable(name)
-    if (entry.kind in _VIEWS) != (statement.kind == "drop_view"):
-        raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: write DROP {_what(entry)}")
-    return True
+def _to_drop(store: TableStore, statement: Statement) -> list[TableName]:
+    """Return the tables or views that DROP must remove."""
+    found = list[TableName]()
+    for name in statement.dropped:
+        entry = store.entries.get(name)
+        if entry is None and statement.exists_ok:
+            continue
+        if entry is None or entry.kind not in (*_VIEWS, "external"):
+            entry = store.writable(name)
+        if (entry.kind in _VIEWS) != (statement.kind == "drop_view"):
+            raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: write DROP {_what(entry)}")
+        found.append(name)
+    return found
 
 
 def _what(entry: Entry) -> str:

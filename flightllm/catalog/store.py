@@ -372,8 +372,11 @@ class TableStore:
             return self._rewriting[rows.identity]
 
     @contextmanager
-    def checking(self, check: Callable[[Entry | None], None]) -> Iterator[None]:
-        """Call `check` with the present entry (or None) before each change of this thread; it can raise to stop one."""
+    def checking(self, check: Callable[[TableName, Entry | None], None]) -> Iterator[None]:
+        """Call `check` before each change of this thread; it can raise to stop one.
+
+        It gets the name of the table and the present entry, or None for a new table.
+        """
         former = getattr(self._asked, "check", None)
         self._asked.check = check
         try:
@@ -384,7 +387,7 @@ class TableStore:
     def _check(self, name: TableName) -> None:
         """Run this thread's check of a change to an entry. The caller holds the lock."""
         if check := getattr(self._asked, "check", None):
-            check(self._entries.get(name))
+            check(name, self._entries.get(name))
 
     def put(self, entry: Entry) -> None:
         """Add or replace an entry; the views that read it are planned again.
@@ -402,16 +405,18 @@ class TableStore:
             others = {name: kept for name, kept in self._entries.items() if name != entry.name}
             self._change({**others, entry.name: opened(entry, self.folder, self.places)})
 
-    def remove(self, name: TableName) -> None:
-        """Remove an entry; the views that read it are planned again.
+    def remove(self, *names: TableName) -> None:
+        """Remove entries in one step; the views that read them are planned again.
 
         Raises:
             LimitExceededError: the disk is full; nothing was changed.
         """
         with self.lock:
-            self._check(name)
-            self.forget("TABLE", name.schema, name.name)
-            self._change({other: kept for other, kept in self._entries.items() if other != name})
+            for name in names:
+                self._check(name)
+            for name in names:
+                self.forget("TABLE", name.schema, name.name)
+            self._change({other: kept for other, kept in self._entries.items() if other not in names})
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove those of the data files that no table uses."""

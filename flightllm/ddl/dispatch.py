@@ -98,8 +98,9 @@ def _changed(
         case _:
             if statement.kind == "create_view":
                 statement = _with_names(statement, services, settings)
+            dropped = catalog.targets(statement) if statement.kind == "drop_table" else ()
             affected = catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
-            drop_indexes(statement, services)
+            drop_indexes(dropped, services)
             return affected
 
 

@@ -1,6 +1,6 @@
 """CREATE, REFRESH and DROP of vector indexes: a query embeds the rows of a table, and these become an index."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,13 +47,11 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
         return _change(name, statement, _Builder(record, services, settings))
 
 
-def drop_indexes(statement: Statement, services: Services) -> None:
-    """Drop the vector indexes over a dropped table: they must not serve a later table of the same name."""
-    if statement.kind != "drop_table":
-        return
-    for name in services.indexes.names():
+def drop_indexes(tables: Collection[TableName], services: Services) -> None:
+    """Drop the vector indexes over dropped tables: they must not serve a later table of the same name."""
+    for name in services.indexes.names() if tables else ():
         with suppress(InvalidInputError, NotFoundError), services.indexes.changing(name):
-            if TableName(*services.indexes.manifest(name).table) == statement.target:
+            if TableName(*services.indexes.manifest(name).table) in tables:
                 services.indexes.drop(name)
 
 

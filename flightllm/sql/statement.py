@@ -67,6 +67,8 @@ class Statement:
     query: str | None = None
     target: TableName | None = None
     columns: tuple[str, ...] = ()
+    dropped: tuple[TableName, ...] = ()
+    """All tables or views of DROP TABLE and DROP VIEW, each once; the first one is `target`."""
     or_replace: bool = False
     exists_ok: bool = False
     summarized: bool = False

@@ -117,12 +117,17 @@ class _TableStatementReader(Cursor):
             self.need("write IF EXISTS", "exists")
         what = self.tokens[1].text.lower()
         target = self._schema() if what == "schema" else self.table()
+        dropped = [] if what == "schema" else [target]
+        while dropped and self.symbol(","):
+            dropped.append(self.table())
         if self.take("cascade") and what == "schema":
             raise UnsupportedError("DROP SCHEMA … CASCADE is not supported: drop the tables in the schema first")
         _ = self.take("restrict")
-        self.end(f"DROP {what.upper()} takes one name")
+        takes = f"names with commas between them: DROP {what.upper()} a, b" if dropped else "one name"
+        self.end(f"DROP {what.upper()} takes {takes}")
         kinds: dict[str, StatementKind] = {"table": "drop_table", "view": "drop_view", "schema": "drop_schema"}
-        return Statement(kinds[what], self._text, target=target, exists_ok=exists_ok)
+        names = tuple(dict.fromkeys(dropped))
+        return Statement(kinds[what], self._text, target=target, dropped=names, exists_ok=exists_ok)
 
     def _schema(self) -> TableName:
         parts, self.at = read_parts(self.tokens, self.at)

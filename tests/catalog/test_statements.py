@@ -53,6 +53,43 @@ def test_statements_change_tables(catalog: Catalog) -> None:
         run(catalog, "DROP TABLE t")
 
 
+def _names(catalog: Catalog) -> list[str]:
+    return sorted(name.display for name in catalog.entries)
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("DROP TABLE t, nothing", NotFoundError),
+        ("DROP TABLE t, v", InvalidInputError),
+        ("DROP TABLE IF EXISTS nothing, t, v", InvalidInputError),
+        ("DROP TABLE t, system.queries", PermissionDeniedError),
+        ("DROP VIEW v, t", InvalidInputError),
+        ("DROP VIEW v, nothing", NotFoundError),
+    ],
+)
+def test_drop_of_several_is_whole(catalog: Catalog, sql: str, error: type[Exception]) -> None:
+    """DROP of several tables or views drops none of them if one cannot be dropped."""
+    run(catalog, "CREATE TABLE t (a INT)", "CREATE VIEW v AS SELECT 1 AS a")
+    with pytest.raises(error):
+        catalog.check(classify(ParsedText(sql)))
+    with pytest.raises(error):
+        run(catalog, sql)
+    assert _names(catalog) == ["t", "v"]
+
+
+def test_drop_of_several(catalog: Catalog) -> None:
+    """DROP takes several names, with schemas too, a name twice, and with IF EXISTS names of missing tables."""
+    run(catalog, "CREATE SCHEMA s", *(f"CREATE TABLE {name} (a INT)" for name in ("a", "b", "c", "s.a")))
+    run(catalog, "CREATE VIEW v AS SELECT * FROM c", "CREATE VIEW w AS SELECT * FROM v")
+    run(catalog, "DROP TABLE a, s.a, public.a")
+    assert _names(catalog) == ["b", "c", "v", "w"]
+    run(catalog, "DROP TABLE IF EXISTS nothing, b, s.nothing")
+    assert _names(catalog) == ["c", "v", "w"]
+    run(catalog, "DROP VIEW v, w", "DROP TABLE IF EXISTS a, b")
+    assert _names(catalog) == ["c"]
+
+
 @pytest.mark.parametrize(
     "columns",
     [

@@ -239,6 +239,8 @@ def test_sent_as_the_wrong_kind(cursor: Any) -> None:
         ("DROP VIEW seen", 0),
         ("DROP TABLE made", 0),
         ("DROP TABLE IF EXISTS made", 0),
+        ("DROP TABLE made, flightllm.public.made", 0),
+        ("DROP TABLE IF EXISTS made, public.nothing", 0),
     ],
 )
 def test_rows_affected(database: Database, cursor: Any, sql: str, rows: int) -> None:

@@ -14,7 +14,7 @@ from flightllm.flight.errors import to_status
 from flightllm.flight.sqlstates import sqlstate
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from tests.databases import open_database
+from tests.databases import open_database, rows
 
 STATEMENTS = (
     "SELECT * FROM {}",
@@ -100,6 +100,38 @@ def test_drop_if_exists(database: Database, ann: Session, sql: str) -> None:
     assert ann.update(sql.format("hidden")) == ann.update(sql.format("absent")) == -1
     assert not ann.describe(sql.format("hidden")).parameters
     assert "hidden" in [name.name for name in database.catalog.entries]
+
+
+def test_drop_of_several(database: Database, ann: Session) -> None:
+    """DROP checks the rights to each of several tables first; IF EXISTS leaves hidden tables and their indexes."""
+    admin = database.session()
+    admin.update("CREATE TABLE shown (a INT)")
+    admin.update("GRANT SELECT ON TABLE shown TO ann")
+
+    def known() -> set[str]:
+        return {name.name for name in database.catalog.entries}
+
+    for sql, state in (
+        ("DROP TABLE mine, shown", "42501"),
+        ("DROP TABLE mine, hidden", "42P01"),
+        ("DROP TABLE IF EXISTS mine, shown", "42501"),
+    ):
+        assert failure(ann, sql)[1] == state
+        assert known() >= {"mine", "shown", "hidden"}
+    ann.update("CREATE TABLE other (v DOUBLE[])")
+    ann.update("CREATE VECTOR INDEX other_i ON other(v)")
+    for sql in ("DROP TABLE IF EXISTS hidden", "DROP TABLE IF EXISTS absent, other, hidden, mine"):
+        assert not ann.describe(sql).parameters
+        assert ann.update(sql) == -1
+    assert known() == {"shown", "hidden"}
+    assert _indexes(admin) == ["hidden_i"]
+    admin.update("DROP TABLE shown, hidden")
+    assert known() == set()
+    assert _indexes(admin) == []
+
+
+def _indexes(session: Session) -> list[str]:
+    return [str(row["name"]) for row in rows(session, "SELECT name FROM system.vector_indexes")]
 
 
 @pytest.mark.parametrize("sql", ["DROP VECTOR INDEX {}_i", "REFRESH VECTOR INDEX {}_i"])

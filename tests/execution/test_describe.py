@@ -75,6 +75,7 @@ def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType
         ("DELETE FROM t WHERE nope = ?", "nope"),
         ("DELETE FROM missing", "missing"),
         ("DROP TABLE missing", "missing"),
+        ("DROP TABLE t, missing", "missing"),
         ("DROP VIEW t", "write DROP TABLE"),
         ("CREATE TABLE t (a INT)", "exists"),
         ("CREATE TABLE z (a INT CHECK (a > 1))", "CHECK"),

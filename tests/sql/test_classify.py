@@ -175,7 +175,9 @@ def test_refused(sql: str) -> None:
         ("CREATE TABLE IF t (a INT)", "^NOT EXISTS was expected: write IF NOT EXISTS; found 't'$"),
         ("CREATE TABLE IF NOT t (a INT)", "^NOT EXISTS was expected: write IF NOT EXISTS; found 't'$"),
         ("CREATE OR TABLE t (a INT)", "^REPLACE was expected: .*; found 'TABLE'$"),
-        ("DROP TABLE a, b", "^',' was not expected: DROP TABLE takes one name$"),
+        ("DROP TABLE a b", "^'b' was not expected: DROP TABLE takes names with commas between them: DROP TABLE a, b$"),
+        ("DROP VIEW a,", "a table name was expected"),
+        ("DROP SCHEMA a, b", "^',' was not expected: DROP SCHEMA takes one name$"),
         ("SET flightllm.a", "= 'value'"),
         ("SET flightllm.a = 1 2", "one value"),
         ("EXPLAIN", "EXPLAIN needs a statement"),
@@ -187,3 +189,19 @@ def test_malformed(sql: str, message: str) -> None:
     """What is wrong is named, with what to write instead where that is known."""
     with pytest.raises(SqlError, match=message):
         classify(ParsedText(sql))
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("DROP TABLE t", ["public.t"]),
+        ('DROP TABLE IF EXISTS a, s.b, flightllm.public.a, "B" CASCADE', ["public.a", "s.b", "public.B"]),
+        ("DROP VIEW v, w", ["public.v", "public.w"]),
+        ("DROP SCHEMA s", []),
+    ],
+)
+def test_dropped(sql: str, names: list[str]) -> None:
+    """DROP TABLE and DROP VIEW take several names, each of which counts once."""
+    found = classify(ParsedText(sql))
+    assert [f"{name.schema}.{name.name}" for name in found.dropped] == names
+    assert not names or found.target == found.dropped[0]
