@@ -49,6 +49,14 @@ def test_view_and_other_schema(session: Session) -> None:
     session.update("USE public")
 
 
+def test_places_in_changes(session: Session) -> None:
+    """A change counts columns from 1 in its USING."""
+    session.update("CREATE TABLE numbers AS SELECT * FROM (VALUES (0), (1)) q(i)")
+    columns = "information_schema.columns WHERE table_name = 'likes' AND columns.ordinal_position = i"
+    assert session.update(f"DELETE FROM numbers USING {columns}") == 1
+    assert ask(session, "SELECT i FROM numbers").rows == [{"i": 0}]
+
+
 def test_owner(session: Session) -> None:
     """A schema without an owner has NULL there."""
     found = ask(session, "SELECT schema_owner FROM information_schema.schemata WHERE schema_name = 'public'").rows

@@ -55,7 +55,10 @@ def test_everything_follows_the_schema(database: Database) -> None:
     session.update("GRANT SELECT ON made TO ann")
     assert _rows(session, "SELECT schema, name FROM system.grants WHERE grantee = 'ann'") == [("x", "made")]
     assert [row[0] for row in _rows(session, "DESCRIBE made")] == ["a", "s"]
-    session.update("DROP TABLE made")
+    session.update("CREATE TABLE more AS SELECT 9 AS b")
+    assert session.update("WITH c AS (SELECT 1 AS d) DELETE FROM made USING more, c WHERE made.a = more.b") == 1
+    assert session.update("MERGE INTO made USING more AS m ON a = m.b - 6 WHEN MATCHED THEN DELETE") == 1
+    session.update("DROP TABLE made, more")
     assert _rows(other, "SELECT a, s FROM t") == [(1, "public")]
     assert _rows(other, "SELECT b FROM x.v") == [(4,)]
     assert session.get_options()["schema"] == "x"
