@@ -248,8 +248,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.plot and not failed:
         plot_curves(curves(found), given.plot, "share of rows, or repetitions")
     if given.json:
-        told = {"failed": failed} if failed else {}
-        print(json.dumps({**head, "measurements": found, **told, "machine": machine()}))
+        figures = {"measurements": found, **({"failed": failed} if failed else {})}
+        print(json.dumps({**head, **figures, "machine": machine()}))
     end_unfinished(failed)
 
 

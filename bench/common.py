@@ -85,7 +85,7 @@ def data_table(name: str) -> Path:
 
 
 def read_to_end(batches: Iterable[object]) -> None:
-    """Read all batches of a result, and keep none of them."""
+    """Read all batches of a result, and drop them."""
     deque(batches, maxlen=0)
 
 
