@@ -62,7 +62,7 @@ def test_one_query_passes_few_files(tmp_path: Path) -> None:
     with passed_files(passed), closing(open_database(tmp_path)) as database:
         session = database.session()
         for table in ("known", "other"):
-            ask(session, f"CREATE TABLE {table} AS SELECT * FROM (VALUES ('a {table}'), ('b {table}')) AS v(note)")
+            session.update(f"CREATE TABLE {table} AS SELECT * FROM (VALUES ('a {table}'), ('b {table}')) AS v(note)")
         query = "SELECT note, ai_filter('Is it good?', note) FROM"
         for table in ("known", "known", "known", "other"):
             passed.clear()
