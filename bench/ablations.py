@@ -17,7 +17,8 @@ compiled and the code is loaded before; see `bench.cold`.
   order. Deduplication is off or on; prompts have the original order, then the greedy order.
 
 The engine `fake` takes no time, so its seconds mean nothing, and the script does not print them. Calls and tokens are
-exact.
+exact. The first step with failed rows ends the run with exit code 1. The JSON then has the figures before it, and the
+message in `failed`.
 """
 
 import argparse
@@ -32,13 +33,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from bench.cold import Figures, Run, Step, cold_runs
-from bench.common import at_least_one, machine, missing_table_ends
+from bench.cold import FailedRowsError, Figures, Run, Step, cold_runs
+from bench.common import at_least_one, end_unfinished, machine, missing_table_ends
 from bench.engines import engine_config
 from bench.llm_queries import STEPS, add_engine_arguments, read_model
 from bench.paper import Topic, topics
 from bench.plot import plot_curves
-from bench.samples import write
+from bench.samples import first_rows, write
 from bench.setting import announce
 
 _ORIGINAL: Final = STEPS[1]
@@ -140,22 +141,29 @@ def _repeated(topic: Topic, times: int) -> str:
     return f"{topic.name}_{times}_times"
 
 
-def measure(given: argparse.Namespace, topic: Topic) -> dict[str, Found]:
-    """Return the figures by measurement, case and variant."""
+def measure(given: argparse.Namespace, topic: Topic) -> tuple[dict[str, Found], dict[str, str]]:
+    """Return the figures by measurement, case and variant, and the failures.
+
+    The first step with failed rows ends the run. Its message is then the only failure, and the figures are those of the
+    steps before it.
+    """
     engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight, kv_eviction="none")
     cases = Cases(given.orders, given.shares, given.times)
     found: dict[str, Found] = {}
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
         made, chosen = tables(topic, given.rows, cases), given.only.split(",")
         files = write(made, Path(folder))
-        few = write({name: one.slice(0, 2) for name, one in made.items()}, Path(folder, "few"))
+        few = write(first_rows(made, dict.fromkeys(made, 2)), Path(folder, "few"))
         with cold_runs(engine, files, prefix_cache=True) as run:
             run.warm([sql for name, sql in forms(topic, cases).items() if name in chosen], few, STEPS[-1])
             for name in chosen:
-                for case, variant, figures in MEASUREMENTS[name](run, topic, cases):
-                    print(f"{name}, {case}, {variant}: {json.dumps(figures)}", flush=True)
-                    found.setdefault(name, {}).setdefault(case, {})[variant] = figures
-    return found
+                try:
+                    for case, variant, figures in MEASUREMENTS[name](run, topic, cases):
+                        print(f"{name}, {case}, {variant}: {json.dumps(figures)}", flush=True)
+                        found.setdefault(name, {}).setdefault(case, {})[variant] = figures
+                except FailedRowsError as error:
+                    return found, {f"{name}, {error.step}": f"{name}, {error}"}
+    return found, {}
 
 
 def curves(found: Mapping[str, Found]) -> dict[str, dict[str, list[tuple[float, float]]]]:
@@ -223,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--topic: no table with a filter here is {given.topic!r}; choose from {', '.join(with_filter)}")
     if given.quick:
         given.rows, given.engine = 60, "fake"
-    uneven = [f"{one}" for one in given.times if one < 1 or given.rows % one]
+    uneven = [f"{one}" for one in given.times if given.rows % one]
     if "repeats" in given.only.split(",") and uneven:
         parser.error(
             f"--times: {', '.join(uneven)} does not divide the {given.rows} rows, so tables would differ in size;"
@@ -234,13 +242,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.model = read_model(parser, given.model)
     announce("ablations", arguments)
     with missing_table_ends(parser):
-        found = measure(given, topics()[given.topic])
+        found, failed = measure(given, topics()[given.topic])
     for name, of in found.items():
         print(f"\n{name}, {given.rows} rows\n\n{shown(of, seconds=given.engine != 'fake')}")
-    if given.plot:
+    if given.plot and not failed:
         plot_curves(curves(found), given.plot, "share of rows, or repetitions")
     if given.json:
-        print(json.dumps({**head, "measurements": found, "machine": machine()}))
+        figures = {"measurements": found, **({"failed": failed} if failed else {})}
+        print(json.dumps({**head, **figures, "machine": machine()}))
+    end_unfinished(failed)
 
 
 if __name__ == "__main__":

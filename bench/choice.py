@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-from bench.common import cpu_seconds, machine
+from bench.common import cpu_seconds, machine, read_to_end
 from bench.engines import engine_config, forget_prefixes, keeps_prefixes
 from bench.models import SHAPES
 from bench.setting import announce, open_database
@@ -35,8 +35,7 @@ def run_once(database: Database, ordering: str) -> dict[str, float]:
         forget_prefixes(database.engine)
     started, busy = time.perf_counter(), cpu_seconds()
     result = database.session().execute(_SQL, settings={"ordering": ordering, "cache": "off"})
-    for _ in result.batches:
-        pass
+    read_to_end(result.batches)
     row = result.query.row()
     return {
         "seconds": time.perf_counter() - started,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.common import cpu_seconds
+from bench.common import cpu_seconds, read_to_end
 from bench.engines import forget_prefixes, keeps_prefixes, least_tokens, requests_sent
 from bench.setting import database_over, open_database
 from flightllm.config import EngineConfig
@@ -40,6 +40,14 @@ class Step:
     name: str
     prefix_cache: bool
     settings: Mapping[str, str]
+
+
+class FailedRowsError(RuntimeError):
+    """Rows of a step failed, so that the seconds and tokens are not those of the whole query."""
+
+    def __init__(self, step: str, message: str) -> None:
+        super().__init__(f"step '{step}': {message}")
+        self.step = step
 
 
 Run = Callable[[str, Step], Figures]
@@ -70,15 +78,16 @@ class ColdRuns:
         """Run a query to its end; return seconds, counts, bounds, and the hit rate that EXPLAIN predicts.
 
         Raises:
-            RuntimeError: rows failed, so that the seconds and tokens are not those of the whole query.
+            FailedRowsError: rows failed.
         """
         with self._new(self._files) as database:
             self._prepare(database)
-            counted, sent = timed(database, sql, step)
+            counted, sent = run_step(database, sql, step)
             if failed := counted["failed_rows"]:
-                raise RuntimeError(
-                    f"step '{step.name}': {failed} rows failed, and such a row saves tokens and seconds. "
-                    f"Run the query with on_error => 'struct' to see the errors: {sql}"
+                raise FailedRowsError(
+                    step.name,
+                    f"{failed} rows failed, and such a row saves tokens and seconds. "
+                    f"Run the query with on_error => 'struct' to see the errors: {sql}",
                 )
             bounds = least_tokens(database.engine, sent)
         return summed([counted | bounds]) | {"predicted_hit_rate": predicted_hit_rate(self._planner, sql, step)}
@@ -88,7 +97,7 @@ class ColdRuns:
         for sql in queries:
             with self._new(files) as database:
                 self._prepare(database)
-                timed(database, sql, step)
+                run_step(database, sql, step)
 
     @contextmanager
     def _new(self, files: Mapping[str, Path]) -> Iterator[Database]:
@@ -113,18 +122,16 @@ def cold_runs(
     config = engine(prefix_cache=prefix_cache)
     with open_database(config, {}) as holder, database_over(holder.engine, config, files) as planner:
         prepare(planner)
-        for _ in holder.session().execute(_WARM_UP, settings=BASE).batches:
-            pass
+        read_to_end(holder.session().execute(_WARM_UP, settings=BASE).batches)
         yield ColdRuns(config, holder.engine, planner, files, prepare)
 
 
-def timed(database: Database, sql: str, step: Step) -> tuple[Figures, list[Request]]:
+def run_step(database: Database, sql: str, step: Step) -> tuple[Figures, list[Request]]:
     """Run a query to its end; return wall seconds, CPU seconds and counts, and the requests that the engine got."""
     with requests_sent(database.engine) as sent:
         started, busy = time.perf_counter(), cpu_seconds()
         result = database.session().execute(sql, settings=step.settings)
-        for _ in result.batches:
-            pass
+        read_to_end(result.batches)
         spent = {"seconds": time.perf_counter() - started, "cpu_seconds": cpu_seconds() - busy}
     row = result.query.row()
     return {**spent, **{name: row[name] for name in _COUNTS}}, sent

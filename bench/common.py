@@ -5,8 +5,10 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -82,6 +84,11 @@ def data_table(name: str) -> Path:
     return path
 
 
+def read_to_end(batches: Iterable[object]) -> None:
+    """Read all batches of a result, and drop them."""
+    deque(batches, maxlen=0)
+
+
 def timed(run: Callable[[], object]) -> float:
     """Return the seconds that one call takes."""
     started = time.perf_counter()
@@ -138,6 +145,12 @@ def report(name: str, options: Options, figures: Mapping[str, Any]) -> None:
         print(f"{key:40} {value:,.4g}" if isinstance(value, float) else f"{key:40} {value}")
     if options.json:
         print(json.dumps({"bench": name, "quick": options.quick, **figures, "machine": machine()}))
+
+
+def end_unfinished(failed: Mapping[str, str]) -> None:
+    """End the program with exit code 1 and the messages if steps failed; `failed` has a message for each of them."""
+    if failed:
+        sys.exit("\n".join(failed.values()))
 
 
 def _cpu_name() -> str:

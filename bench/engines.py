@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from bench.common import read_to_end
 from bench.models import CONTEXT_TOKENS, Folder, Model, model
 from bench.setting import database_over, open_database
 from bench.trie import Line, Parts, fields_begin, least, least_of_any_field_order, line, parts
@@ -98,8 +99,7 @@ def prompt_tokens(
     with open_database(EngineConfig("fake"), {}) as holder:
         fake = _itself(holder.engine)
         with database_over(holder.engine, config, files) as database, requests_sent(holder.engine) as sent:
-            for _ in database.session().execute(sql, settings=settings).batches:
-                pass
+            read_to_end(database.session().execute(sql, settings=settings).batches)
         encode = (
             fake.token_ids if isinstance(fake, FakeEngine) and config.kind == "fake" else _encoder(config.model).encode
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bench.common import machine, markdown
+from bench.common import machine, markdown, read_to_end
 from bench.setting import announce, open_database
 from flightllm.access.store import User
 from flightllm.config import EngineConfig
@@ -108,8 +108,7 @@ def compare(session: Session, sql: str) -> dict[str, tuple[float, int]]:
     (text,) = (text for batch in result.batches for text in batch.column(0).to_pylist())
     predicted = json.loads(text)["total"]["predicted"]
     ran = session.execute(sql)
-    for _ in ran.batches:
-        pass
+    read_to_end(ran.batches)
     row = ran.query.row()
     return {name: (predicted[name], row[name]) for name in COUNTED}
 

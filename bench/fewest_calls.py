@@ -12,7 +12,7 @@ the query prescribes no order. Ratios are calls / fewest. `fake` answers at once
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from bench.common import parse_options, report
+from bench.common import parse_options, read_to_end, report
 from bench.setting import announce, open_database
 from flightllm.config import EngineConfig
 from flightllm.session.session import Session
@@ -85,8 +85,7 @@ QUERIES: Final[Mapping[str, tuple[str, str, str, Need, int]]] = {
 def calls(session: Session, sql: str, optimizer: str) -> int:
     """Run a query to its end and return its calls."""
     result = session.execute(sql, settings={"optimizer": optimizer, "cache": "off"})
-    for _ in result.batches:
-        pass
+    read_to_end(result.batches)
     return int(result.query.row()["calls"])
 
 

@@ -150,7 +150,10 @@ def _read(completions: Iterable[Completion], requests: Sequence[Request]) -> Non
 
 
 def _earlier(engine: VllmEngine, requests: Sequence[Request]) -> None:
-    """Answer the prompts as the engine of 2fa5c30e did."""
+    """Answer the prompts as the engine of 2fa5c30e did.
+
+    That engine used parts of its own that only an engine needs, so this path reads private attributes of the package.
+    """
     window = Window(engine._loop, partial(_earlier_answers, engine), _WINDOW)  # noqa: SLF001 -- the same vLLM
     _read(window.stream(iter(requests), lambda: False), requests)
 

@@ -23,6 +23,9 @@ many rows it holds a sixteenth of the least tokens that the topic's largest quer
 Beside the computed tokens of each query stands the least number of tokens that any order must compute. `least_tokens`
 holds for the prompts of this step in any order, and `least_block_tokens` for a cache of whole blocks.
 `any_order_tokens` holds for any order of the fields too; see `bench.trie`.
+
+The first step with failed rows ends the run with exit code 1. The JSON then has the figures before it, without totals,
+and the message in `failed`.
 """
 
 import argparse
@@ -37,13 +40,13 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from bench.cold import BASE, LEAST, ColdRuns, Figures, Step, cold_runs, merged, summed
-from bench.common import at_least_one, machine, missing_table_ends
+from bench.cold import BASE, LEAST, ColdRuns, FailedRowsError, Figures, Step, cold_runs, merged, summed
+from bench.common import at_least_one, end_unfinished, machine, missing_table_ends
 from bench.engines import BLOCK_TOKENS, CACHE_BLOCKS, IN_FLIGHT, engine_config, prompt_tokens, small_cache
 from bench.models import SHAPES, Model, named_model
 from bench.paper import topics as paper_topics
 from bench.plot import plot_steps
-from bench.samples import write
+from bench.samples import first_rows, write
 from bench.setting import announce
 from bench.suite import suites
 from flightllm.config import EngineConfig
@@ -102,27 +105,18 @@ def measure(
     each other. Every second round has the steps in the opposite order. With one round, the second engine opens
     after the first one ends: a GPU has room for one. `few` has the files with the rows of the warm-up.
     """
-
-    def opened(*, prefix_cache: bool) -> ColdRuns:
-        run = stack.enter_context(cold_runs(engine, files, prefix_cache=prefix_cache))
-        run.warm(queries.values(), few, [step for step in STEPS if step.prefix_cache == prefix_cache][-1])
-        return run
-
-    if rounds == 1:
-        for prefix_cache, steps in groupby(STEPS, key=lambda step: step.prefix_cache):
-            of_cache = list(steps)
-            with ExitStack() as stack:
-                run = opened(prefix_cache=prefix_cache)
+    apart = [list(steps) for _, steps in groupby(STEPS, key=lambda step: step.prefix_cache)]
+    for steps in apart if rounds == 1 else [STEPS]:
+        with ExitStack() as stack:
+            runs: dict[bool, ColdRuns] = {}
+            for last in {step.prefix_cache: step for step in steps}.values():
+                run = stack.enter_context(cold_runs(engine, files, prefix_cache=last.prefix_cache))
+                run.warm(queries.values(), few, last)
+                runs[last.prefix_cache] = run
+            for number in range(rounds):
                 for name, sql in queries.items():
-                    for step in of_cache:
-                        yield step.name, name, run(sql, step)
-        return
-    with ExitStack() as stack:
-        runs = {cached: opened(prefix_cache=cached) for cached in (False, True)}
-        for number in range(rounds):
-            for name, sql in queries.items():
-                for step in STEPS[:: -1 if number % 2 else 1]:
-                    yield step.name, name, runs[step.prefix_cache](sql, step)
+                    for step in steps[:: -1 if number % 2 else 1]:
+                        yield step.name, name, runs[step.prefix_cache](sql, step)
 
 
 def across(found: Mapping[str, Mapping[str, Mapping[str, Rounds]]]) -> dict[str, dict[str, Rounds]]:
@@ -192,10 +186,12 @@ def predictions(found: Mapping[str, Mapping[str, Rounds]]) -> str:
 Found = dict[str, dict[str, dict[str, list[Figures]]]]
 
 
-def measure_topics(given: argparse.Namespace) -> tuple[Found, dict[str, Figures]]:
-    """Run the queries over samples of the topics' tables; return figures and caches.
+def measure_topics(given: argparse.Namespace) -> tuple[Found, dict[str, Figures], dict[str, str]]:
+    """Run the queries over samples of the topics' tables; return figures, caches and failures.
 
     The figures are by topic, step, query and round. The caches are by topic: their blocks, and the tokens in these.
+    The first step with failed rows ends the run. Its message is then the only failure, and the figures are those of the
+    runs before it.
     """
     topics = {name: topic for name, topic in SUITES[given.suite]().items() if name in (given.topic or [name])}
     wanted = given.queries.split(",")
@@ -207,27 +203,25 @@ def measure_topics(given: argparse.Namespace) -> tuple[Found, dict[str, Figures]
             continue
         with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
             tables = suite.tables(given.rows, stored=given.stored)
-            files, few = write(tables, Path(folder)), write(_few_rows(tables), Path(folder, "few"))
+            *_, asked = tables  # queries ask about the rows of the last table
+            files, few = write(tables, Path(folder)), write(first_rows(tables, {asked: 2}), Path(folder, "few"))
             blocks = given.cache_blocks or _blocks(given, files, queries)
             caches[topic] = {"cache_blocks": blocks, "cache_tokens": blocks * BLOCK_TOKENS}
             print(f"{topic}: a cache of {blocks:,} blocks, {blocks * BLOCK_TOKENS:,} tokens", flush=True)
             if given.engine == "fake" and given.cache_blocks:  # vLLM itself refuses such a cache
                 _warn_of_long_prompts(given, blocks, files, queries)
             engine = partial(engine_config, given.engine, given.model, blocks, given.in_flight, kv_eviction=_EVICTION)
-            for step, query, figures in measure(engine, files, few, queries, given.rounds):
-                print(f"{topic}, {step}, {query}: {json.dumps(figures)}", flush=True)
-                found.setdefault(topic, {}).setdefault(step, {}).setdefault(query, []).append(figures)
+            try:
+                for step, query, figures in measure(engine, files, few, queries, given.rounds):
+                    print(f"{topic}, {step}, {query}: {json.dumps(figures)}", flush=True)
+                    found.setdefault(topic, {}).setdefault(step, {}).setdefault(query, []).append(figures)
+            except FailedRowsError as error:
+                return found, caches, {f"{topic}, {error.step}": f"{topic}, {error}"}
         low, high = suite.paper
         reported = f"{low}" if low == high else f"{low} to {high}"
         print(f"\n{topic}, {given.rows} rows; the paper's speed-up is {reported}\n\n{table(found[topic])}\n")
         print(f"{predictions(found[topic])}\n", flush=True)
-    return found, caches
-
-
-def _few_rows(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return the tables with two rows of the last one, which has the rows that queries ask about."""
-    *_, last = tables
-    return {name: one.slice(0, 2) if name == last else one for name, one in tables.items()}
+    return found, caches, {}
 
 
 def _blocks(given: argparse.Namespace, files: Mapping[str, Path], queries: Mapping[str, str]) -> int:
@@ -250,12 +244,11 @@ def _warn_of_long_prompts(
 
 
 def add_engine_arguments(
-    parser: argparse.ArgumentParser, blocks: str = f"{CACHE_BLOCKS}", in_flight: str = f"{IN_FLIGHT}"
+    parser: argparse.ArgumentParser, *, chosen_blocks: str = "", chosen_in_flight: str = ""
 ) -> None:
     """Add the arguments for the engine, its model and its cache.
 
-    `blocks` and `in_flight` describe the defaults. If a description is not a number, the script chooses the
-    default, and the argument is None.
+    `chosen_blocks` and `chosen_in_flight` describe how the script itself chooses a default. The default is then None.
     """
     parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
     parser.add_argument(
@@ -263,12 +256,12 @@ def add_engine_arguments(
         default="bench",
         help=f"vLLM's model: a size of {', '.join(SHAPES)} with random weights (7b needs a GPU), or a model's folder",
     )
-    for name, default, words in (
-        ("--cache-blocks", blocks, f"cache blocks of {BLOCK_TOKENS} tokens"),
-        ("--in-flight", in_flight, "prompts at once"),
+    for name, default, chosen, words in (
+        ("--cache-blocks", CACHE_BLOCKS, chosen_blocks, f"cache blocks of {BLOCK_TOKENS} tokens"),
+        ("--in-flight", IN_FLIGHT, chosen_in_flight, "prompts at once"),
     ):
-        number = int(default) if default.isdecimal() else None
-        parser.add_argument(name, type=at_least_one, default=number, help=f"{words} (default: {default})")
+        told = f"{words} (default: {chosen or default})"
+        parser.add_argument(name, type=at_least_one, default=None if chosen else default, help=told)
 
 
 def read_model(parser: argparse.ArgumentParser, name: str) -> Model:
@@ -284,8 +277,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="The paper's queries, one optimisation after the other.")
     add_engine_arguments(
         parser,
-        f"{CACHE_BLOCKS} for joins; for paper too few for the largest query of a topic",
-        ", ".join(f"{number} for {suite}" for suite, number in _IN_FLIGHT.items()),
+        chosen_blocks=f"{CACHE_BLOCKS} for joins; for paper too few for the largest query of a topic",
+        chosen_in_flight=", ".join(f"{number} for {suite}" for suite, number in _IN_FLIGHT.items()),
     )
     parser.add_argument("--suite", default="joins", choices=tuple(SUITES), help="default: %(default)s")
     rows = " and ".join(f"{number:,} for {suite}" for suite, number in _ROWS.items())
@@ -319,18 +312,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.model = read_model(parser, given.model)
     announce("llm_queries", arguments)
     with missing_table_ends(parser):
-        measured, caches = measure_topics(given)
+        measured, caches, failed = measure_topics(given)
     found = {
         topic: {step: {name: merged(rounds) for name, rounds in queries.items()} for step, queries in steps.items()}
         for topic, steps in measured.items()
     }
-    if given.plot:
+    figures: Figures = {"caches": caches, "queries": found}
+    if failed:  # sums would compare steps of different queries
+        figures["failed"] = failed
+    else:
+        figures["totals"] = {topic: totals(steps) for topic, steps in measured.items()}
+        figures["whole"] = totals(across(measured))
+    if given.plot and not failed:
         plot_steps(found, given.plot)
     if given.json:
-        sums = {topic: totals(steps) for topic, steps in measured.items()}
-        whole = totals(across(measured))
-        figures = {"caches": caches, "queries": found, "totals": sums, "whole": whole}
         print(json.dumps({**head, **figures, "machine": machine()}))
+    end_unfinished(failed)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import flight
 
+from bench.common import read_to_end
 from flightllm.client import Client
 from flightllm.errors import CancelledError
 from flightllm.flight.messages import pack, sql_message
@@ -180,8 +181,7 @@ class _Client:
         query_id = client.query_id or ""
         client.cancel(query_id)
         with contextlib.suppress(CancelledError):
-            for _ in batches:
-                pass
+            read_to_end(batches)
         return 0
 
     def disconnect(self) -> int:

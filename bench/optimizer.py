@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from bench.common import machine, parse_options
+from bench.common import machine, parse_options, read_to_end
 from bench.setting import Topic, announce, open_database, topics
 from flightllm.config import EngineConfig
 
@@ -46,8 +46,7 @@ def run(engine: EngineConfig, table: pa.Table, sql: str, optimizer: str) -> dict
         session = database.session()
         session.ingest("joined", table.to_batches(), table.schema, "create")
         result = session.execute(sql, settings={"optimizer": optimizer, "cache": "off"})
-        for _ in result.batches:
-            pass
+        read_to_end(result.batches)
         row = result.query.row()
     computed = row["prompt_tokens"] - row["cached_tokens"]
     counted = {name: row[name] for name in ("calls", "prompt_tokens", "cached_tokens")}

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.common import machine, timed
+from bench.common import machine, read_to_end, timed
 from bench.models import SHAPES, model
 from bench.samples import sample, write
 from bench.setting import announce, open_database
@@ -72,8 +72,7 @@ def busy(database: Database, sql: str, priority: str) -> Iterator[None]:
 
 def small(database: Database) -> None:
     """Run the small query."""
-    for _ in database.session().execute(SMALL, settings={"cache": "off"}).batches:
-        pass
+    read_to_end(database.session().execute(SMALL, settings={"cache": "off"}).batches)
 
 
 def measure(given: argparse.Namespace) -> dict[str, list[float]]:

@@ -16,6 +16,9 @@ of questions whose right context is the first result, among the first three, or 
 search by meaning, by words and by both.
 
 Without `FLIGHTLLM_DATA` the contexts are the packaged films, and each question quotes a review.
+
+The first step with failed rows ends the run with exit code 1. The JSON then has the steps before it, and the message in
+`failed`.
 """
 
 import argparse
@@ -32,12 +35,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bench.cold import Figures, Step, cold_runs, merged
-from bench.common import at_least_one, data_table, machine, missing_table_ends
+from bench.cold import FailedRowsError, Figures, Step, cold_runs, merged
+from bench.common import at_least_one, data_table, end_unfinished, machine, missing_table_ends, read_to_end
 from bench.engines import engine_config
 from bench.llm_queries import STEPS, Rounds, add_engine_arguments, read_model, table
 from bench.paper import QUESTION
-from bench.samples import write
+from bench.samples import first_rows, write
 from bench.setting import announce, open_database
 from flightllm.config import EngineConfig
 from flightllm.session.database import Database
@@ -101,20 +104,17 @@ def prepare(database: Database, count: int) -> None:
     session = database.session()
     session.update("CREATE VECTOR INDEX contexts ON squad_contexts(context)")
     near = f"vector_search('contexts', question, top_k => {count})"
-    for _ in session.execute(f"SELECT {near} FROM squad_questions").batches:
-        pass
-
-
-def few_rows(read: Mapping[str, pa.Table], contexts: int) -> dict[str, pa.Table]:
-    """Return two questions, and as many contexts as each of them gets, for the warm-up."""
-    counts = {"squad_contexts": contexts, "squad_questions": 2}
-    return {name: one.slice(0, counts[name]) for name, one in read.items()}
+    read_to_end(session.execute(f"SELECT {near} FROM squad_questions").batches)
 
 
 def measure(
     given: argparse.Namespace, files: Mapping[str, Path], few: Mapping[str, Path]
-) -> dict[str, dict[str, Rounds]]:
-    """Return the figures of one round by step. `few` has the files with the rows of the warm-up."""
+) -> tuple[dict[str, dict[str, Rounds]], dict[str, str]]:
+    """Return the figures of one round by step, and the failures. `few` has the files with the rows of the warm-up.
+
+    The first step with failed rows ends the run. Its message is then the only failure, and the figures are those of the
+    steps before it.
+    """
     engine = partial(engine_config, given.engine, given.model, given.cache_blocks, given.in_flight, kv_eviction="none")
     ready = partial(prepare, count=given.top_k)
     found: dict[str, dict[str, Rounds]] = {}
@@ -127,17 +127,19 @@ def measure(
             last, _ = asked[-1]
             run.warm([sql for _, sql in asked], few, last)
             for step, sql in asked:
-                figures = run(sql, step)
+                try:
+                    figures = run(sql, step)
+                except FailedRowsError as error:
+                    return found, {error.step: f"{error}"}
+                figures = figures if step is STEPS_OF_RAG[-1] else without_field_orders(figures)
                 found[step.name] = {"q5": [figures]}
                 print(f"{step.name}: {json.dumps(figures)}", flush=True)
-    bound_in_last([queries["q5"][0] for queries in found.values()])
-    return found
+    return found, {}
 
 
-def bound_in_last(steps: Sequence[Figures]) -> None:
-    """Keep the bound over any order of fields in the last step; the other steps have None."""
-    for figures in steps[:-1]:
-        figures.update(dict.fromkeys(("any_order_tokens", "undivided_prompts")))
+def without_field_orders(figures: Figures) -> Figures:
+    """Return a step's figures with None as the bound over any order of fields: the contexts are one field."""
+    return figures | dict.fromkeys(("any_order_tokens", "undivided_prompts"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -167,18 +169,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         near = pc.is_in(read["squad_contexts"]["context_id"], questions["context_id"].combine_chunks())
         read["squad_contexts"] = read["squad_contexts"].filter(near)
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
-        files, few = write(read, Path(folder)), write(few_rows(read, given.top_k), Path(folder, "few"))
+        counts = {"squad_contexts": given.top_k, "squad_questions": 2}
+        files, few = write(read, Path(folder)), write(first_rows(read, counts), Path(folder, "few"))
         with open_database(EngineConfig("fake"), files) as database:
             prepare(database, given.top_k)
             shares = found_shares(database)
         print(f"gold context found: {json.dumps(shares)}", flush=True)
-        found = measure(given, files, few)
-    print(
-        f"\n{given.questions} questions, {given.top_k} contexts each; the paper's speed-up is 1.4\n\n{table(found)}\n"
-    )
+        found, failed = measure(given, files, few)
+    if not failed:
+        told = f"{given.questions} questions, {given.top_k} contexts each; the paper's speed-up is 1.4"
+        print(f"\n{told}\n\n{table(found)}\n")
     if given.json:
         queries = {step: {"q5": merged(one["q5"])} for step, one in found.items()}
-        print(json.dumps({**head, "found": shares, "queries": queries, "machine": machine()}))
+        figures = {"found": shares, "queries": queries, **({"failed": failed} if failed else {})}
+        print(json.dumps({**head, **figures, "machine": machine()}))
+    end_unfinished(failed)
 
 
 if __name__ == "__main__":

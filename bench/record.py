@@ -4,8 +4,10 @@
 
 Runs the command of each name (default: all) one after the other, and writes `bench/results/NAME.json`. The file has the
 command, the day, and whether the tables came from `FLIGHTLLM_DATA`. Its `load` is the number of busy cores in the
-second before the run. It also has the object that the script printed. `python -m docs.figures` then writes the pages,
-and tables of `bench/README.md`.
+second before the run. Its `others` is the mean number of cores that other processes kept busy during the run. It is
+null without psutil, and older files lack it. The file also has the object that the script printed. A file stays as it
+is if its script fails, or if the script ends before its last step. `python -m docs.figures` then writes the pages, and
+tables of `bench/README.md`.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +26,9 @@ from typing import Any, Final
 RESULTS: Final = Path(__file__).parent / "results"
 RECORDS: Final[Mapping[str, str]] = {
     "sql_rules": "llm_queries --engine fake --queries two,latest",
-    "prompt_order": "llm_queries --suite paper --model smollm2 --topic movies --topic questions",
+    "prompt_order": "llm_queries --suite paper --model smollm2",
     "ablations_counts": "ablations --engine fake --rows 400",
-    "ablations": "ablations --engine vllm --model smollm2 --rows 12 --cache-blocks 64 --in-flight 4"
+    "ablations": "ablations --engine vllm --model smollm2 --rows 32 --cache-blocks 64 --in-flight 4"
     " --orders 1 --shares 0.25,1 --times 1,4",
     "prompt_formats": "prompts --model qwen15 --out bench/prompts.json --best-rows 60 --tasks films products"
     " --functions filter statement classify score",
@@ -64,24 +67,49 @@ def busy_cores() -> float:
     return float(psutil.cpu_percent(interval=1.0)) * (psutil.cpu_count() or 1) / 100
 
 
+def seconds_of_others() -> float | None:
+    """Return the CPU seconds of the machine since its start, except those of this process and its ended children.
+
+    A child that nobody waits for counts as another process. Without psutil, return None.
+    """
+    try:
+        import psutil
+    except ImportError:
+        return None
+    of_machine = psutil.cpu_times()._asdict()
+    not_busy = ("idle", "iowait", "guest", "guest_nice")  # the time of guests is also in `user` and `nice`
+    mine = os.times()
+    return float(
+        sum(seconds for kind, seconds in of_machine.items() if kind not in not_busy)
+        - (mine.user + mine.system + mine.children_user + mine.children_system)
+    )
+
+
 def record(name: str) -> dict[str, Any]:
     """Run a benchmark; return the record for `bench/results`. The error output shows the script's lines at once.
 
     Raises:
-        RuntimeError: the script printed no object; the message quotes the end of its output.
+        RuntimeError: the script printed no object, or only the figures before a step that failed. The message quotes
+            the end of its output, or the failure.
     """
     load = busy_cores()
+    started, before = time.monotonic(), seconds_of_others()
     lines, said = _printed(command(name))
+    wall, after = time.monotonic() - started, seconds_of_others()
     # exit code 1 is not an error: some scripts return it for a missed target
     if not lines or not lines[-1].startswith("{"):
         printed = "\n".join(lines)
         raise RuntimeError(f"{name}: {(said or printed).strip()[-500:] or 'no output'}")
+    figures = json.loads(lines[-1])
+    if failed := figures.get("failed"):
+        raise RuntimeError(f"{name}: the run did not get to its end: {'; '.join(failed.values())}")
     return {
         "command": shlex.join(command(name)),
         "date": datetime.now(UTC).date().isoformat(),
         "load": round(load, 1),
+        "others": None if before is None or after is None else round(max(0.0, after - before) / wall, 1),
         "own_tables": name in READ_TABLES and "FLIGHTLLM_DATA" in os.environ,
-        "figures": json.loads(lines[-1]),
+        "figures": figures,
     }
 
 

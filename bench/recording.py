@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from bench.common import read_to_end
 from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
 from flightllm.engines.fake.engine import FakeEngine, FakeOptions
@@ -101,8 +102,7 @@ def asked_by(database: Database, sql: str, horizon: int, cache: PrefixCache) -> 
     services = database._services  # noqa: SLF001 - only benchmarks and tests put another engine under a database
     engines = Engines(services.config.engine, services.objects.engine, create=lambda _: engine)
     recorded = Database(replace(services, engines=engines), database.queries)
-    for _ in recorded.session().execute(sql, settings={"cache": "off"}).batches:
-        pass
+    read_to_end(recorded.session().execute(sql, settings={"cache": "off"}).batches)
     return tuple(engine.asked)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from bench.common import cpu_seconds, machine, markdown
+from bench.common import cpu_seconds, machine, markdown, read_to_end
 from bench.engines import CACHE_BLOCKS, IN_FLIGHT, engine_config
 from bench.foreseen import watch
 from bench.models import SHAPES, Shape, model
@@ -106,8 +106,7 @@ def run(config: EngineConfig, tables: Tables, files: Mapping[str, Path], sql: st
         before = counted(tables)
         started, busy = time.perf_counter(), cpu_seconds()
         result = database.session().execute(sql, settings=_SETTINGS)
-        for _ in result.batches:
-            pass
+        read_to_end(result.batches)
         seconds, spent = time.perf_counter() - started, cpu_seconds() - busy
         row = dict(result.query.row())
         if before:  # for a list of prompts, vLLM's answer reports only the last prompt's cached tokens

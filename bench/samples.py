@@ -62,6 +62,14 @@ def sample(pair: Pair, rows: int, *, stored: bool = False, seed: int = 0) -> Map
     return {pair.subjects: subjects, pair.reviews: reviews}
 
 
+def first_rows(tables: Mapping[str, pa.Table], counts: Mapping[str, int]) -> dict[str, pa.Table]:
+    """Return tables with only as many first rows as `counts` has for them; other tables stay whole.
+
+    Benchmarks warm up with such tables.
+    """
+    return {name: one.slice(0, counts.get(name)) for name, one in tables.items()}
+
+
 def write(tables: Mapping[str, pa.Table], folder: Path) -> Mapping[str, Path]:
     """Write tables as Parquet files into `folder`; return the files by table name."""
     folder.mkdir(exist_ok=True)

@@ -71,14 +71,20 @@ def _origin(whole: Mapping[str, Any]) -> str:
     machine = dict(whole["figures"]["machine"])
     cpu, cores, python = (machine.pop(name) for name in ("cpu", "cores", "python"))
     versions = ", ".join(f"{name} {version}" for name, version in machine.items())
-    shared = "The machine was busy before the run." if whole["load"] >= 0.5 else "The machine was idle before the run."
     command, has_model = whole["command"], _has_own_model(whole["command"])
     if has_model and "bench.prompts" in command:  # this script takes a path, and looks in no other folder
         command, has_model = command.replace("--model ", "--model …/"), False
     needed = {"FLIGHTLLM_DATA": whole["own_tables"], "FLIGHTLLM_TEST_MODELS": has_model}
     variables = "".join(f'{name}="…" ' for name, is_needed in needed.items() if is_needed)
     command = f"```text\n{variables}{command}\n```\n"
-    return f"{command}\n{whole['date']}, {cores} cores of {cpu}, Python {python}, {versions}. {shared}\n"
+    return f"{command}\n{whole['date']}, {cores} cores of {cpu}, Python {python}, {versions}. {_other_work(whole)}\n"
+
+
+def _other_work(whole: Mapping[str, Any]) -> str:
+    """Return a sentence about other processes; older records, and those without psutil, only have a load before."""
+    if whole.get("others") is not None:
+        return f"Other processes kept {whole['others']:.1f} cores busy during the run."
+    return "The machine was busy before the run." if whole["load"] >= 0.5 else "The machine was idle before the run."
 
 
 def _has_own_model(command: str) -> bool:

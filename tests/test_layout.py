@@ -1,17 +1,25 @@
 """The layout of the package: imports point one way, and each folder says what it imports."""
 
 import re
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import FrameType
 
 import grimp
 import pytest
 from importlinter.cli import lint_imports
 
+from tests.databases import ask, open_database
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flightllm"
 FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 MOST_MODULES = 8
+MOST_PASSED = 90
+"""The most files that a reader must open to follow one query."""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +54,42 @@ def test_the_package_stands_alone() -> None:
     """No module of the package imports what is not in the wheel."""
     others = re.compile(r"^\s*(from|import) (bench|docs|examples|tests|training)\b", re.MULTILINE)
     assert not [path for path in PACKAGE.rglob("*.py") if others.search(path.read_text(encoding="utf-8"))]
+
+
+def test_one_query_passes_few_files(tmp_path: Path) -> None:
+    """A reader can follow a warm query: with the same rows, and with new rows that the model must see."""
+    passed = set[str]()
+    with passed_files(passed), closing(open_database(tmp_path)) as database:
+        session = database.session()
+        for table in ("known", "other"):
+            session.update(f"CREATE TABLE {table} AS SELECT * FROM (VALUES ('a {table}'), ('b {table}')) AS v(note)")
+        query = "SELECT note, ai_filter('Is it good?', note) FROM"
+        for table in ("known", "known", "known", "other"):
+            passed.clear()
+            ran = ask(session, f"{query} {table}")
+            assert ran.table.num_rows == 2
+            files = len(passed)
+            assert files <= MOST_PASSED, sorted(passed)
+        assert ran.calls == 2
+
+
+@contextmanager
+def passed_files(passed: set[str]) -> Iterator[None]:
+    """Add each file of the package to `passed` when a function in it begins, in this thread and in new ones."""
+    start = f"{PACKAGE}/"
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(start):
+            passed.add(name.removeprefix(start))
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
 
 
 def imported(folder: str, graph: grimp.ImportGraph) -> set[str]:

@@ -393,8 +393,13 @@ class Catalog:
         Raises:
             LimitExceededError: the query is too large together with the plain views that it reads.
             SqlError: some views read each other.
+            UnsupportedError: an inner WITH query has the name of an AI view that the query needs.
         """
-        return views.inline_views(text, self.entries, self.store.limits)
+        entries = self.entries
+        if ai_views := {name: entry for name, entry in entries.items() if entry.kind == "ai_view"}:
+            text = views.with_views(text, ai_views)
+        check_query(text, entries, self.store.limits)
+        return text
 
 
 def _configured_name(name: str) -> TableName:

@@ -4,32 +4,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from flightllm.catalog.entries import Entry
-from flightllm.catalog.reading import check_query, ordered, read_by
+from flightllm.catalog.reading import ordered, read_by
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
-from flightllm.config import LimitsConfig
 from flightllm.errors import UnsupportedError
 from flightllm.sql.names import identifier, with_name
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, tokenize
 
 
-def inline_views(text: ParsedText, entries: Mapping[TableName, Entry], limits: LimitsConfig) -> ParsedText:
+def with_views(text: ParsedText, views: Mapping[TableName, Entry]) -> ParsedText:
     """Return the query with a WITH query before it for each AI view that it names, directly or indirectly.
 
     A text that names no AI view comes back as the same object. A WITH query of the same name in it hides the view.
 
     Raises:
-        LimitExceededError: the text is too large together with the plain views that it reads.
         SqlError: some views read each other.
         UnsupportedError: an inner WITH query, in the text or in a view, has the name of a view that the query needs.
     """
-    views = {name: entry for name, entry in entries.items() if entry.kind == "ai_view"}
-    text = _inlined(text, views) if views else text
-    check_query(text, entries, limits)
-    return text
-
-
-def _inlined(text: ParsedText, views: Mapping[TableName, Entry]) -> ParsedText:
     tokens = text.tokens
     hidden = set(_outer_with_names(tokens))
     needed: dict[str, Entry] = {}

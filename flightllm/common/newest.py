@@ -10,7 +10,7 @@ _V = TypeVar("_V")
 class Newest(OrderedDict[_K, _V]):
     """A dictionary of the `most` entries that were set last, the oldest first. Not thread-safe.
 
-    Setting a key again makes it newest.
+    Setting a key again makes it newest, and so does `use`. Other ways of reading leave the order as it is.
     """
 
     def __init__(self, most: int) -> None:
@@ -23,3 +23,11 @@ class Newest(OrderedDict[_K, _V]):
         super().__setitem__(key, value)
         if len(self) > self._most:
             self.popitem(last=False)
+
+    def use(self, key: _K) -> _V | None:
+        """Return the value of a key and make the entry the newest one; return None for an unknown key."""
+        try:
+            self.move_to_end(key)
+        except KeyError:
+            return None
+        return self[key]

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from flightllm.common.priority import INTERACTIVE_PROMPTS
 from flightllm.errors import InvalidInputError
 from flightllm.prompt_order.base import Method
+
+INTERACTIVE_PROMPTS: Final = 64
+"""A query counts as interactive until it has sent this many prompts; after that it counts as bulk work."""
 
 
 class _Kind(Protocol):

@@ -6,7 +6,6 @@ from flightllm.common.names import CATALOG, quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.sql.names import read_parts
-from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import TokenKind
 
 _SCHEMA = "information_schema"
@@ -28,11 +27,6 @@ _INSTEAD = {
 DataFusion counts columns from 0, names an owner 'None', and lists base tables among the views. `definition` is NULL,
 because a reader of a view cannot see what the view reads.
 """
-
-
-def names_schema(text: ParsedText) -> bool:
-    """Return whether a text can name the schema, with or without quotes."""
-    return _SCHEMA in text.sql.lower()
 
 
 def information_schema(source: Source) -> Iterator[Edit]:

@@ -13,7 +13,7 @@ from flightllm.dialect.functions import NAMES as FUNCTIONS
 from flightllm.dialect.functions import functions
 from flightllm.dialect.identity import NAMES as IDENTITIES
 from flightllm.dialect.identity import identity
-from flightllm.dialect.information_schema import information_schema, names_schema
+from flightllm.dialect.information_schema import information_schema
 from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
@@ -91,6 +91,11 @@ def _marks(*marks: str) -> Trigger:
     return Trigger(marks=frozenset(marks))
 
 
+def _names_information(text: ParsedText) -> bool:
+    """Return whether a text can name `information_schema`, with or without quotes."""
+    return "information_schema" in text.sql.lower()
+
+
 RULES: tuple[Rule, ...] = (
     Rule(escapes, Trigger(ESCAPES, frozenset({"{"}))),
     Rule(summarize, _words("summarize")),
@@ -120,7 +125,7 @@ RULES: tuple[Rule, ...] = (
     Rule(named_joins, _words("using", "natural")),
     Rule(stars, _marks(".*")),
     Rule(using, _words("using", "natural")),
-    Rule(information_schema, Trigger(test=names_schema)),
+    Rule(information_schema, Trigger(test=_names_information)),
     Rule(table_names, _words(*TEMPORARY, *INFORMATION), in_other_schemas=True),
     Rule(
         duplicates,

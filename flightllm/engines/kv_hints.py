@@ -65,8 +65,8 @@ class Hints:
         """Return how many tokens of a prompt certainly belong to `start`, a start of the prompt's text."""
         if not start:
             return 0
-        tokens = self._starts.get(start)
+        tokens = self._starts.use(start)
         if tokens is None:
             [tokens] = self._encoder.encode([start])
-        self._starts[start] = tokens
+            self._starts[start] = tokens
         return shared_start(ids, tokens)

@@ -7,7 +7,6 @@ from typing import Protocol
 import structlog
 
 from flightllm.access.store import Allowance
-from flightllm.common.priority import Precedence
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.engines.observed import ObservedEngine
@@ -23,7 +22,7 @@ from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.budget import Account, RequestBudget, check_estimate, check_prices
-from flightllm.operators.call_context import ModelBinding
+from flightllm.operators.call_context import ModelBinding, Precedence
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.read_through import Answers, ReadThroughCache
 from flightllm.operators.temporary_answers import PRIVATE_HELD, TemporaryAnswers

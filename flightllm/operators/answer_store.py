@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 import structlog
 
@@ -127,8 +128,43 @@ class AnswerStore(ABC):
         """Return the number of answers in the store, and their bytes."""
 
     @abstractmethod
+    def _open(self) -> None:
+        """Open the database if it is not open. The caller holds the lock."""
+
+    @abstractmethod
     def _fail(self, error: sqlite3.Error) -> None:
         """Continue after a failure of the open database. The caller holds the lock."""
+
+    def _write_waiting(self, most: int | None = None) -> bool:
+        """Move at most the `most` oldest waiting answers to the database, and evict others. The caller holds the lock.
+
+        After a failure they wait on; the store drops all of them once more than `MOST_BUSY` wait. Return False if there
+        was nothing to write, or if it is too early for the next try after a failure.
+        """
+        now = time.monotonic()
+        if now < self._retry or not (self._waiting or self._used):
+            return False
+        self._open()
+        database, answers = self._database, list(islice(self._waiting.items(), most))
+        written = self._insert(answers)
+        if self._database is not database:  # the file was damaged, and its replacement does not have these answers
+            written = self._insert(answers)
+        if now < self._retry:
+            if len(self._waiting) <= MOST_BUSY:
+                return True
+            answers = list(self._waiting.items())
+        self._take_out(answers)
+        self._used.clear()
+        self._make_room(2 * written + 16)
+        return True
+
+    def _take_out(self, answers: Sequence[tuple[bytes, str]]) -> None:
+        """Remove answers from those that wait. The caller holds the lock."""
+        if len(answers) == len(self._waiting):
+            self._waiting.clear()
+        else:
+            for key, _ in answers:
+                del self._waiting[key]
 
     def _insert(self, answers: Iterable[tuple[bytes, str]]) -> int:
         """Write answers, and move the used ones to the end; return the number of changed rows, or 0 if it failed."""

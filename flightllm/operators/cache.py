@@ -15,7 +15,7 @@ import structlog
 from flightllm.errors import InternalError
 from flightllm.functions.call import AICall
 from flightllm.functions.normalize import normalised
-from flightllm.operators.answer_store import MOST_BUSY, AnswerStore, connect, count_answers
+from flightllm.operators.answer_store import AnswerStore, connect, count_answers
 
 _WAIT_SECONDS, _FAST_SECONDS = 0.002, 0.01
 _FAST, _MOST_WAITING = 16, 1_024
@@ -190,21 +190,14 @@ class AnswerCache(AnswerStore):
 
     def _commit(self) -> None:
         """Commit waiting answers, and evict old ones. The caller holds the lock."""
-        now = time.monotonic()
-        if now < self._retry or not (self._waiting or self._used):
-            return
-        self._committed = now
+        if self._write_waiting():
+            self._written.set()
+
+    def _open(self) -> None:
+        """Open the file before a commit, unless the present file is open. The caller holds the lock."""
+        self._committed = time.monotonic()
         self._leave_moved()
         self._reopen()
-        database = self._database
-        written = self._insert(self._waiting.items())
-        if self._database is not database:  # the file was damaged, and its replacement does not have these answers
-            written = self._insert(self._waiting.items())
-        self._written.set()
-        if now >= self._retry or len(self._waiting) > MOST_BUSY:
-            self._waiting.clear()
-            self._used.clear()
-            self._make_room(2 * written + 16)
 
     def _fail(self, error: sqlite3.Error) -> None:
         """Continue after a failure of the open database. The caller holds the lock."""

@@ -1,6 +1,7 @@
 """The input of a CallExecutor: its calls, the order of their steps, and the services that answer their prompts.
 
-`ModelBinding` holds the engine and the cache of a run. `LimitTracker` counts the rows that a LIMIT needs; operators
+`ModelBinding` holds the engine and the cache of a run. `Precedence` lets the first prompts of a query go before the
+later prompts of other queries. `LimitTracker` counts the rows that a LIMIT needs; operators
 without a CallExecutor use it too.
 """
 
@@ -8,7 +9,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from flightllm.common.priority import Precedence
+from flightllm.config.session_settings import INTERACTIVE_PROMPTS
 from flightllm.functions.call import AICall
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.engine import Engine
@@ -23,6 +24,31 @@ from flightllm.plan.stages import BoundStep, Condition
 
 _CAUTION = 0.75
 """One wave under a LIMIT takes this part of the likely need, because every superfluous prompt is wasted."""
+_INTERACTIVE, _BULK = 0, 1
+
+
+class Precedence:
+    """The priorities of one query's prompts, in the order in which they are sent.
+
+    `kind` is the setting `flightllm.priority`. `auto` puts a query's first `INTERACTIVE_PROMPTS` prompts before the
+    later prompts of other queries, so that a short query is answered beside a long one. `interactive` and `bulk` give
+    all prompts one priority. Several threads can use it without a lock: a prompt that is not counted does no harm.
+    """
+
+    def __init__(self, kind: str = "auto") -> None:
+        self._kind = kind
+        self._sent = 0
+
+    @property
+    def now(self) -> int:
+        """Return the priority of a prompt that is sent now; prompts with lower numbers go first."""
+        if self._kind == "auto":
+            return _INTERACTIVE if self._sent < INTERACTIVE_PROMPTS else _BULK
+        return _INTERACTIVE if self._kind == "interactive" else _BULK
+
+    def sent(self) -> None:
+        """Count a prompt as sent."""
+        self._sent += 1
 
 
 @dataclass(frozen=True, slots=True)

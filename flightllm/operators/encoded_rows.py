@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _LEAST_WAITING = 16 << 20
-_WAITING_PART = 16
+_WAITING_DIVISOR = 16
 """The bytes of new texts that wait to be encoded, at least: 16 MiB, or a sixteenth of the room if that is less. Later
 as many as the texts that are already known, while the rows stay within the room."""
-_TAKEN_PART = 16
-"""The part of the room that the rows of one batch can take."""
+_TAKEN_DIVISOR = 16
+"""The rows of one batch can take the room divided by this number."""
 _MOST_APART = 1_000
 """The batches that are joined at once, because each column of a batch takes some hundred bytes beside its values."""
 
@@ -30,7 +30,7 @@ class EncodedRows:
     def __init__(self, schema: pa.Schema, encoded: Sequence[int], room: int) -> None:
         self._schema = schema
         self._room = room
-        least = min(_LEAST_WAITING, room // _WAITING_PART)
+        least = min(_LEAST_WAITING, room // _WAITING_DIVISOR)
         self._texts = {column: _Texts(least) for column in encoded}
         self._others = [column for column in range(len(schema)) if column not in self._texts]
         self._other_schema = pa.schema([schema.field(column) for column in self._others])
@@ -41,7 +41,7 @@ class EncodedRows:
         self._lengths: list[int] = []
         self._table: pa.Table
         self._bytes = 0
-        self.most_taken = max(1, room // _TAKEN_PART)
+        self.most_taken = max(1, room // _TAKEN_DIVISOR)
         """The most bytes that the caller takes at once, unless one row has more: see `row_bytes`."""
         self.rows = 0
         """The number of rows."""

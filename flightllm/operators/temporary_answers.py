@@ -3,11 +3,11 @@
 import math
 import sqlite3
 import time
-from itertools import islice
+from collections.abc import Sequence
 
 import structlog
 
-from flightllm.operators.answer_store import MOST_BUSY, AnswerStore, connect, count_answers
+from flightllm.operators.answer_store import AnswerStore, connect, count_answers
 
 _MOST_HELD, _ENTRY_BYTES = 32 << 20, 240
 """The bytes of answers in memory, and those of one answer beside its characters."""
@@ -49,7 +49,7 @@ class TemporaryAnswers(AnswerStore):
             self._waiting_bytes += _held_bytes(text) - (0 if before is None else _held_bytes(before))
             self._waiting[key] = text
             if self._waiting_bytes >= self._most_held:
-                self._spill(_SLICE)
+                self._write_waiting(_SLICE)
 
     def flush(self) -> None:
         """Do nothing: no answer outlives the process."""
@@ -57,8 +57,8 @@ class TemporaryAnswers(AnswerStore):
     def clear(self) -> int:
         """Delete all answers, and return how many there were."""
         with self._lock:
-            self._spill(len(self._waiting))
-            gone = len(self._waiting) + self._stored()
+            self._write_waiting()
+            gone = self._count()
             self._forget()
             return gone
 
@@ -72,10 +72,19 @@ class TemporaryAnswers(AnswerStore):
         """Return the number of answers, and their bytes; this moves all answers to the database."""
         for _ in range(len(self._waiting) // _SLICE):
             with self._lock:
-                self._spill(_SLICE)
+                self._write_waiting(_SLICE)
         with self._lock:
-            self._spill(len(self._waiting))
-            return len(self._waiting) + self._stored(), self._used_bytes()
+            self._write_waiting()
+            return self._count(), self._used_bytes()
+
+    def _count(self) -> int:
+        """Return the number of answers. The caller holds the lock.
+
+        After a failure, an answer can wait although the database has an earlier one of its key: both count as one.
+        """
+        stored = self._stored()
+        both = sum(1 for _ in self._all(list(self._waiting))) if stored else 0
+        return len(self._waiting) + stored - both
 
     def _stored(self) -> int:
         """Return the number of answers in the database, or 0 if it fails. The caller holds the lock."""
@@ -85,26 +94,6 @@ class TemporaryAnswers(AnswerStore):
             self._fail(error)
             return 0
 
-    def _spill(self, most: int) -> None:
-        """Move at most the `most` oldest answers to the database, and evict others. The caller holds the lock."""
-        now = time.monotonic()
-        if now < self._retry or not (self._waiting or self._used):
-            return
-        self._open()
-        answers = list(islice(self._waiting.items(), most))
-        size = sum(_held_bytes(text) for _, text in answers)
-        written = self._insert(answers)
-        if now >= self._retry:
-            for key, _ in answers:
-                del self._waiting[key]
-            self._waiting_bytes = self._waiting_bytes - size if self._waiting else 0
-        elif len(self._waiting) > MOST_BUSY:
-            self._forget_waiting()
-        else:
-            return
-        self._used.clear()
-        self._make_room(2 * written + 16)
-
     def _open(self) -> None:
         """Open the database if it is not open. The caller holds the lock."""
         if self._database is None:
@@ -113,13 +102,15 @@ class TemporaryAnswers(AnswerStore):
             except sqlite3.Error as error:
                 self._fail(error)
 
-    def _forget_waiting(self) -> None:
-        self._waiting.clear()
-        self._waiting_bytes = 0
+    def _take_out(self, answers: Sequence[tuple[bytes, str]]) -> None:
+        super()._take_out(answers)
+        size = sum(_held_bytes(text) for _, text in answers)
+        self._waiting_bytes = self._waiting_bytes - size if self._waiting else 0
 
     def _forget(self) -> None:
         """Forget all answers, and delete the database. The caller holds the lock."""
-        self._forget_waiting()
+        self._waiting.clear()
+        self._waiting_bytes = 0
         self._used.clear()
         self._old = 0
         self._counted = (-math.inf, 0, 0)

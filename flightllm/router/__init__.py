@@ -1,4 +1,4 @@
 """Route prompts to several engines: prompts that share a prefix go to one engine, as long as it is not overloaded.
 
-Imports: common, config, engines, errors, flightllm, llm.
+Imports: config, engines, errors, flightllm, llm.
 """

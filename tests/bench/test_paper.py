@@ -3,9 +3,11 @@
 import json
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -219,6 +221,47 @@ def test_failed_rows_give_no_figures(tmp_path: Path) -> None:
         pytest.raises(RuntimeError, match=r"step 'prefix cache, original order': 4 rows failed"),
     ):
         run(topic.queries["q1"], STEPS[1])
+
+
+def fail_at(text: str, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engine `fake` of a benchmark fail the prompts that contain a text."""
+
+    def failing(*given: Any, **named: Any) -> EngineConfig:
+        config = engine_config(*given, **named)
+        return replace(config, options={**config.options, "fail_containing": text})
+
+    monkeypatch.setattr(script, "engine_config", failing)
+
+
+def test_a_failed_row_keeps_the_queries_before_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The JSON has the figures of the queries that ended and the failed step; the exit code tells the failure."""
+    fail_at(topics()["movies"].instructions["q2"], llm_queries, monkeypatch)
+    few = ["--engine", "fake", "--suite", "paper", "--topic", "movies", "--rows", "4", "--json"]
+    with pytest.raises(SystemExit, match=r"movies, step 'no prefix cache': 4 rows failed"):
+        main([*few, "--queries", "q1,q2"])
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures["queries"]["movies"].keys() == {"no prefix cache"}
+    assert figures["queries"]["movies"]["no prefix cache"].keys() == {"q1"}
+    assert figures["failed"].keys() == {"movies, no prefix cache"}
+    assert "totals" not in figures
+
+
+def test_a_failed_row_keeps_the_cases_before_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The JSON has the cases that ended: here the table that repeats only the first row, and not that of all rows."""
+    topic = topics()["movies"]
+    first, *_, last = topic.tables(4)["movies"].to_pylist()
+    known = f"{first} {topic.instructions['q2']}"
+    fail_at(next(word for word in last["reviewcontent"].split() if word not in known), ablations, monkeypatch)
+    few = ["--engine", "fake", "--rows", "4", "--only", "repeats", "--times", "4,1", "--json"]
+    with pytest.raises(SystemExit, match=r"repeats, step 'original order': \d rows failed"):
+        measure_ablations(few)
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {case: len(of) for case, of in figures["measurements"]["repeats"].items()} == {"4": 4}
+    assert figures["failed"].keys() == {"repeats, original order"}
 
 
 def test_blocks_are_the_same_without_a_prefix_cache(tmp_path: Path) -> None:

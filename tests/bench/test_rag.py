@@ -1,19 +1,30 @@
 """Retrieval and generation: the tables, and the bound that only the last step has."""
 
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from bench import rag
 from bench.cold import summed
-from bench.llm_queries import BASELINE, table
-from bench.rag import bound_in_last, tables
+from bench.engines import engine_config
+from bench.llm_queries import BASELINE, STEPS, table
+from bench.models import SHAPES
+from bench.paper import QUESTION
+from bench.rag import STEPS_OF_RAG, measure, tables, without_field_orders
+from bench.samples import first_rows, write
+from flightllm.config import EngineConfig
+from tests.packages import needs
 
 
-def test_the_last_step_alone_has_a_bound_over_any_order() -> None:
+def test_contexts_in_one_field_have_no_bound_over_any_order() -> None:
     """Where contexts are one field, there is no bound over their order; the sums and the table stay without it."""
     steps = [
-        {"any_order_tokens": 90, "undivided_prompts": 2, "least_tokens": 90},
+        without_field_orders({"any_order_tokens": 90, "undivided_prompts": 2, "least_tokens": 90}),
         {"any_order_tokens": 50, "undivided_prompts": 1, "least_tokens": 60},
     ]
-    bound_in_last(steps)
     assert [one["any_order_tokens"] for one in steps] == [None, 50]
     assert [one["undivided_prompts"] for one in steps] == [None, 1]
     assert [one["least_tokens"] for one in steps] == [90, 60]
@@ -39,3 +50,25 @@ def test_packaged_tables_ask_about_films(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(questions) > 1_000
     assert all(one["context_id"] in contexts for one in questions)
     assert len({one["question"] for one in questions}) > 1_000
+
+
+@pytest.mark.slow
+@needs("faiss", extra="vector")
+def test_a_failed_row_keeps_the_steps_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures are those of the steps before the failed step, here of the step without a prefix cache."""
+    monkeypatch.delenv("FLIGHTLLM_DATA", raising=False)
+
+    def failing(*given: Any, prefix_cache: bool, **named: Any) -> EngineConfig:
+        config = engine_config(*given, prefix_cache=prefix_cache, **named)
+        return replace(config, options={**config.options, "fail_containing": QUESTION if prefix_cache else ""})
+
+    monkeypatch.setattr(rag, "engine_config", failing)
+    read = first_rows(tables(), {"squad_contexts": 4, "squad_questions": 3})
+    given = argparse.Namespace(
+        engine="fake", model=SHAPES["demo"], cache_blocks=60, in_flight=2, top_k=2, contexts_first=False
+    )
+    files = write(read, tmp_path)
+    found, failed = measure(given, files, files)
+    assert found.keys() == {STEPS_OF_RAG[0].name}
+    assert failed.keys() == {STEPS[1].name}
+    assert "3 rows failed" in failed[STEPS[1].name]

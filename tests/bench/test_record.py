@@ -1,12 +1,13 @@
 """What is kept of a benchmark: its command, and the object that it prints."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench import record as module
-from bench.record import busy_cores, command, main, record
+from bench.record import busy_cores, command, main, record, seconds_of_others
 
 
 @pytest.fixture
@@ -35,6 +36,40 @@ def test_busy_cores_are_those_of_the_moment() -> None:
     """With psutil, no more cores are busy than the machine has."""
     psutil = pytest.importorskip("psutil")
     assert 0 <= busy_cores() <= psutil.cpu_count()
+
+
+def test_a_script_is_no_other(toy: Path) -> None:
+    """A record has the cores that others kept busy: those of the machine without the script's own CPU seconds."""
+    psutil = pytest.importorskip("psutil")
+    toy.write_text("import time\nwhile time.process_time() < 1.0:\n    pass\nprint('{}')\n")
+    before, others = psutil.cpu_times(), seconds_of_others()
+    assert 0 <= record("small")["others"] <= psutil.cpu_count()
+    later, after = seconds_of_others(), psutil.cpu_times()
+    assert others is not None
+    assert later is not None
+    spent = {kind: seconds - getattr(before, kind) for kind, seconds in after._asdict().items()}
+    busy = sum(spent.values()) - spent["idle"] - spent.get("iowait", 0.0)
+    assert later - others <= busy - 0.9
+
+
+def test_without_psutil_others_are_unknown(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record without psutil has no figure for the work of others."""
+    toy.write_text("print('{}')\n")
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    kept = record("small")
+    assert kept["others"] is None
+    assert kept["load"] >= 0
+
+
+def test_an_unfinished_run_replaces_no_record(toy: Path, tmp_path: Path) -> None:
+    """The figures before a failed step are no record: the file stays, and the error has the step's message."""
+    toy.write_text("print('{\"queries\": 1}')\n")
+    main(["small"])
+    before = (tmp_path / "results" / "small.json").read_text(encoding="utf-8")
+    toy.write_text('print(\'{"queries": 2, "failed": {"a": "step a: 4 rows failed"}}\')\nraise SystemExit(1)\n')
+    with pytest.raises(RuntimeError, match=r"small: the run did not get to its end: step a: 4 rows failed"):
+        main(["small"])
+    assert (tmp_path / "results" / "small.json").read_text(encoding="utf-8") == before
 
 
 def test_records_can_go_elsewhere(toy: Path, tmp_path: Path) -> None:

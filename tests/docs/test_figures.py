@@ -154,14 +154,30 @@ def test_commands_name_the_variables_that_they_need() -> None:
     assert 'FLIGHTLLM_DATA="…" python -m bench.prompts --model …/qwen15' in shown
 
 
+@pytest.mark.parametrize(
+    ("load", "more", "told"),
+    [
+        (0.4, {}, "The machine was idle before the run."),
+        (0.5, {"others": None}, "The machine was busy before the run."),
+        (0.0, {"others": 1.25}, "Other processes kept 1.2 cores busy during the run."),
+        (2.0, {"others": 0.0}, "Other processes kept 0.0 cores busy during the run."),
+    ],
+)
+def test_pages_tell_other_work(load: float, more: dict[str, float | None], told: str) -> None:
+    """A page tells the other work during the run; for an older record, it tells the work before the run."""
+    kept = {name: value for name, value in _kept("recovery").items() if name != "others"}
+    assert figures._origin({**kept, "load": load, **more}).endswith(f" {told}\n")
+
+
 @pytest.mark.parametrize("name", RECORDS)
 def test_records_say_where_they_come_from(name: str) -> None:
     """A record has the command that would be run today, the day, the load, and the machine with its versions."""
     kept = _kept(name)
-    assert list(kept) == ["command", "date", "load", "own_tables", "figures"]
+    assert [key for key in kept if key != "others"] == ["command", "date", "load", "own_tables", "figures"]
     assert shlex.split(kept["command"]) == command(name)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", kept["date"])
     assert kept["load"] >= 0
+    assert (kept.get("others") or 0) >= 0
     assert kept["own_tables"] == (name in READ_TABLES)
     assert kept["figures"]["bench"] == RECORDS[name].split()[0]
     assert {"cpu", "cores", "python", "flightllm", "datafusion"} <= kept["figures"]["machine"].keys()

@@ -1,15 +1,18 @@
-"""How many rows a LIMIT lets an operator ask about, and which filter an operator tries first."""
+"""How many rows a LIMIT lets an operator ask about, which filter it tries first, and which prompts go first."""
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from flightllm.config.session_settings import INTERACTIVE_PROMPTS
 from flightllm.llm.cost import Work
-from flightllm.operators.call_context import LimitTracker, Ranking
+from flightllm.operators.call_context import LimitTracker, Precedence, Ranking
 from flightllm.plan.stages import BoundStep, Condition
 from flightllm.session.session import Session
 from tests.databases import ask, ask_both, open_database
+from tests.using_engines import Scripted, using
 
 CONDITION = Condition((0,), "t", pa.schema([]), None)
 
@@ -165,4 +168,31 @@ def test_nothing_is_paid_twice(tmp_path: Path) -> None:
     assert second.table.num_rows == first.table.num_rows
     for row in second.record.call_rows():
         assert row["cache_hits"] == row["distinct_prompts"]
+    database.close()
+
+
+def test_first_prompts_of_a_query_go_first() -> None:
+    """A query's first prompts go before what others send later."""
+    precedence = Precedence()
+    seen = []
+    for _ in range(100):
+        seen.append(precedence.now)
+        precedence.sent()
+    assert seen == [0] * INTERACTIVE_PROMPTS + [1] * (100 - INTERACTIVE_PROMPTS)
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+@pytest.mark.parametrize(
+    ("priority", "expected"), [("auto", {0: 64, 1: 136}), ("interactive", {0: 200}), ("bulk", {1: 200})]
+)
+def test_priority_of_a_session(tmp_path: Path, optimizer: str, priority: str, expected: dict[int, int]) -> None:
+    """Requests carry what the session says, all calls of a query counted together."""
+    database = open_database(tmp_path)
+    engine = Scripted(lambda _: "x")
+    session = using(database, engine).session()
+    session.update("CREATE TABLE t AS SELECT value::text AS a FROM generate_series(1, 100)")
+    sql = "SELECT ai_gen('Sum up', a), ai_gen('Go on', a) FROM t"
+    ask(session, sql, priority=priority, optimizer=optimizer, cache="off")
+    assert Counter(request.priority for request in engine.asked) == expected
+    session.close()
     database.close()

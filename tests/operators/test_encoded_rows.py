@@ -137,7 +137,7 @@ def test_same_answers_on_disk(small: tuple[Database, Database], tmp_path: Path, 
 
 @pytest.fixture
 def small(tmp_path: Path) -> tuple[Database, Database]:
-    """Return two databases with the same table: one has room for the operator's rows in memory, one has not."""
+    """Return two databases with the same table: only the first one has room for the operator's rows in memory."""
     made = []
     for memory in (1 << 30, 100 << 20):
         limits = LimitsConfig(memory_bytes=memory, spill_folder=tmp_path)

@@ -74,6 +74,22 @@ def test_counted_and_cleared() -> None:
         assert (cache.stats().entries, cache.clear(), cache.stats().entries) == (1, 1, 0)
 
 
+def test_an_answer_that_waits_beside_an_earlier_one_counts_once() -> None:
+    """While the database refuses to write, new answers to known prompts raise no count."""
+    with closing(TemporaryAnswers(most_held=20_000)) as cache:
+        for n in range(1_000):
+            cache.put(n.to_bytes(4, "big"), "x")
+        assert cache.stats().entries == 1_000
+        assert cache._database is not None
+        cache._database.execute("PRAGMA query_only = 1")
+        for n in range(10):
+            cache.put(n.to_bytes(4, "big"), "again")
+        cache.put(b"new", "y")
+        stats = cache.stats()
+        assert (stats.entries, cache.stats().failures, len(cache._waiting)) == (1_001, 1, 11)
+        assert cache.clear() == 1_001
+
+
 def test_a_database_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the database fails, all answers stay in memory; the store tries again later."""
 

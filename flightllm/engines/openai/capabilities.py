@@ -111,7 +111,7 @@ class Capabilities:
 
     def forms(self, constraint: Constraint) -> list[ConstraintForm]:
         """Return the forms in which a request to this endpoint can express a constraint, the best first."""
-        found = self._forms.get(constraint)
+        found = self._forms.use(constraint)
         if found is None:
             ways = {Choice: self.provider.choice, JsonSchema: self.provider.json, Regex: self.provider.regex}
             chosen = ways.get(type(constraint), ()) if self.constraints else ("words",)
@@ -123,7 +123,8 @@ class Capabilities:
 
         A form is excluded if the endpoint rejects or ignores it.
         """
-        return self._known.get(constraint, self._ways.get(type(constraint), 0))
+        known = self._known.use(constraint)
+        return self._ways.get(type(constraint), 0) if known is None else known
 
     def knows(self, constraint: Constraint) -> bool:
         """Return whether the endpoint has accepted a form of this constraint."""

@@ -16,7 +16,7 @@ from flightllm.llm.engine import Choice, JsonSchema, Parameters, Regex
 _LEAST_TOP_P: Final = 1e-6
 """vLLM rejects 0; this value allows only the most probable token, as 0 does."""
 _KEPT: Final = 256
-"""How many checked parameters are kept: a few for each of the concurrent queries."""
+"""How many checked parameters are kept, those used last: a few for each of the concurrent queries."""
 _MOST_LISTED: Final = 128
 """The most tokens of which vLLM returns the log probabilities by their numbers."""
 
@@ -36,7 +36,7 @@ class SamplingMaker:
     def answer(self, parameters: Parameters, max_tokens: int, first: FirstTokens | None = None) -> Any:
         """Return the parameters of one answer; with `first`, this is a single token out of these."""
         key = parameters, first is not None  # the room for tokens differs by prompt, so the key leaves it out
-        found = self._kept.get(key)
+        found = self._kept.use(key)
         if found is None:
             found = self._kept[key] = self._make(parameters, max_tokens, first)
         one = copy(found)

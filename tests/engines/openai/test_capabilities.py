@@ -43,6 +43,19 @@ def test_one_bad_schema_spoils_no_other() -> None:
     assert RequestAttempts(known, second).plan().form.way == "object"
 
 
+def test_a_form_in_use_stays_known() -> None:
+    """The record forgets the constraints that were used least recently, and no constraint of a running query."""
+    known = record(provider="ollama")
+    hot, cold, *others = (Choice((f"{n}",)) for n in range(1_026))
+    for constraint in (hot, cold):
+        known.accept(constraint, 1)
+    for constraint in others:
+        assert known.form_index(hot) == 1
+        known.accept(constraint, 0)
+    assert known.knows(hot)
+    assert not known.knows(cold)
+
+
 def test_tries_have_an_end() -> None:
     """An endpoint that refuses everything is given up after a few requests."""
     asking = RequestAttempts(record("gpt-5"), CHOICE)

@@ -21,3 +21,12 @@ def test_prompts_with_different_room_are_checked_once() -> None:
     assert len({id(one.passed) for one in written}) == 1
     assert written[0].passed is not chosen[0].passed
     assert chosen[0].passed is chosen[1].passed
+
+
+def test_parameters_in_use_stay() -> None:
+    """The parameters that were used least recently are dropped, and not those of a running call site."""
+    maker, hot = SamplingMaker(20, decodes=False), Parameters(max_tokens=8)
+    first = maker.answer(hot, 8)
+    for number in range(300):
+        maker.answer(Parameters(max_tokens=8, seed=number), 8)
+        assert maker.answer(hot, 8).passed is first.passed
