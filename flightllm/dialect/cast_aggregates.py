@@ -1,7 +1,7 @@
 """Tell aggregates apart that differ only in casts: DataFusion leaves casts out of names, and rejects equal names."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from flightllm.dialect.output_names import folded, without_casts
 from flightllm.dialect.source import Source
@@ -25,13 +25,24 @@ def cast_aggregates(source: Source) -> Iterator[Edit]:
     `coalesce` of one value is this value, and the optimizer removes the call. An aggregate that occurs again, as in
     HAVING, is written in the same way each time.
     """
-    calls = defaultdict[tuple[int, _Form], defaultdict[_Form, list[int]]](lambda: defaultdict(list))
+    calls = defaultdict[tuple[int, str], list[int]](list)
     for index, token in enumerate(source.tokens):
-        if token.text.lower() in _NAMES and source.called(index) is not None:
-            last = source.closing[index + 1] + 1
-            plain = _form(source, without_casts(source, index, last))
-            calls[id(source.scopes.of[index]), plain][_form(source, range(index, last))].append(index)
-    for (_, plain), forms in calls.items():
+        name = token.text.lower()
+        if name in _NAMES and source.called(index) is not None:
+            calls[id(source.scopes.of[index]), name].append(index)
+    for together in calls.values():
+        if len(together) > 1:
+            yield from _apart(source, together)
+
+
+def _apart(source: Source, calls: Sequence[int]) -> Iterator[Edit]:
+    """Write the calls of one function in one SELECT so that those with the same casts have the same name."""
+    named = defaultdict[_Form, defaultdict[_Form, list[int]]](lambda: defaultdict(list))
+    for index in calls:
+        last = source.closing[index + 1] + 1
+        plain = _form(source, without_casts(source, index, last))
+        named[plain][_form(source, range(index, last))].append(index)
+    for plain, forms in named.items():
         for number, form in enumerate(sorted(forms, key=lambda one: one != plain)):
             for index in forms[form] if number else ():
                 yield from _renamed(source, index, number)

@@ -183,7 +183,7 @@ class _ScopeReader:
             self._word(index, token.text.lower(), frame)
         elif token.is_symbol(",") and frame.clause in {"on", "using"}:
             frame.clause = "from"  # FROM a JOIN b ON …, c
-        elif token.is_symbol("|>"):
+        elif token.text == "|>" and token.kind is TokenKind.SYMBOL:
             frame.clause = "|>"
         expected = self._expects_table(index, frame)
         self.of.append(frame.scope)

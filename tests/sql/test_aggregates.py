@@ -4,6 +4,8 @@ import pytest
 
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.bind import AnyNames
+from flightllm.plan.bounds.functions import AGGREGATES as BOUNDED
+from flightllm.sql.aggregates import AGGREGATES
 from flightllm.sql.calls import extract_calls
 from flightllm.sql.parsed_text import ParsedText
 
@@ -38,3 +40,8 @@ def test_types(expression: str, types: list[str]) -> None:
     """A text call that is the whole argument, or that a cast makes a number of, is a number; any other stays a text."""
     found = extract_calls(ParsedText(f"SELECT {expression} FROM t"), REGISTRY, TABLES.__getitem__, names=AnyNames())
     assert [str(call.type) for call in found.calls.values()] == types
+
+
+def test_all_aggregates_are_known() -> None:
+    """The aggregates that the dialect tells apart are those whose results have a bound."""
+    assert set(BOUNDED) == AGGREGATES
