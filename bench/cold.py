@@ -84,9 +84,10 @@ class ColdRuns:
             self._prepare(database)
             counted, sent = run_step(database, sql, step)
             if failed := counted["failed_rows"]:
+                rows = "row" if failed == 1 else "rows"
                 raise FailedRowsError(
                     step.name,
-                    f"{failed} rows failed, and such a row saves tokens and seconds. "
+                    f"{failed:,} {rows} failed, and a failed row saves tokens and seconds. "
                     f"Run the query with on_error => 'struct' to see the errors: {sql}",
                 )
             bounds = least_tokens(database.engine, sent)

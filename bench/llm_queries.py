@@ -85,7 +85,7 @@ class Workload(Protocol):
 
 
 _ROWS: Final = {"joins": 2_000, "paper": 20}
-"""The rows of each topic; two rounds of `paper` take about 25 minutes with 135 million parameters on two CPU cores."""
+"""The rows of each topic; one round of `paper` takes about 18 minutes with 135 million parameters on two CPU cores."""
 _QUICK_ROWS: Final = {"joins": 200, "paper": 10}
 _IN_FLIGHT: Final = {"joins": IN_FLIGHT, "paper": 2}
 """Prompts at once. The small cache of `paper` must hold so many prompts of mean length, so there are few of them."""
