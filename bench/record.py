@@ -39,6 +39,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "hostile": "hostile --seconds 1",
     "recovery": "recovery",
     "streaming": "streaming --quick",
+    "planning": "planning",
     "operator": "operator --repeats 3",
     "frontend": "frontend --model smollm2 --quick",
     "ordering": "ordering --generate 1000000",
@@ -47,7 +48,7 @@ RECORDS: Final[Mapping[str, str]] = {
 """The script and its arguments, by the name of the file."""
 READ_TABLES: Final = frozenset((
     *("sql_rules", "prompt_order", "ablations", "ablations_counts", "prompt_formats", "eviction", "kv_quality"),
-    *("frontend", "rag"),
+    *("frontend", "rag", "planning"),
 ))  # fmt: skip
 """Those that read tables; the others make what they measure."""
 

@@ -27,6 +27,25 @@ def _outcome(*, is_reached: bool) -> str:
     return "reached" if is_reached else "missed"
 
 
+def planning(figures: Figures) -> str:
+    """Return the milliseconds to plan each query, and the CPU milliseconds of the largest one by phase."""
+    names = {
+        "first_plan": "join of six tables, the first plan of the process",
+        "six_way_join": "join of six tables",
+        "in_subquery": "AI call in an IN subquery, GROUP BY, HAVING, ORDER BY, LIMIT",
+        "projection": "projection over a join",
+        "filter": "AI and plain filter over a join",
+        "multi_call": "three calls over a join",
+        "average": "average score by group over a join",
+        "no_ai": "no AI call",
+    }
+    shown = table(("query", "ms to plan"), [(words, f"{figures[f'{name}_ms']:.1f}") for name, words in names.items()])
+    start = "six_way_join_cpu_ms, "
+    phases = [(name.removeprefix(start), f"{ms:.2f}") for name, ms in figures.items() if name.startswith(start)]
+    told = f"The target is less than 60 ms ({_outcome(is_reached=figures['six_way_join_ms'] < 60)})."
+    return f"{shown}\n{told}\n\n{table(('phase of the join of six tables', 'CPU ms'), phases)}"
+
+
 def operator(figures: Figures) -> str:
     """Return the speed and the memory of the operator by its cache, and whether both reach the target."""
     names = {"persistent": "across queries, in a new file", "off": "for the query only"}
@@ -121,6 +140,7 @@ def _of_gpu(one: Figures | None) -> tuple[str, str]:
 
 MEASURED: Final[Mapping[str, Callable[[Figures], str]]] = {
     "streaming": streaming,
+    "planning": planning,
     "operator": operator,
     "frontend": frontend,
     "ordering": ordering,

@@ -122,6 +122,8 @@ def only_where(condition: Expression, expression: Expression) -> Expression:
 
 def slots(message: Message) -> Iterator[Expression]:
     """Yield the outermost expressions inside `message`, in place, without entering the relations of subqueries."""
+    if isinstance(message, Expression) and _is_leaf(message):
+        return  # most expressions are like this, and Protocol Buffers list their fields slowly
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
             continue
@@ -131,6 +133,14 @@ def slots(message: Message) -> Iterator[Expression]:
                 yield item
             elif not isinstance(item, Rel):
                 yield from slots(item)
+
+
+def _is_leaf(expression: Expression) -> bool:
+    """Return whether an expression is a literal, or a field of the input."""
+    kind = expression.WhichOneof("rex_type")
+    if kind == "selection":
+        return str(expression.selection.WhichOneof("root_type")) != "expression"
+    return str(kind) == "literal"
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

@@ -54,9 +54,10 @@ class Relation:
 
     def __post_init__(self) -> None:
         for name, value in self.columns:
-            known = self.by_name.get(name, value)
-            both = value if known is value else largest([known, value])
-            self.by_name[name] = replace(both, distinct=max(known.distinct, value.distinct))
+            known = self.by_name.get(name)
+            if known is not None:
+                value = replace(largest([known, value]), distinct=max(known.distinct, value.distinct))
+            self.by_name[name] = value
 
     @property
     def width(self) -> float:
@@ -425,7 +426,10 @@ def _largest_number(kind: pa.DataType) -> float:
 
 def _times(relation: Relation, rows: float) -> list[tuple[str, ValueBounds]]:
     factor = max(1.0, rows / max(1, relation.rows)) if rows < inf else inf
-    return [(n, replace(v, total=v.total * factor, constant=False)) for n, v in relation.columns]
+    return [
+        (n, v if factor == 1 and not v.constant else replace(v, total=v.total * factor, constant=False))
+        for n, v in relation.columns
+    ]
 
 
 def _fewer(relation: Relation, rows: float) -> Relation:
