@@ -55,9 +55,11 @@ class Relation:
     def __post_init__(self) -> None:
         for name, value in self.columns:
             known = self.by_name.get(name)
-            if known is not None:
-                value = replace(largest([known, value]), distinct=max(known.distinct, value.distinct))
-            self.by_name[name] = value
+            if known is None:
+                self.by_name[name] = value
+            else:
+                distinct = max(known.distinct, value.distinct)
+                self.by_name[name] = replace(largest([known, value]), distinct=distinct)
 
     @property
     def width(self) -> float:
