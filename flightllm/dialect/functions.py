@@ -90,7 +90,8 @@ def functions(source: Source) -> Iterator[Edit]:
 def _is_value(source: Source, index: int) -> bool:
     """Return whether a word is an expression without brackets, and not the name of a table, a column or a function."""
     longer = source.is_symbol(index + 1, "(") or source.is_symbol(index + 1, ".")
-    return not longer and source.begins_expression(index) and not source.names_column(index)
+    begins = source.begins_expression(index) or (source.is_word(0, "create") and source.is_word(index - 1, "default"))
+    return not longer and begins and not source.names_column(index)
 
 
 def read_call(source: Source, index: int) -> DialectCall | None:

@@ -181,6 +181,8 @@ def _item(parsed: ParsedText, first: int, last: int) -> Item:
     begin, end = first, last
     while parsed.is_symbol(begin, "(") and parsed.closing.get(begin) == end - 1 and begin + 1 < end - 1:
         begin, end = begin + 1, end - 1
+    if end == begin + 1 and parsed.is_word(begin, "localtimestamp"):
+        return Item("localtimestamp")
     if read_item(parsed, first, last).alias is not None or read_item(parsed, begin, end).column:
         return Item(None)
     name = "".join(_written(parsed, first, last))
@@ -338,7 +340,10 @@ def _renamed(source: Source, items: Sequence[SelectItem], *, only_casts: bool) -
     for place, item in enumerate(items):
         if item.star is not None:
             continue
-        first = next((i for i, other in enumerate(items[:place]) if _is_same(other, item)), None)
+        earlier = [i for i, other in enumerate(items[:place]) if _is_same(other, item)]
+        first = earlier[0] if earlier else None
+        if item.alias is None and not item.column:  # equal text, so that no mark repeats the mark of another cast
+            first = next((i for i in earlier if items[i].text == item.text), first)
         covered = item.value and any(_covers(source, other, item) for other in items)
         if first is None and not covered:
             continue

@@ -57,7 +57,7 @@ class Source(ParsedText):
         self.place = place
 
     def begins_expression(self, index: int) -> bool:
-        """Return whether an expression begins at a name; a table, its alias, or the name of a CTE is not one."""
+        """Return whether an expression begins at a token; a table, its alias, or the name of a CTE is not one."""
         before = self.tokens[index - 1] if index else None
         if before is None or self.scopes.names_table[index]:
             return False
@@ -66,8 +66,13 @@ class Source(ParsedText):
         return follows_keyword(self.tokens, index)
 
     def names_column(self, index: int) -> bool:
-        """Return whether a name only names a column: in a list, as in `INSERT INTO t (a)`, or before the `=` of SET."""
+        """Return whether a name only names a column: in a list, as in `INSERT INTO t (a)`, or before the `=` of SET.
+
+        A value after DEFAULT in the list of a table's columns names no column.
+        """
         clauses, inner = self.scopes.clauses, index
+        if self.is_word(index - 1, "default"):
+            return False
         if clauses[index] == "set":
             listed = self.is_word(index - 1, "set") or self.is_symbol(index - 1, ",")
             return listed and self.is_symbol(index + 1, "=")

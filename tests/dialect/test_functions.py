@@ -232,6 +232,29 @@ def test_localtimestamp_in_changes(session: Session) -> None:
     assert [tuple(row.values()) for row in ask(session, checked).rows] == [(True, 8)]
 
 
+def test_localtimestamp_as_default(session: Session) -> None:
+    """A table's column can have the time as its default; a column can have the name in quotes."""
+    session.update('CREATE TABLE z (x TIMESTAMP NOT NULL DEFAULT localtimestamp, "localtimestamp" INT DEFAULT 7)')
+    assert session.update("INSERT INTO z (localtimestamp) VALUES (1)") == 1
+    assert session.update("INSERT INTO z (x) VALUES (DEFAULT)") == 1
+    shown = (
+        """SELECT "localtimestamp" AS n, x > TIMESTAMP '2024-01-01' AND x <= localtimestamp AS told FROM z ORDER BY n"""
+    )
+    assert ask(session, shown).rows == [{"n": 1, "told": True}, {"n": 7, "told": True}]
+
+
+def test_numbers_of_calls_in_several_aggregates(session: Session) -> None:
+    """An aggregate reads numbers from an AI call beside aggregates of other casts of the same call."""
+    call = "llm('How many?', note)"
+    alone = {f"avg({call}{cast})": ask(session, f"SELECT avg({call}{cast}) FROM people").table[0][0].as_py()
+             for cast in ("::int", "::double", "")}  # fmt: skip
+    together = ask(session, f"SELECT avg({call}::int) AS a, avg({call}::double) AS b FROM people").rows
+    assert [list(row.values()) for row in together] == [list(alone.values())[:2]]
+    assert None not in alone.values()
+    kept = f"SELECT avg({call}) AS a FROM people HAVING avg({call}::int) >= {alone[f'avg({call}::int)']}"
+    assert ask(session, kept).rows == [{"a": alone[f"avg({call})"]}]
+
+
 def test_calls_after_extend(session: Session) -> None:
     """EXTEND and AGGREGATE of a pipe take functions and AI calls; a name after a table `extend` in FROM is an alias."""
     call = "ai_filter('Is it?', note)"

@@ -69,6 +69,8 @@ NAMES = [
     ("SELECT DISTINCT (x), ((x)) AS y FROM one", ["x", "y"]),
     ("SELECT (one.x) FROM one", ["x"]),
     ("SELECT x AS 'lit', x + 1 'plus' FROM one", ["lit", "plus"]),
+    ("SELECT LOCALTIMESTAMP, (localtimestamp) AS y, x FROM one", ["localtimestamp", "y", "x"]),
+    ("SELECT (localtimestamp), x FROM one", ["localtimestamp", "x"]),
     ("SELECT x + 1 FROM one |> WHERE true", ["x + 1"]),
     ("SELECT x + 1 AS y FROM one |> SELECT y AS z |> EXTEND 1 AS one", ["z", "one"]),
     ("SELECT x + 1 FROM one |> AGGREGATE count(*) AS n", ["n"]),

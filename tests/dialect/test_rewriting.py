@@ -267,6 +267,14 @@ def test_tables_of_columns_beside_their_casts(catalog: Catalog) -> None:
         ("array_agg(i::VARCHAR ORDER BY d), array_agg(i ORDER BY d)", (["1", "2"], [1, 2])),
         ("corr(i, d), corr(i, CAST(d AS REAL)), count(DISTINCT i::INT), count(DISTINCT i)", (1.0, 1.0, 2, 2)),
         ("sum(sum(i)) OVER (), sum(sum(i::DOUBLE)) OVER ()", (3, 3.0)),
+        ("array_agg(d ORDER BY d, i DESC), array_agg(d::INT ORDER BY d, i::INT DESC)", ([1.5, 2.5], [1, 2])),
+        ("string_agg(d, ',' ORDER BY i, d), string_agg(d::INT, ',' ORDER BY i, d)", ("1.5,2.5", "1,2")),
+        ("avg(d * 2), avg((d * 2)::FLOAT::INT)", (4.0, 4.0)),
+        ("avg((d)::INT), avg((d)), avg(CAST((d) AS INT))", (1.5, 2.0, 1.5)),
+        ("bool_and(NOT (i > 2)), bool_and((NOT i > 2)::BOOLEAN)", (True, True)),
+        ("sum((SELECT 1)), sum((SELECT 1)::DOUBLE)", (2, 2.0)),
+        ("sum(abs(i)), sum(abs(i::DOUBLE)), sum(coalesce(i::DOUBLE, 0)), sum(coalesce(i, 0))", (3, 3.0, 3.0, 3)),
+        ("sum(d + 1), sum(CAST(d::DECIMAL(5, 2) AS INT) + 1)", (6.0, 5)),
     ],
 )
 def test_aggregates_beside_those_of_casts(catalog: Catalog, items: str, row: tuple[object, ...]) -> None:
@@ -297,11 +305,37 @@ def test_values_of_earlier_rows_beside_their_casts(catalog: Catalog) -> None:
         "SELECT sum(CAST(i AS DOUBLE)), max(i), sum(s.sum(i)) FROM pt",
         "SELECT sum(i), (SELECT sum(i::DOUBLE) FROM pt) FROM pt",
         "SELECT sum(i) FROM pt UNION ALL SELECT sum(i::DOUBLE) FROM pt",
+        "SELECT avg(llm('rate', s)::int) a, avg(llm('rate', s)::double) b FROM pt",
+        "SELECT avg(ai_gen('rate', s)) a, avg(ai_gen('rate', s::varchar)) b FROM pt",
+        "SELECT sum(abs(i)) a, sum(abs(i)::int) b, sum(CAST(1 + abs(i) AS INT)) c, sum(1 + abs(i)) d FROM pt",
+        'SELECT sum((abs(i))) a, sum((abs(i))::int) b, sum(("abs"(i))::int::double) c FROM pt',
+        "SELECT grouping(i) a, grouping(i::int) b FROM pt GROUP BY ROLLUP (i, i::int)",
     ],
 )
 def test_other_aggregates_stay(catalog: Catalog, sql: str) -> None:
-    """An aggregate of a cast stays if its SELECT has no aggregate of the same name."""
+    """An aggregate of a cast stays if its SELECT has no aggregate of the same name, or its value has a call."""
     assert rewrite(ParsedText(sql), _place(catalog)).text == sql
+
+
+@pytest.mark.parametrize(
+    ("items", "row"),
+    [
+        ("sum(d), sum(d::INT), sum(d::INT), sum(d::INT)", (4.0, 3, 3, 3)),
+        ("sum(d::INT), sum(d), sum(d), SUM(d::INT)", (3, 4.0, 4.0, 3)),
+        ("max(d) AS x, min(d) AS x, min(d) AS x", (2.5, 1.5, 1.5)),
+    ],
+)
+def test_items_repeated_beside_their_casts(catalog: Catalog, items: str, row: tuple[object, ...]) -> None:
+    """An item can occur several times after another cast of its value."""
+    assert _rows(catalog, f"SELECT {items} FROM (VALUES (1, 1.5::DOUBLE), (2, 2.5)) q(i, d)")[1] == [row]
+
+
+def test_columns_repeated_beside_their_casts(catalog: Catalog) -> None:
+    """A column can stand several times beside several equal casts."""
+    sql = "SELECT d, d::INT, q.d, d::INT, d FROM (VALUES (1.5::DOUBLE)) q(d)"
+    names, found = _rows(catalog, sql)
+    assert found == [(1.5, 1, 1.5, 1, 1.5)]
+    assert shown_names(names) == ["d", "d::INT", "d", "d::INT", "d"]
 
 
 @pytest.mark.parametrize("zone", ["TIMESTAMP WITH TIME ZONE", "timestamptz"])
