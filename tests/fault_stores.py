@@ -142,7 +142,7 @@ _USER_STORE = Store(
         "grant": lambda store: store.grant(_GRANTS),
         "revoke": lambda store: store.revoke([_GRANTS[0], Grant("eu", "SELECT", "TABLE", "public", "t")]),
         "set_policy": lambda store: store.set_policy(AccessPolicy("eu", "public", "t", "", "a = 2")),
-        "forget": lambda store: store.forget("TABLE", "public", "t"),
+        "forget": lambda store: store.forget("TABLE", [("public", "t"), ("public", "a")]),
         "add_spent": lambda store: store.add_spent("ann", "2026-01-01", 1, 10, 0.5),
     },
     then=lambda store: store.add_user(User("next", "readonly")),

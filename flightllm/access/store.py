@@ -4,7 +4,7 @@ import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
@@ -275,13 +275,17 @@ class AccessStore:
         where = 'grantee = ? AND "schema" = ? AND "table" = ? AND "column" = ?'
         return self._change(f"DELETE FROM policies WHERE {where}", *astuple(policy)[:-1]) > 0
 
-    def forget(self, kind: ObjectKind, schema: str, name: str) -> None:
-        """Remove all grants on an object, so that a new object of its name starts without grants.
+    def forget(self, kind: ObjectKind, objects: Collection[tuple[str, str]]) -> None:
+        """Remove all grants on objects in one transaction, so that new objects of their names start without grants.
+
+        Each object is a schema and a name; one of them is empty for schemas, models and prompts.
 
         A table's filters and masks stay. Otherwise its owner could drop and recreate it to escape the admin's policies.
         """
-        if any((one.kind, one.schema, one.name) == (kind, schema, name) for one in self.snapshot().grants):
-            self._change('DELETE FROM grants WHERE kind = ? AND "schema" = ? AND name = ?', kind, schema, name)
+        if any(one.kind == kind and (one.schema, one.name) in objects for one in self.snapshot().grants):
+            with self._changing() as database:
+                where = 'kind = ? AND "schema" = ? AND name = ?'
+                database.executemany(f"DELETE FROM grants WHERE {where}", [(kind, *one) for one in objects])
 
     # --- spending
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as await_futures
 from contextlib import contextmanager, suppress
@@ -89,8 +89,8 @@ class TableStore:
         self._readings: dict[TableName, Future[None]] = {}
         """The running readings of sources, each in its own thread."""
         self._asked = local()
-        self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
-        """Called with (kind, schema, name) before a schema, a table or a view is dropped."""
+        self.forget: Callable[[ObjectKind, Collection[tuple[str, str]]], None] = lambda *_: None
+        """Called with the kind, and pairs of schema and name, before schemas, tables or views are dropped."""
         self.functions: Callable[[SessionContext], None] = lambda _: None
         """Registers the server's own functions in a context, for views and row filters that call them."""
         self.system = system
@@ -238,7 +238,7 @@ class TableStore:
         """Remove an empty schema."""
         with self.lock:
             others = tuple(other for other in self._schemas if other != schema)
-            self.forget("SCHEMA", schema, "")
+            self.forget("SCHEMA", [(schema, "")])
             self._commit(self._entries, others)
             self._shared.deregister_schema(schema)
             self._schemas = others
@@ -409,13 +409,14 @@ class TableStore:
         """Remove entries in one step; the views that read them are planned again.
 
         Raises:
-            LimitExceededError: the disk is full; nothing was changed.
+            LimitExceededError: the disk is full; all entries stay, but their grants can be gone.
         """
         with self.lock:
             for name in names:
                 self._check(name)
-            for name in names:
-                self.forget("TABLE", name.schema, name.name)
+            # The grants go first: after a crash in between, a new table of the same name must not have old grants.
+            # They do not come back if the change then fails: an admin can have revoked some of them meanwhile.
+            self.forget("TABLE", [(name.schema, name.name) for name in names])
             self._change({other: kept for other, kept in self._entries.items() if other not in names})
 
     def discard(self, names: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ def change_object(statement: Statement, services: Services) -> int:
         case "drop_model":
             services.rights.check_admin("DROP MODEL")
             if services.objects.model(name) is not None or not statement.exists_ok:
-                services.access.store.forget("MODEL", "", name)
+                services.access.store.forget("MODEL", [("", name)])
                 services.objects.drop_model(name)
                 services.engines.settle(name)
         case "create_prompt":
@@ -42,7 +42,7 @@ def change_object(statement: Statement, services: Services) -> int:
                 return -1
             _check_owner(name, owner, services)
             if owner is not None:
-                services.access.store.forget("PROMPT", "", name)
+                services.access.store.forget("PROMPT", [("", name)])
             if owner is not None or not statement.exists_ok:
                 services.objects.drop_prompt(name)
     return -1

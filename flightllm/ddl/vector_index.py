@@ -48,11 +48,21 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
 
 
 def drop_indexes(tables: Collection[TableName], services: Services) -> None:
-    """Drop the vector indexes over dropped tables: they must not serve a later table of the same name."""
+    """Drop the vector indexes over dropped tables: they must not serve a later table of the same name.
+
+    Raises:
+        FlightLLMError, OSError: an index cannot be dropped. This is the first error; the other indexes are dropped.
+    """
+    failed: Exception | None = None
     for name in services.indexes.names() if tables else ():
-        with suppress(InvalidInputError, NotFoundError), services.indexes.changing(name):
-            if TableName(*services.indexes.manifest(name).table) in tables:
-                services.indexes.drop(name)
+        try:
+            with suppress(InvalidInputError, NotFoundError), services.indexes.changing(name):
+                if TableName(*services.indexes.manifest(name).table) in tables:
+                    services.indexes.drop(name)
+        except (FlightLLMError, OSError) as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _change(name: str, statement: Statement, builder: "_Builder") -> int:

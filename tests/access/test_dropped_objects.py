@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.access.store import User
-from flightllm.errors import PermissionDeniedError, UnknownTableError
+from flightllm.errors import ConfigError, PermissionDeniedError, UnknownTableError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import open_database, rows
@@ -62,6 +62,29 @@ def test_dropped_and_made_anew(database: Database, alice: Session, what: str) ->
         rows(alice, USES[what])
     kind, name = what.replace("VIEW", "TABLE").split()
     assert (kind, name) not in {(grant.kind, grant.name) for grant in database.access.store.snapshot().grants}
+
+
+def test_a_failed_drop_of_several_takes_no_grants(database: Database, alice: Session) -> None:
+    """DROP of two tables leaves both with their grants if the grants of the second cannot be removed."""
+    admin = database.session()
+    admin.update("CREATE TABLE u AS SELECT 1 AS a")
+    admin.update("GRANT SELECT ON u TO alice")
+    before = database.access.store.snapshot().grants
+    with database.access.store._changing() as connection:
+        connection.execute(
+            "CREATE TRIGGER kept BEFORE DELETE ON grants WHEN OLD.name = 'u' BEGIN SELECT RAISE(ABORT, 'kept'); END"
+        )
+    with pytest.raises(ConfigError, match="kept"):
+        admin.update("DROP TABLE t, u")
+    assert database.access.store.snapshot().grants == before
+    assert rows(alice, "SELECT a FROM u") == [{"a": 1}]
+    assert len(rows(alice, "SELECT a FROM t")) == 2
+    with database.access.store._changing() as connection:
+        connection.execute("DROP TRIGGER kept")
+    admin.update("DROP TABLE t, u")
+    left = {grant.name for grant in database.access.store.snapshot().grants}
+    assert left.isdisjoint({"t", "u"})
+    assert {"v", "m", "p"} <= left
 
 
 @pytest.mark.parametrize("what", list(USES))

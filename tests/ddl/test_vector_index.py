@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, SqlError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.vector.store import VectorIndexes
@@ -200,3 +200,17 @@ def test_names(session: Session, name: str) -> None:
     """A name that no folder can have is refused."""
     with pytest.raises(InvalidInputError, match="1 to 80 bytes"):
         session.update(f"CREATE VECTOR INDEX {name} ON fruit(name)")
+
+
+def test_drop_of_tables_with_an_index_that_stays(session: Session, tmp_path: Path) -> None:
+    """DROP TABLE removes the other indexes of its tables if one cannot be dropped, and then raises the error."""
+    session.update("CREATE TABLE more AS SELECT * FROM fruit")
+    for name, table in (("last", "more"), ("other", "fruit")):
+        session.update(f"CREATE VECTOR INDEX {name} ON {table}(name)")
+    locked = tmp_path / "vectors" / "index-names.lock"
+    locked.unlink()
+    locked.mkdir()
+    with pytest.raises(InternalError, match="cannot write"):
+        session.update("DROP TABLE fruit, more")
+    assert [path.parent.name for path in (tmp_path / "vectors").glob("*/manifest.json")] == ["index-names"]
+    assert rows(session, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'") == []
