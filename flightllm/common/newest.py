@@ -25,9 +25,13 @@ class Newest(OrderedDict[_K, _V]):
             self.popitem(last=False)
 
     def use(self, key: _K) -> _V | None:
-        """Return the value of a key and make the entry the newest one; return None for an unknown key."""
+        """Return the value of a key and make the entry the newest one.
+
+        Return None for an unknown key, also if another thread removes the entry meanwhile. A value of None looks the
+        same, so use `in` if values can be None.
+        """
         try:
             self.move_to_end(key)
+            return self[key]
         except KeyError:
             return None
-        return self[key]

@@ -113,9 +113,10 @@ class AnswerStore(ABC):
         """Close the database. Idempotent."""
 
     def stats(self, most_age: float = 0.0) -> CacheStats:
-        """Count entries and bytes; takes a moment for millions of answers, and blocks no other thread.
+        """Count entries and bytes, which can be up to `most_age` seconds old.
 
-        Entries and bytes can be up to `most_age` seconds old.
+        The count takes a moment for millions of answers. The cache in a file counts without the lock. The temporary
+        store holds the lock meanwhile; after a failure it also looks up the answers that still wait.
         """
         now, found = time.monotonic(), self._counted
         if now - found[0] >= most_age:

@@ -42,6 +42,19 @@ def test_reading_leaves_the_order() -> None:
     assert list(found) == ["b", "c"]
 
 
+def test_use_of_an_entry_that_goes_meanwhile() -> None:
+    """An entry that another thread removes during `use` counts as unknown."""
+
+    class Emptied(Newest[str, int]):
+        def move_to_end(self, key: str, last: bool = True) -> None:
+            super().move_to_end(key, last)
+            self.clear()
+
+    found = Emptied(2)
+    found["a"] = 1
+    assert found.use("a") is None
+
+
 def test_setdefault() -> None:
     """A default counts as set only if the key was missing."""
     found = Newest[str, int](2)
