@@ -4,7 +4,7 @@
 
 Runs the command of each name (default: all) one after the other, and writes `bench/results/NAME.json`. The file has the
 command, the day, and whether the tables came from `FLIGHTLLM_DATA`. Its `load` is the number of busy cores in the
-second before the run. Its `others` is the mean number of cores that other processes kept busy during the run. It is
+second before the run. Its `others` is the mean number of cores that other work kept busy during the run. It is
 null without psutil, and older files lack it. The file also has the object that the script printed. A file stays as it
 is if its script fails, or if the script ends before its last step. `python -m docs.figures` then writes the pages, and
 tables of `bench/README.md`.
@@ -71,14 +71,15 @@ def busy_cores() -> float:
 def seconds_of_others() -> float | None:
     """Return the CPU seconds of the machine since its start, except those of this process and its ended children.
 
-    A child that nobody waits for counts as another process. Without psutil, return None.
+    A child that nobody waits for counts as other work. Time that a hypervisor gave to other machines does not count.
+    Without psutil, return None.
     """
     try:
         import psutil
     except ImportError:
         return None
     of_machine = psutil.cpu_times()._asdict()
-    not_busy = ("idle", "iowait", "guest", "guest_nice")  # the time of guests is also in `user` and `nice`
+    not_busy = ("idle", "iowait", "steal", "guest", "guest_nice")  # the time of guests is also in `user` and `nice`
     mine = os.times()
     return float(
         sum(seconds for kind, seconds in of_machine.items() if kind not in not_busy)

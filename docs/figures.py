@@ -81,9 +81,9 @@ def _origin(whole: Mapping[str, Any]) -> str:
 
 
 def _other_work(whole: Mapping[str, Any]) -> str:
-    """Return a sentence about other processes; older records, and those without psutil, only have a load before."""
+    """Return a sentence about other work; older records, and those without psutil, only have a load before."""
     if whole.get("others") is not None:
-        return f"Other processes kept {whole['others']:.1f} cores busy during the run."
+        return f"Other work kept {whole['others']:.1f} cores busy during the run."
     return "The machine was busy before the run." if whole["load"] >= 0.5 else "The machine was idle before the run."
 
 

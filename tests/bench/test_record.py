@@ -48,8 +48,23 @@ def test_a_script_is_no_other(toy: Path) -> None:
     assert others is not None
     assert later is not None
     spent = {kind: seconds - getattr(before, kind) for kind, seconds in after._asdict().items()}
-    busy = sum(spent.values()) - spent["idle"] - spent.get("iowait", 0.0)
+    busy = sum(spent.values()) - sum(spent.get(kind, 0.0) for kind in ("idle", "iowait", "steal"))
     assert later - others <= busy - 0.9
+
+
+def test_stolen_time_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time that a hypervisor gave to other machines is no work of others on this machine."""
+    psutil = pytest.importorskip("psutil")
+    times = psutil.cpu_times()
+    if not hasattr(times, "steal"):
+        pytest.skip("the system does not tell the stolen time")
+    monkeypatch.setattr(psutil, "cpu_times", lambda: times)
+    before = seconds_of_others()
+    monkeypatch.setattr(psutil, "cpu_times", lambda: times._replace(steal=times.steal + 1_000))
+    after = seconds_of_others()
+    assert before is not None
+    assert after is not None
+    assert after - before <= 0
 
 
 def test_without_psutil_others_are_unknown(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,8 +159,8 @@ def test_commands_name_the_variables_that_they_need() -> None:
     [
         (0.4, {}, "The machine was idle before the run."),
         (0.5, {"others": None}, "The machine was busy before the run."),
-        (0.0, {"others": 1.25}, "Other processes kept 1.2 cores busy during the run."),
-        (2.0, {"others": 0.0}, "Other processes kept 0.0 cores busy during the run."),
+        (0.0, {"others": 1.25}, "Other work kept 1.2 cores busy during the run."),
+        (2.0, {"others": 0.0}, "Other work kept 0.0 cores busy during the run."),
     ],
 )
 def test_pages_tell_other_work(load: float, more: dict[str, float | None], told: str) -> None:
