@@ -14,6 +14,8 @@ from flightllm.sql.parsed_text import ParsedText
 
 _NAMES = (AGGREGATES - {"grouping"}) | {"lag", "lead"}
 """The calls to tell apart; `grouping` takes only columns, and no call of `coalesce`."""
+_MOST_FORMS = 16
+"""The most casts of one aggregate to tell apart: each has a longer text than the one before, and a deeper plan."""
 _Form = tuple[object, ...]
 
 
@@ -26,8 +28,8 @@ def cast_aggregates(source: Source) -> Iterator[Edit]:
     """Rewrite `SELECT sum(a), sum(CAST(a AS INT)) FROM t` as `SELECT sum(a), sum(coalesce(CAST(a AS INT))) FROM t`.
 
     `coalesce` of one value is this value, and the optimizer removes the call. An aggregate that occurs again, as in
-    HAVING, is written in the same way each time. An argument with a cast of a call stays as it is: an AI call must be
-    a whole argument, with or without a cast, to answer with numbers.
+    HAVING, is written in the same way each time. An argument whose cast encloses a call stays as it is, because an AI
+    call answers with numbers only as a whole argument. So does an aggregate with more than `_MOST_FORMS` casts.
     """
     calls = defaultdict[tuple[int, str], list[int]](list)
     for index, token in enumerate(source.tokens):
@@ -47,6 +49,8 @@ def _apart(source: Source, calls: Sequence[int]) -> Iterator[Edit]:
         plain = _form(source, without_casts(source, index, last))
         named[plain][_form(source, range(index, last))].append(index)
     for plain, forms in named.items():
+        if len(forms) > _MOST_FORMS:
+            continue
         for number, form in enumerate(sorted(forms, key=lambda one: one != plain)):
             for index in forms[form] if number else ():
                 yield from _renamed(source, index, number)

@@ -51,8 +51,7 @@ def follows_with(source: Source, index: int) -> bool:
     """Return whether a token follows the queries of a WITH, with no SELECT in between."""
     if not source.is_symbol(index - 1, ")"):
         return False
-    around = [start for start, end in source.closing.items() if start < index < end]
-    at = max(around) + 1 if around else 0
+    at = source.start_of_query(index)
     while source.is_word(at, "explain", "analyze", "verbose", "summarize", "describe"):
         at += 1
     if not source.is_word(at, "with"):

@@ -1,12 +1,12 @@
 """Replace functions that report a client's user, schema or server by constants of its session."""
 
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from flightllm.common.names import TableName, quoted
 from flightllm.dialect.source import NameContext, Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
-from flightllm.sql.calls import follows_keyword
 from flightllm.sql.literals import text_literal
 from flightllm.sql.scopes import Scope
 from flightllm.sql.tokens import TokenKind
@@ -40,7 +40,8 @@ def identity(source: Source) -> Iterator[Edit]:
     opening = source.is_symbol(0, "(")
     if not (opening or source.is_word(0, *_STATEMENTS) or made):
         return
-    for index, last in _calls(source):
+    items = frozenset(item for select in source.selects for item in select.items)
+    for index, last in _calls(source, items):
         name = source.tokens[index].text.lower()
         if made and source.is_word(made, "view") and name != "version":
             raise UnsupportedError(
@@ -48,12 +49,13 @@ def identity(source: Source) -> Iterator[Edit]:
                 " the view, or put a row filter on a table"
             )
         value = _CALLED[name](source.place)
-        named = f" AS {quoted(name)}" if _is_item(source, index, last) else ""
+        named = f" AS {quoted(name)}" if (index, last) in items else ""
         yield Edit(source.tokens[index].start, source.tokens[last - 1].end, value + named)
 
 
-def _calls(source: Source) -> Iterator[tuple[int, int]]:
-    """Yield the token ranges of calls of these functions."""
+def _calls(source: Source, items: AbstractSet[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the token ranges of calls of these functions; `items` are the token ranges of the items of SELECTs."""
+    aliases = {token.text.lower() for index, token in enumerate(source.tokens) if source.is_word(index - 1, "as")}
     for index, token in enumerate(source.tokens):
         if token.kind is not TokenKind.WORD or token.text.lower() not in _CALLED or source.is_symbol(index - 1, "."):
             continue
@@ -63,27 +65,14 @@ def _calls(source: Source) -> Iterator[tuple[int, int]]:
             fits = (end == index + 3) == (name != "current_schemas")
         else:
             named = source.is_symbol(end, ".") or source.is_symbol(end, "=>")
-            fits = name in _BARE and not named and not _may_be_column(source, index, name)
-        if fits and _begins_expression(source, index):
+            fits = name in _BARE and not named and name not in aliases
+            fits = fits and (name != "user" or (index, end) in items) and not _may_be_column(source, index, name)
+        if fits and source.begins_expression(index):
             yield index, end
-
-
-def _begins_expression(source: Source, index: int) -> bool:
-    """Return whether an expression begins at a token; the name of a column, table or alias is not one."""
-    before = source.tokens[index - 1] if index else None
-    if before is None or source.scopes.names_table[index]:
-        return False
-    if before.kind is TokenKind.WORD:
-        return follows_keyword(source.tokens, index)
-    return before.kind is TokenKind.SYMBOL and before.text not in {")", "]", "}", "."}
 
 
 def _may_be_column(source: Source, index: int, name: str) -> bool:
     """Return whether a bare name can be a column of a table in scope, or of a subquery or WITH query."""
-    if name == "user" and not _is_item(source, index, index + 1):
-        return True
-    if any(source.is_word(i - 1, "as") for i, t in enumerate(source.tokens) if t.text.lower() == name and i != index):
-        return True
     scope: Scope | None = source.scopes.of[index]
     while scope is not None:
         for table in scope.tables:
@@ -96,8 +85,3 @@ def _may_be_column(source: Source, index: int, name: str) -> bool:
                     return True
         scope = scope.parent
     return False
-
-
-def _is_item(source: Source, first: int, last: int) -> bool:
-    """Return whether a token range is a whole item of a SELECT."""
-    return any((first, last) in select.items for select in source.selects)

@@ -6,6 +6,7 @@ DataFusion rejects repeated names in a SELECT, so all but the first get a marked
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from flightllm.common.names import quoted
 from flightllm.dialect.source import Source
@@ -37,6 +38,8 @@ _AFTER_FROM = (
 """Words after which a SELECT belongs to another query."""
 _PIPES = ("select", "extend", "aggregate", "drop", "rename", "set", "pivot", "unpivot", "call", "join", *JOIN_KINDS)
 """Operators of a pipe that change the columns."""
+_MOST_PARTS = 16
+"""The most parts of a column's name, with the fields of its value, by which it is compared with a shorter name."""
 _LONGEST = 1_000
 """The most characters of a name; a longer expression keeps DataFusion's name."""
 _MARK = "\ufdd1"
@@ -237,8 +240,10 @@ def with_equal_calls_apart(written: str, stubbed: str) -> str:
         items = [read_item(after, first, last) for first, last in select.items]
         if len(was.items) != len(items):
             return stubbed
+        earlier = _Earlier()
         for place, item in enumerate(items):
-            if item.star is None and item.name is None and any(_is_same(other, item) for other in items[:place]):
+            repeats = earlier.add(place, item) is not None
+            if item.star is None and item.name is None and repeats:
                 end = after.tokens[item.last - 1].end
                 edits.append(Edit(end, end, f" AS {quoted(f'{_MARK}{_MARK}{before.text(*was.items[place])}')}"))
     return Rewritten(stubbed, stubbed).with_edits(edits).text
@@ -337,14 +342,12 @@ def _dotted(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def _renamed(source: Source, items: Sequence[SelectItem], *, only_casts: bool) -> Iterator[Edit]:
+    earlier, stars = _Earlier(), _Stars(source, items)
     for place, item in enumerate(items):
         if item.star is not None:
             continue
-        earlier = [i for i, other in enumerate(items[:place]) if _is_same(other, item)]
-        first = earlier[0] if earlier else None
-        if item.alias is None and not item.column:  # equal text, so that no mark repeats the mark of another cast
-            first = next((i for i in earlier if items[i].text == item.text), first)
-        covered = item.value and any(_covers(source, other, item) for other in items)
+        first = earlier.add(place, item)
+        covered = item.value and stars.cover(item)
         if first is None and not covered:
             continue
         if only_casts:
@@ -352,7 +355,7 @@ def _renamed(source: Source, items: Sequence[SelectItem], *, only_casts: bool) -
                 end = source.tokens[item.last - 1].end
                 yield Edit(end, end, f" AS {quoted(source.text(item.first, item.last))}")
             continue
-        plain = first is not None and not any(is_star(source, other.first, other.last) for other in items[first:place])
+        plain = first is not None and stars.before[first] == stars.before[place]
         plain = plain and (items[first or 0].text == item.text or bool(item.column) or item.alias is not None)
         delta = place - first if plain and first is not None else ""
         fallback = item.name or source.text(item.first, item.last)
@@ -365,24 +368,74 @@ def _renamed(source: Source, items: Sequence[SelectItem], *, only_casts: bool) -
             yield Edit(end, end, f" AS {name}")
 
 
-def _is_same(one: SelectItem, other: SelectItem) -> bool:
-    """Return whether DataFusion takes two items for columns of one name; two parameters can differ in their values."""
-    if one.star is not None:
-        return False
-    if one.value and other.value:
-        shortest = min(len(one.value), len(other.value))
-        return one.value[-shortest:] == other.value[-shortest:]
-    if one.name is not None or other.name is not None:
-        return one.name == other.name
-    bound = "?" in one.uncast or any(str(part)[:1] == "$" for part in one.uncast)
-    return one.uncast == other.uncast and not bound
+class _Earlier:
+    """The items of one SELECT so far, by the properties that make DataFusion give two items one name."""
+
+    def __init__(self) -> None:
+        self._first = dict[tuple[object, ...], int]()
+
+    def add(self, place: int, item: SelectItem) -> int | None:
+        """Add an item, and return the place of the first earlier one of the same name, or None.
+
+        An earlier expression with the same text comes before others, so that no mark repeats that of another cast.
+        """
+        if item.star is not None:
+            return None
+        keys = list(_sought(item))
+        same = [self._first[key] for key in keys if key in self._first]
+        if item.alias is None and not item.column:
+            written = ((*key, item.text) for key in keys)
+            same = [self._first[key] for key in written if key in self._first] or same
+        for key in _given(item):
+            self._first.setdefault(key, place)
+            self._first.setdefault((*key, item.text), place)
+        return min(same, default=None)
 
 
-def _covers(source: Source, star: SelectItem, item: SelectItem) -> bool:
-    """Return whether a star includes the column of an item."""
-    if star.star is None:
-        return False
-    if not star.star:
-        return True
-    tables = source.scopes.of[item.first].tables
-    return star.star[-1:] == item.value[-2:-1] or (len(item.value) == 1 and len(tables) == 1)
+def _given(item: SelectItem) -> Iterator[tuple[object, ...]]:
+    """Yield the keys under which later items find an item: those of a column, or of an alias, or of an expression."""
+    if item.value:
+        yield "column", item.value
+        yield from (("ends", end) for end in _ends(item.value))
+        if item.name is not None:
+            yield "named", item.name
+    elif item.name is not None:
+        yield "alias", item.name
+    elif "?" not in item.uncast and not any(str(part)[:1] == "$" for part in item.uncast):
+        yield "expression", item.uncast  # two parameters can differ in their values
+
+
+def _sought(item: SelectItem) -> Iterator[tuple[object, ...]]:
+    """Yield the keys of earlier items that have the same name as an item: `t.a` is the same as `a` and `s.t.a`."""
+    if item.value:
+        yield "ends", item.value
+        yield from (("column", end) for end in _ends(item.value))
+        if item.name is not None:
+            yield "alias", item.name
+    elif item.name is not None:
+        yield from (("named", item.name), ("alias", item.name))
+    else:
+        yield "expression", item.uncast
+
+
+def _ends(parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the last parts of a name, for each number of parts up to `_MOST_PARTS`."""
+    return (parts[first:] for first in range(max(len(parts) - _MOST_PARTS, 0), len(parts)))
+
+
+class _Stars:
+    """The stars of one SELECT."""
+
+    def __init__(self, source: Source, items: Sequence[SelectItem]) -> None:
+        self._source = source
+        self.before = list(accumulate((is_star(source, item.first, item.last) for item in items), initial=0))
+        """The number of stars before each item."""
+        self._all = any(item.star == () for item in items)
+        self._tables = {item.star[-1] for item in items if item.star}
+
+    def cover(self, item: SelectItem) -> bool:
+        """Return whether a star includes the column of an item."""
+        if self._all or not self._tables:
+            return self._all
+        one_table = len(item.value) == 1 and len(self._source.scopes.of[item.first].tables) == 1
+        return one_table or not self._tables.isdisjoint(item.value[-2:-1])

@@ -62,7 +62,7 @@ class Source(ParsedText):
         if before is None or self.scopes.names_table[index]:
             return False
         if before.kind is TokenKind.SYMBOL:
-            return before.text not in {".", ")", "]"}
+            return before.text not in {".", ")", "]", "}"}
         return follows_keyword(self.tokens, index)
 
     def names_column(self, index: int) -> bool:
@@ -77,8 +77,7 @@ class Source(ParsedText):
             listed = self.is_word(index - 1, "set") or self.is_symbol(index - 1, ",")
             return listed and self.is_symbol(index + 1, "=")
         while not clauses[inner]:
-            around = (start for start, end in self.closing.items() if start < inner < end)
-            if (opening := max(around, default=None)) is None:
+            if (opening := self.scopes.around[inner]) is None:
                 return False
             inner = opening
         return inner < index and (clauses[inner] in _LISTS or self.is_word(inner - 1, "insert"))

@@ -1,6 +1,8 @@
 """Rewrite TOP, SQL Server's spelling of LIMIT."""
 
-from collections.abc import Iterator
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
@@ -13,6 +15,7 @@ _AFTER_SETS = ("order", "limit", "offset", "fetch")
 
 def top(source: Source) -> Iterator[Edit]:
     """Rewrite `SELECT TOP 5 a FROM t` as `SELECT a FROM t LIMIT 5`; DataFusion rejects PERCENT and WITH TIES."""
+    sets, tails = _places(source, _SETS), _places(source, _AFTER_SETS)
     for select in source.selects:
         index = source.first_item(select.start)
         if not source.is_word(index, "top"):
@@ -27,30 +30,30 @@ def top(source: Source) -> Iterator[Edit]:
             continue
         count = source.text(index + 1, after).strip("()")
         yield Edit(source.tokens[index].start, source.tokens[after].start, "")
-        yield from _limited(source, select.start, count)
+        around = source.scopes.around[select.start]
+        yield from _limited(source, select.start, count, sets[around], tails[around])
 
 
-def _limited(source: Source, select: int, count: str) -> Iterator[Edit]:
-    """Yield the LIMIT at the end of a query; a part of a UNION gets parentheses, because the limit is its own."""
+def _places(source: Source, words: Sequence[str]) -> dict[int | None, list[int]]:
+    """Return the places of some words in each query, by the bracket around the query."""
+    places = defaultdict[int | None, list[int]](list)
+    for index in range(len(source.tokens)):
+        if source.is_word(index, *words):
+            places[source.scopes.around[index]].append(index)
+    return places
+
+
+def _limited(source: Source, select: int, count: str, sets: Sequence[int], tails: Sequence[int]) -> Iterator[Edit]:
+    """Yield the LIMIT at the end of a query; a part of a UNION gets parentheses, because the limit is its own.
+
+    `sets` are the places of UNION and the like in the query, `tails` those of ORDER BY and LIMIT.
+    """
     end = source.end_of_query(select)
-    marks = [i for i in range(_begin(source, select), end) if _is_at_depth(source, i, select, end)]
-    sets = [i for i in marks if source.is_word(i, *_SETS)]
     if not sets:
         yield Edit(source.tokens[end - 1].end, source.tokens[end - 1].end, f" LIMIT {count}")
         return
-    stop = next((i for i in sets if i > select), end)
-    if stop == end:
-        stop = next((i for i in marks if i > select and source.is_word(i, *_AFTER_SETS)), end)
+    later, tail = bisect(sets, select), bisect(tails, select)
+    stop = sets[later] if later < len(sets) else tails[tail] if tail < len(tails) else end
     place = source.tokens[stop - 1].end
     yield Edit(source.tokens[select].start, source.tokens[select].start, "(")
     yield Edit(place, place, f" LIMIT {count})")
-
-
-def _begin(source: Source, select: int) -> int:
-    return max((start for start, end in source.closing.items() if start < select < end), default=-1) + 1
-
-
-def _is_at_depth(source: Source, index: int, select: int, end: int) -> bool:
-    """Return whether a token is at the depth of its SELECT, outside any inner parentheses."""
-    begin = _begin(source, select)
-    return not any(begin <= a < index < b <= end for a, b in source.closing.items() if not a < select < b)

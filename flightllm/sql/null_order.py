@@ -46,7 +46,8 @@ class _Names:
 
     def key_is_answer(self, order: int, key: _Item) -> bool:
         """Return whether a key, as in `s`, `q.s` or `2`, names a call for the ORDER BY at the token `order`."""
-        first = max((start + 1 for start, end in self._scopes.closing.items() if start < order < end), default=0)
+        opening = self._scopes.around[order]
+        first = 0 if opening is None else opening + 1
         text = self._tokens[key[0]].text
         if key[1] - key[0] == 1 and text.isdigit():
             return self._position_is_answer(first, order, int(text) - 1)

@@ -172,10 +172,15 @@ class ParsedText:
             index = self.closing[index + 1] + 1
         return index
 
+    def start_of_query(self, index: int) -> int:
+        """Return the index of the first token of the query around a token."""
+        opening = self.scopes.around[index]
+        return 0 if opening is None else opening + 1
+
     def end_of_query(self, index: int) -> int:
         """Return the index after the last token of the query around a token."""
-        opening = [start for start, end in self.closing.items() if start < index < end]
-        end = self.closing[max(opening)] if opening else len(self.tokens)
+        opening = self.scopes.around[index]
+        end = len(self.tokens) if opening is None else self.closing[opening]
         while end > index and self.is_symbol(end - 1, ";"):
             end -= 1
         return end

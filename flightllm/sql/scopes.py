@@ -83,6 +83,8 @@ class Scopes:
     """The closing bracket of each opening bracket; unclosed brackets are absent."""
     opening: Mapping[int, int]
     """The opening bracket of each closing bracket."""
+    around: Sequence[int | None]
+    """For each token, the innermost opening bracket before it whose closing bracket is after it, or None."""
     of: Sequence[Scope]
     """The scope of each token."""
     names_table: Sequence[bool]
@@ -114,10 +116,11 @@ def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:
     """
     closing = _match(sql, tokens)
     opening = {end: start for start, end in closing.items()}
+    around = _around(len(tokens), closing, opening)
     reader = _ScopeReader(tokens, closing, opening)
     for index in range(len(tokens)):
         reader.step(index)
-    return Scopes(closing, opening, reader.of, reader.names_table, reader.clauses, reader.common_tables)
+    return Scopes(closing, opening, around, reader.of, reader.names_table, reader.clauses, reader.common_tables)
 
 
 def begins_query(tokens: Sequence[Token], closing: Mapping[int, int], opening: int) -> bool:
@@ -146,6 +149,18 @@ def _match(sql: str, tokens: Sequence[Token]) -> dict[int, int]:
                 )
             closing[opened.pop()] = index
     return closing
+
+
+def _around(count: int, closing: Mapping[int, int], opening: Mapping[int, int]) -> list[int | None]:
+    around: list[int | None] = []
+    opened: list[int | None] = [None]
+    for index in range(count):
+        if index in opening:
+            opened.pop()
+        around.append(opened[-1])
+        if index in closing:
+            opened.append(index)
+    return around
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Texts of other dialects become what DataFusion reads, the same rows come of them, and all else stays as it is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from flightllm.dialect.text import Edit, Rewritten
 from flightllm.errors import NotFoundError, SqlError, UnsupportedError
 from flightllm.sql.parsed_text import ParsedText
 from tests.catalogs import frame, ingest
+from tests.counting import steps
 
 PAIRS = Path(__file__).parents[1] / "sql" / "pairs"
 
@@ -547,3 +548,41 @@ def test_far_times_without_seconds(catalog: Catalog) -> None:
     assert _rows(catalog, "SELECT TIMESTAMP '0001-01-02 10:05' < TIMESTAMP '0001-01-02 10:06'")[1] == [(True,)]
     sql = "SELECT '2024-01-02 10:05' AS timestamp, TIMESTAMP '2024-01-02 10:05:00'"
     assert rewrite(ParsedText(sql), _place(catalog)).text == sql
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(lambda n: f"VALUES {', '.join(['(localtimestamp)'] * n)}", id="localtimestamp"),
+        pytest.param(lambda n: f"VALUES {', '.join(['(f((LOCALTIMESTAMP)))'] * n)}", id="nested localtimestamp"),
+        pytest.param(lambda n: f"VALUES {', '.join(['(current_user)'] * n)}", id="current_user"),
+        pytest.param(lambda n: f"SELECT {', '.join(['current_user'] * n)}", id="items of current_user"),
+        pytest.param(lambda n: f"SELECT {', '.join(['i'] * n)} FROM pt", id="equal items"),
+        pytest.param(lambda n: f"SELECT {', '.join(f'i::VARCHAR({k})' for k in range(n))} FROM pt", id="casts"),
+        pytest.param(lambda n: f"SELECT {', '.join(['* EXCLUDE (i)'] * n)} FROM pt", id="stars"),
+        pytest.param(lambda n: f"SELECT {', '.join(['pt.*, i::INT'] * n)} FROM pt, pt AS b", id="stars of a table"),
+        pytest.param(lambda n: f"SELECT {', '.join(f'sum(i::VARCHAR({k}))' for k in range(n))} FROM pt", id="sums"),
+        pytest.param(lambda n: f"VALUES {', '.join(['((SELECT TOP 1 i FROM pt))'] * n)}", id="top"),
+        pytest.param(lambda n: " UNION ".join(["SELECT TOP 1 i FROM pt"] * n), id="union of top"),
+        pytest.param(lambda n: " UNION ".join(["(FROM pt)"] * n), id="from"),
+        pytest.param(lambda n: " UNION ".join(["SELECT sum(i), sum(i::INT) FROM pt"] * n), id="union of sums"),
+    ],
+)
+def test_steps_grow_with_the_text(catalog: Catalog, text: Callable[[int], str]) -> None:
+    """A text of four times the length takes about four times the steps, and no rewritten text is far longer."""
+
+    def counted(count: int) -> int:
+        return steps(lambda: rewrite(ParsedText(text(count)), _place(catalog)))
+
+    counted(1)  # what is imported and kept once
+    assert counted(400) < 4.5 * counted(100)
+    assert len(rewrite(ParsedText(text(400)), _place(catalog)).text) < 6 * len(text(400))
+
+
+def test_aggregates_of_many_casts_stay_as_they_are(catalog: Catalog) -> None:
+    """Each further cast of an aggregate needs a longer text, so an aggregate with too many casts stays as it is."""
+    few, many = ([f"sum(i::DECIMAL({digits}))" for digits in range(20, 20 + count)] for count in (16, 17))
+    assert _rows(catalog, f"SELECT {', '.join(few)} FROM pt")[1] == [tuple(Decimal(6) for _ in few)]
+    kept = f"SELECT {', '.join(many)}, sum(i * 2), sum(i::INT * 2) FROM pt"
+    text = rewrite(ParsedText(kept), _place(catalog)).text
+    assert text.count("coalesce") == 1

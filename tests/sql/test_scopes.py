@@ -2,6 +2,7 @@
 
 import pytest
 
+from flightllm.errors import SqlError
 from flightllm.sql.scopes import begins_query, read_scopes
 from flightllm.sql.tokens import tokenize
 
@@ -45,6 +46,15 @@ def test_brackets() -> None:
     scopes = read_scopes(sql, tokenize(sql))
     assert {end: start for start, end in scopes.closing.items()} == scopes.opening
     assert [table.columns for table in scopes.of[-1].tables] == [None, None]
+
+
+def test_bracket_around_a_token() -> None:
+    """The bracket around a token is the innermost one; a bracket itself is in the next one, and open ones are none."""
+    sql = "( a [ 1 ] ( ) ) b { ( c }"
+    with pytest.raises(SqlError, match="no opening bracket"):
+        read_scopes(sql, tokenize(sql))
+    sql = "( a [ 1 ] ( ) ) b { c ( d"
+    assert read_scopes(sql, tokenize(sql)).around == [None, 0, 0, 2, 0, 0, 0, None, *[None] * 5]
 
 
 @pytest.mark.parametrize(
