@@ -137,9 +137,17 @@ def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
 
 @contextmanager
 def panics_mapped() -> Iterator[None]:
-    """Raise our error for a panic in DataFusion: to Python a panic is a `BaseException`, which no handler expects."""
+    """Raise our error for a panic in DataFusion: to Python a panic is a `BaseException`, which no handler expects.
+
+    So too for a plan with too many operators above one another for Python's stack.
+    """
     try:
         yield
+    except RecursionError as error:
+        raise LimitExceededError(
+            "the statement has too many AI calls or other steps: split it into several statements, or keep a part of it"
+            " in a table with CREATE TABLE … AS"
+        ) from error
     except BaseException as error:
         if not is_panic(error):
             raise

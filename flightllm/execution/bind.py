@@ -96,7 +96,7 @@ def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[i
         return {}
     context = scalar_context(services, extracted, planning=True)
 
-    def planned() -> object:
+    def planned() -> DataFrame:
         return analyzed(context, context.sql_with_options(extracted.sql, QUERY_ONLY))
 
     return list_arguments(context, planned, extracted.calls)

@@ -112,7 +112,9 @@ class _Asking:
             left = deadline - time.monotonic()
             without = None
             if left > 0:
-                with suppress(NotExpressibleError):  # no plan exists without the rule
+                with suppress(
+                    NotExpressibleError, RecursionError
+                ):  # no plan exists without the rule, or it is too deep
                     without = self.predict(make(), left).works
             yield RuleSaving(name, without)
 

@@ -4,6 +4,7 @@ A node's columns are the columns of its inputs, left to right, unless its class 
 look through keeps its own Substrait message as `rel`, without the message's inputs.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -179,11 +180,11 @@ class AiMap:
     input: "Node"
     calls: tuple[Call, ...]
     steps: tuple[FusedStep, ...] = ()
+    width: int = dataclasses.field(init=False)
+    """The number of columns. It is kept, because a chain of many operators would count it again at each one."""
 
-    @property
-    def width(self) -> int:
-        """Return the number of columns."""
-        return self.input.width + len(self.calls)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", self.input.width + len(self.calls))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

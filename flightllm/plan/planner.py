@@ -132,19 +132,21 @@ def _first_line(error: Exception) -> str:
 
 
 def list_arguments(
-    context: SessionContext, plan: Callable[[], object], calls: Mapping[str, AICall]
+    context: SessionContext, plan: Callable[[], DataFrame], calls: Mapping[str, AICall]
 ) -> Mapping[str, frozenset[int]]:
     """Return, by stub, the positions of arguments that are lists; stubs without lists are left out.
 
     `plan` plans the query in `context`. It runs once for each call that takes texts, each time with one call's types
     still unknown, and reads the types from DataFusion's error. Where it fails for another reason, the real planning
-    fails as well.
+    fails as well. For several calls it first runs once for all: if it casts nothing to a text, no call has a list.
 
     Raises:
         AICallError: the elements are structs or lists themselves, or a call that is not answered by a language model
             has a list.
     """
     unknown = {stub: call for stub, call in calls.items() if call.takes == pa.string() and call.fields}
+    if len(unknown) > 1 and _casts_nothing(context, plan, calls):
+        return {}
     for stub, call in calls.items():
         _register(context, stub, call, _NOTHING_FITS if stub in unknown else call.takes)
     found: dict[str, frozenset[int]] = {}
@@ -165,6 +167,17 @@ def list_arguments(
     return found
 
 
+def _casts_nothing(context: SessionContext, plan: Callable[[], DataFrame], calls: Mapping[str, AICall]) -> bool:
+    """Return whether the plan of a query certainly has no cast; its text leaves out most rows of VALUES."""
+    for stub, call in calls.items():
+        _register(context, stub, call, call.takes)
+    try:
+        text = plan().logical_plan().display_indent()
+    except Exception:  # noqa: BLE001 - the boundary to DataFusion, which raises builtin exceptions
+        return False
+    return "CAST(" not in text and "Values:" not in text
+
+
 def _register(context: SessionContext, stub: str, call: AICall, type_: pa.DataType) -> None:
     context.register_udf(udf(_never, [type_] * max(1, len(call.fields)), call.type, "volatile", stub))
 
@@ -173,7 +186,7 @@ def _never(*_: pa.Array) -> pa.Array:
     raise AssertionError("a query was run that was planned only for its types")
 
 
-def _given(plan: Callable[[], object]) -> tuple[str, list[str]] | None:
+def _given(plan: Callable[[], DataFrame]) -> tuple[str, list[str]] | None:
     """Return the function whose arguments have other types than declared, and these types."""
     try:
         plan()

@@ -168,6 +168,13 @@ def test_savings_of_fuse(session: Session) -> None:
     assert "fuse" not in {s["name"] for s in told(session, sql, rules="off")["savings"]}
 
 
+def test_savings_of_many_calls(session: Session) -> None:
+    """Where the plan without a rule is too deep to run, EXPLAIN says that this rule was not tried."""
+    calls = ", ".join(f"ai_gen('{n}', note)" for n in range(150))
+    savings = told(session, f"SELECT {calls} FROM people")["savings"]
+    assert {s["name"]: s["saved"] for s in savings}["merge_operators"] is None
+
+
 def test_savings_of_ordering(samples: Database) -> None:
     """What ordering saves are computed tokens, not calls."""
     savings = told(samples.session(), SHAPES["projection"])["savings"]

@@ -5,15 +5,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from datafusion import DataFrame
 
+from flightllm.datafusion.contexts import analyzed
 from flightllm.errors import AICallError, FlightLLMError
-from flightllm.plan.planner import _given
+from flightllm.execution.bind import extract, scalar_context
+from flightllm.plan.planner import _given, list_arguments
 from flightllm.session.database import Database
+from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, ask_both, open_database
 
 NOTES = """CREATE TABLE notes AS SELECT * FROM (VALUES
     (1, 'who?', ['x', 'y']), (2, 'who?', ['y', 'x']), (3, 'what?', ['y']), (4, 'what?', NULL), (5, 'what?', []),
     (6, 'when?', ['z', NULL, 'x', 'y'])) AS v(id, question, parts)"""
+
+
+ROW = "(ai_gen('Say', ['a', 'b']))"
+"""A row of VALUES whose call gets a list."""
 
 
 @pytest.fixture
@@ -80,12 +88,38 @@ def test_common_elements_come_first(database: Database, tmp_path: Path) -> None:
         "SELECT ai_gen('Say', question, [id, id + 1]) FROM notes",
         "WITH n AS (SELECT * FROM notes) SELECT ai_gen('Say', n.*) FROM n WHERE id < 4",
         "SELECT a.id FROM notes a JOIN notes b ON ai_filter('same', a.parts, b.parts) AND a.id < b.id",
+        "SELECT ai_gen('Say', question), ai_gen('Tell', question), ai_gen('List', parts) FROM notes",
+        "SELECT ai_gen('Say', question), ai_gen('p', array_agg(parts[1])) FROM notes GROUP BY question",
+        f"SELECT ai_gen('Say', q) FROM (VALUES {', '.join(7 * [ROW])}) v(q)",
     ],
 )
 def test_lists_anywhere(database: Database, tmp_path: Path, sql: str) -> None:
     """A list is one wherever it stands; no prompt has brackets or separators in it."""
     ask_both(database.session(), sql)
     assert not any(character in prompt for prompt in prompts(tmp_path) for character in "[]\x1e")
+
+
+@pytest.mark.parametrize(
+    ("sql", "planned"),
+    [
+        ("SELECT ai_gen('Say', question), ai_filter('ok', upper(question)), ai_gen('p', 'x') FROM notes", 1),
+        ("SELECT ai_gen('Say', question), ai_gen('Say', id) FROM notes", 3),
+        ("SELECT ai_gen('Say', question) FROM notes", 1),
+    ],
+)
+def test_calls_of_texts_alone_are_planned_once(database: Database, sql: str, planned: int) -> None:
+    """Calls that get only texts are planned once in all; a cast can hide a list, so each call is planned then."""
+    services, times = database._services, 0
+    extracted = extract(ParsedText(sql), services)
+    context = scalar_context(services, extracted, planning=True)
+
+    def plan() -> DataFrame:
+        nonlocal times
+        times += 1
+        return analyzed(context, context.sql(extracted.sql))
+
+    assert list_arguments(context, plan, extracted.calls) == {}
+    assert times == planned
 
 
 def test_lists_of_structs(database: Database) -> None:
@@ -112,7 +146,7 @@ def test_a_call_in_a_correlated_subquery(database: Database, value: str, told: s
 def test_errors_of_others_are_searched_once() -> None:
     """A text of the client's in an error that is not about types looks like thousands of them."""
 
-    def plan() -> object:
+    def plan() -> DataFrame:
         raise ValueError("a call to 'f' function: coercion from " * 50_000)
 
     assert _given(plan) is None

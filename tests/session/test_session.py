@@ -84,6 +84,14 @@ WRONG = [
 ]
 
 
+def test_too_many_calls(session: Session) -> None:
+    """A statement whose operators are too many for Python's stack has an error that says what to do."""
+    calls = ", ".join(f"ai_gen('{n}', note)" for n in range(1_000))
+    with pytest.raises(LimitExceededError, match="too many AI calls or other steps: split it into several statements"):
+        ask(session, f"SELECT {calls} FROM people")
+    assert ask(session, "SELECT ai_gen('x', note) FROM people").table.num_rows == 9
+
+
 @pytest.mark.parametrize(("ask_wrongly", "sql", "message"), WRONG)
 def test_what_cannot_be_planned_is_seen(
     database: Database, session: Session, ask_wrongly: Callable[[Session], object], sql: str, message: str
