@@ -144,6 +144,7 @@ def panics_mapped() -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
+        _log.warning("a plan is too deep for Python's stack", error=str(error))
         raise LimitExceededError(
             "the statement has too many AI calls or other steps: split it into several statements, or keep a part of it"
             " in a table with CREATE TABLE … AS"

@@ -14,8 +14,6 @@ from flightllm.sql.parsed_text import ParsedText
 
 _NAMES = (AGGREGATES - {"grouping"}) | {"lag", "lead"}
 """The calls to tell apart; `grouping` takes only columns, and no call of `coalesce`."""
-_MOST_FORMS = 16
-"""The most casts of one aggregate to tell apart: each has a longer text than the one before, and a deeper plan."""
 _Form = tuple[object, ...]
 
 
@@ -27,9 +25,10 @@ def calls_aggregate(text: ParsedText) -> bool:
 def cast_aggregates(source: Source) -> Iterator[Edit]:
     """Rewrite `SELECT sum(a), sum(CAST(a AS INT)) FROM t` as `SELECT sum(a), sum(coalesce(CAST(a AS INT))) FROM t`.
 
-    `coalesce` of one value is this value, and the optimizer removes the call. An aggregate that occurs again, as in
-    HAVING, is written in the same way each time. An argument whose cast encloses a call stays as it is, because an AI
-    call answers with numbers only as a whole argument. So does an aggregate with more than `_MOST_FORMS` casts.
+    `coalesce` of one value is this value, and the optimizer removes the call. The third form of an aggregate becomes
+    `sum(coalesce(…, NULL))`, the fourth `sum(coalesce(coalesce(…)))`; see `_calls_of`. An aggregate that occurs again,
+    as in HAVING, is written in the same way each time. An argument whose cast encloses a call stays as it is, because
+    an AI call answers with numbers only as a whole argument.
     """
     calls = defaultdict[tuple[int, str], list[int]](list)
     for index, token in enumerate(source.tokens):
@@ -49,8 +48,6 @@ def _apart(source: Source, calls: Sequence[int]) -> Iterator[Edit]:
         plain = _form(source, without_casts(source, index, last))
         named[plain][_form(source, range(index, last))].append(index)
     for plain, forms in named.items():
-        if len(forms) > _MOST_FORMS:
-            continue
         for number, form in enumerate(sorted(forms, key=lambda one: one != plain)):
             for index in forms[form] if number else ():
                 yield from _renamed(source, index, number)
@@ -73,15 +70,28 @@ def _groups(source: Source, at: int) -> bool:
 
 
 def _renamed(source: Source, index: int, number: int) -> Iterator[Edit]:
-    """Put each argument with a cast into a number of calls of `coalesce`; ORDER BY and IGNORE NULLS stay outside."""
+    """Put each argument with a cast into calls of `coalesce`; ORDER BY and IGNORE NULLS stay outside."""
+    before, after = _calls_of(number)
     tokens, end = source.tokens, index + 2
     while end < source.closing[index + 1] and not _ends_arguments(source, end):
         end = source.closing.get(end, end) + 1
     for first, last in split_arguments(tokens, index + 2, end, source.closing):
         begin = first + source.is_word(first, "distinct", "all")
         if _has_plain_cast(source, begin, last):
-            yield Edit(tokens[begin].start, tokens[begin].start, "coalesce(" * number)
-            yield Edit(tokens[last - 1].end, tokens[last - 1].end, ")" * number)
+            yield Edit(tokens[begin].start, tokens[begin].start, before)
+            yield Edit(tokens[last - 1].end, tokens[last - 1].end, after)
+
+
+def _calls_of(number: int) -> tuple[str, str]:
+    """Return the text before and after a value for the calls that stand for a number from 1 on.
+
+    Each call is a digit, 1 without and 2 with NULL, so the text has few calls: 10 for the number 2,000.
+    """
+    before = after = ""
+    while number:
+        number, with_null = divmod(number - 1, 2)
+        before, after = "coalesce(" + before, after + (", NULL)" if with_null else ")")
+    return before, after
 
 
 def _ends_arguments(source: Source, at: int) -> bool:

@@ -56,6 +56,8 @@ def identity(source: Source) -> Iterator[Edit]:
 def _calls(source: Source, items: AbstractSet[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the token ranges of calls of these functions; `items` are the token ranges of the items of SELECTs."""
     aliases = {token.text.lower() for index, token in enumerate(source.tokens) if source.is_word(index - 1, "as")}
+    columns = dict[tuple[int, str], bool]()
+    """Whether a name can be a column in a scope."""
     for index, token in enumerate(source.tokens):
         if token.kind is not TokenKind.WORD or token.text.lower() not in _CALLED or source.is_symbol(index - 1, "."):
             continue
@@ -65,15 +67,17 @@ def _calls(source: Source, items: AbstractSet[tuple[int, int]]) -> Iterator[tupl
             fits = (end == index + 3) == (name != "current_schemas")
         else:
             named = source.is_symbol(end, ".") or source.is_symbol(end, "=>")
-            fits = name in _BARE and not named and name not in aliases
-            fits = fits and (name != "user" or (index, end) in items) and not _may_be_column(source, index, name)
+            fits = name in _BARE and not named and name not in aliases and (name != "user" or (index, end) in items)
+            scope = source.scopes.of[index]
+            if fits and (id(scope), name) not in columns:
+                columns[id(scope), name] = _may_be_column(source, scope, name)
+            fits = fits and not columns[id(scope), name]
         if fits and source.begins_expression(index):
             yield index, end
 
 
-def _may_be_column(source: Source, index: int, name: str) -> bool:
+def _may_be_column(source: Source, scope: Scope | None, name: str) -> bool:
     """Return whether a bare name can be a column of a table in scope, or of a subquery or WITH query."""
-    scope: Scope | None = source.scopes.of[index]
     while scope is not None:
         for table in scope.tables:
             if name == "user" or table.columns is not None:

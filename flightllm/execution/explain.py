@@ -112,9 +112,8 @@ class _Asking:
             left = deadline - time.monotonic()
             without = None
             if left > 0:
-                with suppress(
-                    NotExpressibleError, RecursionError
-                ):  # no plan exists without the rule, or it is too deep
+                # Without the rule, no plan exists or the plan is too deep.
+                with suppress(NotExpressibleError, RecursionError):
                     without = self.predict(make(), left).works
             yield RuleSaving(name, without)
 

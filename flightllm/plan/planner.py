@@ -138,7 +138,7 @@ def list_arguments(
 
     `plan` plans the query in `context`. It runs once for each call that takes texts, each time with one call's types
     still unknown, and reads the types from DataFusion's error. Where it fails for another reason, the real planning
-    fails as well. For several calls it first runs once for all: if it casts nothing to a text, no call has a list.
+    fails as well. For several calls it first runs once for all: if its plan has no cast, no call has a list.
 
     Raises:
         AICallError: the elements are structs or lists themselves, or a call that is not answered by a language model

@@ -3,7 +3,8 @@
 import pytest
 
 from flightllm.catalog import Catalog, mapped_error
-from flightllm.errors import SqlError, UnsupportedError
+from flightllm.datafusion.errors import panics_mapped
+from flightllm.errors import LimitExceededError, SqlError, UnsupportedError
 from tests.catalogs import read
 
 
@@ -69,3 +70,9 @@ def test_long_values(value: str) -> None:
     assert text.startswith("Cast error: Cannot cast string 'x")
     assert text.endswith("x' to value of Int32 type")
     assert len(text) < 20_000
+
+
+def test_too_deep_for_python() -> None:
+    """A plan that is too deep for Python's stack is a limit of the server, and the error says to split it."""
+    with pytest.raises(LimitExceededError, match="split it into several statements"), panics_mapped():
+        raise RecursionError
