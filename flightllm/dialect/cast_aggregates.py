@@ -14,6 +14,8 @@ from flightllm.sql.parsed_text import ParsedText
 
 _NAMES = (AGGREGATES - {"grouping"}) | {"lag", "lead"}
 """The calls to tell apart; `grouping` takes only columns, and no call of `coalesce`."""
+_NESTED = 16
+"""The most calls of `coalesce` around one value."""
 _Form = tuple[object, ...]
 
 
@@ -26,7 +28,7 @@ def cast_aggregates(source: Source) -> Iterator[Edit]:
     """Rewrite `SELECT sum(a), sum(CAST(a AS INT)) FROM t` as `SELECT sum(a), sum(coalesce(CAST(a AS INT))) FROM t`.
 
     `coalesce` of one value is this value, and the optimizer removes the call. The third form of an aggregate becomes
-    `sum(coalesce(…, NULL))`, the fourth `sum(coalesce(coalesce(…)))`; see `_calls_of`. An aggregate that occurs again,
+    `sum(coalesce(coalesce(…)))`; see `_calls_of`. An aggregate that occurs again,
     as in HAVING, is written in the same way each time. An argument whose cast encloses a call stays as it is, because
     an AI call answers with numbers only as a whole argument.
     """
@@ -85,13 +87,16 @@ def _renamed(source: Source, index: int, number: int) -> Iterator[Edit]:
 def _calls_of(number: int) -> tuple[str, str]:
     """Return the text before and after a value for the calls that stand for a number from 1 on.
 
-    Each call is a digit, 1 without and 2 with NULL, so the text has few calls: 10 for the number 2,000.
+    Up to `_NESTED`, the calls of one value count. A larger number has few calls, about 10 for 2,000: each is a digit,
+    1 without and 2 with NULL, and a last call with NULL tells these numbers from the small ones.
     """
+    if number <= _NESTED:  # NULL is left out where possible: DataFusion's `coalesce` of binary values rejects it
+        return "coalesce(" * number, ")" * number
     before = after = ""
     while number:
         number, with_null = divmod(number - 1, 2)
         before, after = "coalesce(" + before, after + (", NULL)" if with_null else ")")
-    return before, after
+    return "coalesce(" + before, after + ", NULL)"
 
 
 def _ends_arguments(source: Source, at: int) -> bool:

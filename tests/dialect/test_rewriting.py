@@ -276,11 +276,12 @@ def test_tables_of_columns_beside_their_casts(catalog: Catalog) -> None:
         ("sum((SELECT 1)), sum((SELECT 1)::DOUBLE)", (2, 2.0)),
         ("sum(abs(i)), sum(abs(i::DOUBLE)), sum(coalesce(i::DOUBLE, 0)), sum(coalesce(i, 0))", (3, 3.0, 3.0, 3)),
         ("sum(d + 1), sum(CAST(d::DECIMAL(5, 2) AS INT) + 1)", (6.0, 5)),
+        ("max(s::TEXT), max(s::VARCHAR), max(s::BYTEA)", ("b", "b", b"b")),
     ],
 )
 def test_aggregates_beside_those_of_casts(catalog: Catalog, items: str, row: tuple[object, ...]) -> None:
     """A query can have an aggregate of a column and of casts of it, with a name for each."""
-    names, found = _rows(catalog, f"SELECT {items} FROM (VALUES (1, 1.5::DOUBLE), (2, 2.5)) q(i, d)")
+    names, found = _rows(catalog, f"SELECT {items} FROM (VALUES (1, 1.5::DOUBLE, 'a'), (2, 2.5, 'b')) q(i, d, s)")
     assert found == [row]
     assert len(set(names)) == len(names)
 
