@@ -268,7 +268,7 @@ def hostile(figures: Figures) -> Part:
     """How do hostile statements affect another connection?"""
     answer = (
         f"Beside {figures['hostile']} hostile statements, another connection's queries waited "
-        f"{1000 * figures['p99']:.0f} ms in the 99th percentile. "
+        f"{1000 * figures['p99']:.0f} ms in the 99th percentile, and {1000 * figures['max']:.0f} ms at most. "
         f"{figures['failures']} of {figures['answers']:,} failed."
     )
     rows = [
@@ -284,9 +284,9 @@ def hostile(figures: Figures) -> Part:
         ("most memory of its isolated processes, MiB", f"{figures['isolated_peak_mib']:,.0f}"),
         ("statements that broke a limit of this benchmark", ", ".join(figures["harmful"]) or "0"),
     ]
-    worst = sorted(figures["statements"], key=lambda one: one["p99"], reverse=True)[:6]
-    bars = {one["name"]: (1000 * one["p99"],) for one in worst}
-    drawn = Bars("The six statements that delay others most: 99th percentile, ms", ("ms",), bars)
+    worst = sorted(figures["statements"], key=lambda one: one["worst"], reverse=True)[:6]
+    bars = {f"{one['name']}, {one.get('connections', 1)} at once": (1000 * one["worst"],) for one in worst}
+    drawn = Bars("The six kinds that delay others most: the longest wait, ms", ("ms",), bars)
     return Part(answer, table(("what", "figure"), rows), drawn)
 
 

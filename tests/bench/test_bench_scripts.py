@@ -17,9 +17,11 @@ import pytest
 
 from bench.comparable import SCRIPTS
 from bench.gpu import missing
+from bench.hostile_crowds import CROWDS
 from bench.kv_vllm import kill_at_first_load
 from bench.regress import flat
 from flightllm.common.package_data import sample_folder
+from flightllm.config import LimitsConfig
 from tests.kv_servers import KvProcess
 
 _ROOT = Path(__file__).parents[2]
@@ -295,8 +297,17 @@ def test_hostile_tells_what_others_see() -> None:
     command = [sys.executable, "-m", "bench.hostile", "--json", "--only", "levenshtein, smaller", "--seconds", "1"]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     figures = json.loads(done.stdout.splitlines()[-1])
-    assert (figures["bench"], figures["hostile"], figures["failures"], figures["deaths"]) == ("hostile", 1, 0, 0)
+    assert (figures["bench"], figures["hostile"], figures["failures"], figures["deaths"]) == ("hostile", 2, 0, 0)
+    assert [one["connections"] for one in figures["statements"]] == [1, 8]
     assert figures["answers"] > 0
     assert 0 < figures["p50"] <= figures["p99"] <= figures["max"]
     assert 0 < figures["peak_mib"] < 8 << 10
     assert figures["isolated_peak_mib"] > 0
+
+
+def test_texts_of_crowds() -> None:
+    """Each text of a crowd has at most `sql_bytes`, and those that name a size nearly have it."""
+    for crowd in CROWDS:
+        size = len(crowd.sql())
+        assert size < LimitsConfig().sql_bytes
+        assert "1 MB" not in crowd.name or size > 900_000
