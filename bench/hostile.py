@@ -2,7 +2,7 @@
 
     python -m bench.hostile [--json] [--only NAME] [--seconds 20] [--connections 1,8]
 
-A real server process runs with default limits on the fake engine, in a control group of 6 GiB where the system has one.
+A real server process runs with default limits on the fake engine, in a control group of 6 GiB if the system allows it.
 Elsewhere it can reserve 12 GiB of addresses beyond those of its start, so that it cannot take the machine down. Each
 kind runs on one connection, or on as many at once as `--connections` says; a crowd has a number of its own. The clients
 cancel after `--seconds`. An administrator attacks. A hostile row filter or mask is set for another user, whose query it

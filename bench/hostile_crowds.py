@@ -16,7 +16,7 @@ _LATER_SECONDS = 5.0
 _COLUMNS = 62
 
 _Attack: TypeAlias = Callable[[Any, str, threading.Event], None]
-"""What one connection does: it gets a cursor, the SQL text, and the event that ends it."""
+"""The work of one connection: it gets a cursor, the SQL text, and the event that ends it."""
 
 
 def _ask(cursor: Any, sql: str, _: threading.Event) -> None:

@@ -29,7 +29,7 @@ def machine_memory(own: Path = _OWN_GROUPS, groups: Path = _GROUPS) -> int:
     """Return the memory in bytes of this machine, or of the container or service if that is less."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for path in _limits(own, groups):
-        with suppress(OSError, ValueError):  # "max" is no limit
+        with suppress(OSError, ValueError):  # "max" stands for the whole machine
             whole = min(whole, int(path.read_text()))
     return whole
 
