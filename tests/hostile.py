@@ -36,6 +36,10 @@ _RANGE = "range(0, 50000000)"
 _WITH = ", ".join(f"d{i} AS (SELECT c || c AS c FROM d{i - 1})" for i in range(1, 14))
 _WIDER = ", ".join(f"d{i} AS (SELECT c || c || c || c AS c FROM d{i - 1})" for i in range(1, 14))
 
+_COLUMNS = [f"c{number}" for number in range(1, 63)]
+_WIDE = "(SELECT " + ", ".join(f"n + {number} AS c{number}" for number in range(1, 63)) + " FROM wide) AS q"
+_PAIRS = ", ".join(f"({one}, {two})" for one in _COLUMNS for two in _COLUMNS[:24])
+
 
 def _filter(predicate: str) -> tuple[str, ...]:
     return (f"CREATE OR REPLACE ROW FILTER ON small TO {READER} AS {predicate}",)
@@ -104,6 +108,17 @@ HOSTILE = (
     Hostile("LIMIT", "SELECT s FROM small LIMIT length(cast(range(0,200000000) AS varchar))"),
     Hostile("OFFSET", f"SELECT s FROM small LIMIT 1 OFFSET {_SLOW}"),
     Hostile("CASE branch", f"SELECT CASE WHEN n > 5 THEN {_SLOW} ELSE 0 END FROM small"),
+    Hostile("grouping sets", f"SELECT count(*) FROM {_WIDE} GROUP BY GROUPING SETS ({_PAIRS})"),
+    Hostile("CUBE", f"SELECT count(*) FROM {_WIDE} GROUP BY CUBE ({', '.join(_COLUMNS[:12])})"),
+    Hostile("CUBE of sums", f"SELECT count(*) FROM wide GROUP BY CUBE ({', '.join(f'n + {i}' for i in range(12))})"),
+    Hostile(
+        "multiplied grouping sets",
+        f"SELECT count(*) FROM {_WIDE} GROUP BY CUBE (c1, c2, c3, c4, c5), ROLLUP ({', '.join(_COLUMNS[6:30])})",
+    ),
+    Hostile(
+        "many ROLLUPs",
+        " UNION ALL ".join([f"SELECT count(*) FROM {_WIDE} GROUP BY ROLLUP ({', '.join(_COLUMNS)})"] * 10),
+    ),
     Hostile("HAVING", f"SELECT s, count(*) FROM small GROUP BY s HAVING count(*) > {_SLOW}"),
     Hostile("GROUP BY", f"SELECT count(*) FROM small GROUP BY n + {_SLOW}"),
     Hostile("ORDER BY", f"SELECT s FROM small ORDER BY n + {_SLOW}"),

@@ -23,6 +23,7 @@ _STOP_SECONDS = 5.0
 _REST_SECONDS = 60.0
 """The longest time that a cancelled join keeps its place."""
 _SCANS = ("Projection:", "TableScan:", "SubqueryAlias:", "Limit:")
+_GROUPING_SETS = re.compile(r"GROUPING SETS|CUBE|ROLLUP")
 _JOIN = re.compile(r"^ *(?:\w+ )?Join:", re.MULTILINE)
 _TRUE = ("Filter: Boolean(true)", "Filter: Int64(1) = Int64(1)")
 """Conditions that tools write for "no condition"."""
@@ -129,6 +130,11 @@ def _is_scan(frame: DataFrame) -> bool:
 def has_join(plan: LogicalPlan) -> bool:
     """Return whether a plan joins tables, also in its subqueries."""
     return _JOIN.search(plan.display_indent()) is not None  # `inputs()` leaves subqueries out
+
+
+def has_grouping_sets(plan: LogicalPlan) -> bool:
+    """Return whether a plan groups rows by several sets of columns; the names of columns can mislead it."""
+    return _GROUPING_SETS.search(plan.display_indent()) is not None
 
 
 def spilled_bytes(plan: ExecutionPlan) -> int:

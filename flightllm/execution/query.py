@@ -21,7 +21,7 @@ from flightllm.catalog.numbered import NumberedTable
 from flightllm.common.arrow_types import value_width
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
-from flightllm.datafusion.run import Batches, has_join
+from flightllm.datafusion.run import Batches, has_grouping_sets, has_join
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
 from flightllm.execution.accounting import AskingQuery, real_bindings
@@ -259,7 +259,9 @@ class PlainQuery:
         """Whether the query's outer joins are correct only as sort-merge joins."""
         rows = _BATCH_BYTES // max(1, sum(value_width(f.type) for f in self.schema))
         # A join can stop only between two batches, and a row can have many pairs; so joins keep small batches.
-        if rows > _BATCH_ROWS and not has_join(planned.logical_plan()):
+        # Grouping sets take memory for all groups of a batch before DataFusion counts that memory.
+        logical = planned.logical_plan()
+        if rows > _BATCH_ROWS and not has_join(logical) and not has_grouping_sets(logical):
             settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
         for setting in settings:
             context.sql(setting)

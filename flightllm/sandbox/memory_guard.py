@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -17,11 +18,33 @@ _FREE_PARTS = 5
 """The guard leaves 1 / `_FREE_PARTS` of the machine's memory for other processes."""
 _ROOM_PARTS = 4
 """Cached rows go where a query could not get its `memory_bytes`, or this part of the guarded memory if that is less."""
-_PATIENCE = 20
-"""The number of checks to wait before the guard stops another statement.
+_LEAST_PARTS = 16
+"""The guard stops only statements during which memory grew by this part of the guarded memory.
 
-The wait is needed because the memory of a stopped statement is not free at once."""
+That is a quarter of what the guard leaves free, so the process can grow so much beyond the limit."""
+_PATIENCE = 20
+"""The number of checks that a stopped statement gets to return its memory after its end."""
+_LONGEST = 600
+"""The number of checks after which the guard gives up on a stopped statement that goes on: a join stops in a minute."""
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A statement, and the growth of memory that it can have caused."""
+
+    record: QueryRecord
+    before: int
+    """The bytes used when the statement began, plus all later growth that a stopped statement has to answer for."""
+    at_stop: int | None = None
+    """The bytes used when a check first saw that the statement was stopped."""
+    left: int = _LONGEST
+    """The number of checks for which a stopped statement still answers for growth."""
+
+    @property
+    def answers(self) -> bool:
+        """Return whether this statement was stopped, and its memory is not back yet."""
+        return self.at_stop is not None and self.left > 0
 
 
 class MemoryGuard:
@@ -30,6 +53,9 @@ class MemoryGuard:
     The guard cannot know which statement has allocated memory. So it compares, for each statement, how much the
     process has grown since the statement began. It stops the statement with the largest growth. The statement's error
     names the limit `memory_bytes`.
+
+    A stopped statement can grow further, and its memory comes back late. Until then it answers for all growth since it
+    began: other statements count only what grew before. A statement during which memory grew little is never stopped.
     """
 
     def __init__(
@@ -51,8 +77,10 @@ class MemoryGuard:
         self._most = whole - whole // _FREE_PARTS if most is None else most
         self._used = used
         self._make_room = make_room
-        self._before: dict[str, int] = {}
-        """The bytes used at the first check of each statement, by its id."""
+        self._watched: dict[str, _Watched] = {}
+        """The statements that run, and stopped ones whose memory is not back yet, by id."""
+        self._last = 0
+        """The bytes used at the last check."""
         self._pause = 0
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -79,19 +107,57 @@ class MemoryGuard:
     def look(self) -> None:
         """Stop a statement if the process uses too much memory."""
         used = self._used()
-        running = [record for record in self._queries.running() if record.status == "running" and not record.stopped]
-        self._before = {record.query_id: self._before.get(record.query_id, used) for record in running}
+        running = {record.query_id: record for record in self._queries.running() if record.status == "running"}
+        self._follow(running, used)
         self._pause = max(0, self._pause - 1)
         short = used + min(self._memory_bytes, self._most // _ROOM_PARTS) - self._most
         dropped = self._make_room(short) if short > 0 and running else 0
-        if used - dropped <= self._most or not running or self._pause:
+        if used - dropped <= self._most or self._pause:
             return
-        self._pause = _PATIENCE
-        worst = max(running, key=lambda record: used - self._before[record.query_id])
-        self._stop(worst, used)
+        grown = [one for one in self._watched.values() if not one.record.stopped and self._grew(one, used)]
+        if grown:
+            self._pause = _PATIENCE
+            worst = min(grown, key=lambda one: one.before)
+            self._stop(worst, used)
 
-    def _stop(self, record: QueryRecord, used: int) -> None:
-        grown = used - self._before[record.query_id]
+    def _follow(self, running: dict[str, QueryRecord], used: int) -> None:
+        """Update the growth of each statement, and forget statements that have ended."""
+        if any(one.answers for one in self._watched.values()):
+            self._excuse(used - self._last)
+        self._last = used
+        for query_id, record in running.items():
+            self._watched.setdefault(query_id, _Watched(record, used))
+        for query_id, one in list(self._watched.items()):
+            if one.at_stop is not None:
+                one.left -= 1
+            elif one.record.stopped and self._grew(one, used):  # a timeout or its user stopped it
+                self._blame(one, used)
+            if query_id in running:
+                continue
+            one.left = min(one.left, _PATIENCE)
+            if not one.answers or 2 * used <= (one.at_stop or 0) + one.before:  # half of its growth is back
+                del self._watched[query_id]
+
+    def _grew(self, one: _Watched, used: int) -> bool:
+        """Return whether memory grew enough during a statement that stopping it can help."""
+        return used - one.before >= max(1, self._most // _LEAST_PARTS)
+
+    def _excuse(self, grown: int) -> None:
+        """Ascribe a change of memory to stopped statements: no other statement answers for it."""
+        for one in self._watched.values():
+            if not one.answers:
+                one.before += grown
+
+    def _blame(self, stopped: _Watched, used: int) -> None:
+        """Ascribe all growth since a stopped statement began to that statement."""
+        stopped.at_stop = used
+        for other in self._watched.values():
+            if not other.answers:
+                other.before += max(0, used - max(stopped.before, other.before))
+
+    def _stop(self, one: _Watched, used: int) -> None:
+        record, grown = one.record, used - one.before
         _log.error("statement stopped, because the process uses too much memory", query_id=record.query_id, used=used)
         found = f"the server's process uses {used:,} bytes, {grown:,} more than when this statement began"
         record.cancel(over_limit("memory_bytes", self._memory_bytes, found, "join, group or sort fewer rows at once"))
+        self._blame(one, used)

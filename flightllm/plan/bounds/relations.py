@@ -37,6 +37,10 @@ _AT_ONCE = 128 * _READ_ROWS
 _FRAMED = frozenset(["sum", "count", "avg", "mean", "min", "max", "var", "stddev", "first_value", "last_value"])
 """Aggregates that DataFusion updates for a sliding frame instead of computing them again for each row."""
 _OFFSET = re.compile(r"(?:ROWS|RANGE|GROUPS) BETWEEN (\S+) PRECEDING")
+_GROUP_BYTES = 32
+"""Bytes of a group besides its columns: its hash, its place, its grouping set and its count."""
+_MOST_COLUMNS = 64
+"""DataFusion refuses CUBE of more columns."""
 _PLACEHOLDER = "__unnest_placeholder("
 
 
@@ -83,6 +87,8 @@ class Relations:
         self._recursive: dict[str, Relation] = {}
         self._equations = ""
         """Lines of the plan that can name join keys."""
+        self._grouped = 0.0
+        """Bytes that all grouping sets of the plan make from one batch each."""
         self.shown = Counter[str]()
         """Function names and operators in the texts of the operators visited so far."""
 
@@ -259,6 +265,7 @@ class Relations:
         columns = [(_name(e), v) for e, v in zip(groups, keys, strict=True)]
         if groups and groups[0].variant_name() == "GroupingSet":
             columns = [*given.columns]
+            self._grouping_sets(groups[0].canonical_name(), given)
         for raw in variant.aggregate_exprs():
             expression = _expression(raw)
             value = self._all(given, [expression])[0]
@@ -267,6 +274,12 @@ class Relations:
                 value = self._kept(name, value, given.rows)
             columns.append((_name(_expression(raw)), replace(value, constant=False)))
         return _ungrouped(Relation(tuple(columns), rows))
+
+    def _grouping_sets(self, text: str, given: Relation) -> None:
+        """Count the groups of one batch: DataFusion makes them for all sets before it asks for their memory."""
+        width = _GROUP_BYTES + sum(value.bytes for name, value in given.columns if name in text)
+        self._grouped += grouping_sets(text) * min(given.rows, BATCH_ROWS) * width
+        self._budget.keep("all grouping sets together", self._grouped)
 
     def _kept(self, name: str, value: ValueBounds, rows: float) -> ValueBounds:
         size = value.total if value.total < inf else value.bytes * rows
@@ -436,6 +449,17 @@ def _times(relation: Relation, rows: float) -> list[tuple[str, ValueBounds]]:
 
 def _fewer(relation: Relation, rows: float) -> Relation:
     return Relation(relation.columns, min(rows, relation.rows))
+
+
+def grouping_sets(text: str) -> float:
+    """Return at least the number of grouping sets, from the text of GROUP BY; literals can make it larger.
+
+    `ROLLUP (a, b)` has 3 sets, `CUBE (a, b)` has 4, and `GROUPING SETS ((a, b), (a), ())` has 3.
+    """
+    columns = text.count(", ") + 1
+    if text.startswith("CUBE"):
+        return 2.0 ** min(columns, _MOST_COLUMNS)
+    return columns + 1 if text.startswith("ROLLUP") else text.count("), (") + 1
 
 
 def _pairs(left: Relation, right: Relation) -> float:

@@ -15,7 +15,9 @@ from flightllm.plan.bounds.value import BoundsTally, Unbounded, UnboundedError
 
 _log = structlog.get_logger(__name__)
 _SUBQUERY = "<subquery>"
-_LOOKED_AT = re.compile("Values:|WindowAggr:|Unnest:|RecursiveQuery:|Extension|Join:|<subquery>")
+_LOOKED_AT = re.compile(
+    "Values:|WindowAggr:|Unnest:|RecursiveQuery:|Extension|Join:|<subquery>|GROUPING SETS|CUBE|ROLLUP"
+)
 _LONG = 8_192
 """From this many characters on, a plan's text can hold a large literal."""
 
