@@ -144,6 +144,8 @@ def _moved_select(parsed: ParsedText, at: int) -> int | None:
 
 def _changes_columns(parsed: ParsedText) -> bool:
     """Return whether a set operation BY NAME or an operator of a pipe can change the columns of the first query."""
+    if "by" not in parsed.words and "|>" not in parsed.sql:  # most long texts have neither
+        return False
     for at in range(len(parsed.tokens)):
         if parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position"):
             return True

@@ -52,10 +52,13 @@ _FOR_TABLE_FUNCTIONS: Final = (
 _CUBE_COLUMNS: Final = 12
 _NESTED: Final = 45
 """How deep parentheses and CASE can be nested."""
+_DOTS: Final = 50
+"""How many parts a dotted name can have."""
 NESTED_QUERIES: Final = 16
 """How deep queries can be nested."""
 _NESTED_CONDITIONS: Final = 8
 """How deep CASE can be nested in conditions of CASE."""
+_SAMPLES: Final = ("tablesample", "sample")
 _ARROW_CASTS: Final = ("arrow_cast", "arrow_try_cast", "arrow_typeof")
 _NO_TABLES: Final = (
     *("select", "distinct", "all", "where", "on", "having", "qualify", "by", "and", "or", "not", "in", "like", "is"),
@@ -90,6 +93,7 @@ def check_sql(text: ParsedText, limits: LimitsConfig) -> None:
         UnsupportedError: the text has TABLESAMPLE, which DataFusion parses and then ignores.
     """
     check_text(text.sql, limits)
+    _check_dots(text)
     check_bound(text, limits)
     complexity = measure(text.tokens)
     if complexity.deepest > limits.sql_terms:
@@ -113,17 +117,52 @@ def check_bound(text: ParsedText, limits: LimitsConfig) -> None:
     Raises:
         FlightLLMError: the same errors as from `check_sql`.
     """
-    sql, tokens = text.sql, text.tokens
-    _check_names(sql, tokens)
-    _check_table_functions(sql, tokens)
-    _check_sizes(sql, tokens, limits.memory_bytes)
-    if any(token.is_word("with") for token in tokens) and expanded(tokens).parts > limits.sql_terms:
+    sql, tokens, words = text.sql, text.tokens, text.words
+    _check_names(text)  # the words tell, for little time, which of the checks below can find anything
+    if not words.isdisjoint(_TABLE_FUNCTIONS):
+        _check_table_functions(sql, tokens)
+    if not words.isdisjoint(_BYTES_PER_UNIT):
+        _check_sizes(sql, tokens, limits.memory_bytes)
+    if "with" in words and expanded(tokens).parts > limits.sql_terms:
         found = f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts"
         raise over_limit("sql_terms", limits.sql_terms, found, "keep one in a table with CREATE TABLE … AS")
 
 
-def _check_names(sql: str, tokens: Sequence[Token]) -> None:
+def _check_dots(text: ParsedText) -> None:
+    """Check that no name has more parts than DataFusion's parser reads; later steps would read each part in vain."""
+    if text.sql.count(".") <= _DOTS:
+        return
+    last, count = -1, 0
+    for index, token in enumerate(text.tokens):
+        if token.kind is TokenKind.SYMBOL and token.text == ".":
+            count = count + 1 if index - last <= 2 else 1
+            last = index
+            if count > _DOTS:
+                raise LimitExceededError(
+                    f"the name that ends at {position(text.sql, token.start)} has more than {_DOTS} parts: write a"
+                    " shorter name"
+                )
+
+
+def _check_names(text: ParsedText) -> None:
     """Check that a text has no construct that DataFusion must never plan; see `check_sql`."""
+    sql, tokens, words = text.sql, text.tokens, text.words
+    if not words.isdisjoint(_SAMPLES):
+        _check_samples(sql, tokens)
+    hidden = next((token for token in tokens if STORED_SUFFIX in token.text), None)
+    if hidden is not None:  # in single quotes too: DataFusion reads these as a name in FROM
+        raise PermissionDeniedError(
+            f"{hidden.text!r} is a name that only the server can use: read the table by its own name"
+        )
+    if "input_file_name" in words:
+        raise UnsupportedError(
+            "input_file_name() is not supported: the server does not show the paths of its files; leave it out"
+        )
+    if not words.isdisjoint(_ARROW_CASTS):
+        _check_arrow_types(tokens)
+
+
+def _check_samples(sql: str, tokens: Sequence[Token]) -> None:
     for before, token in pairwise(tokens):
         if token.is_word("tablesample") and not before.is_symbol("."):
             raise UnsupportedError(
@@ -134,17 +173,6 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
             raise UnsupportedError(
                 f"SAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
             )
-    for token in tokens:
-        if STORED_SUFFIX in token.text:  # in single quotes too: DataFusion reads these as a name in FROM
-            raise PermissionDeniedError(
-                f"{token.text!r} is a name that only the server can use: read the table by its own name"
-            )
-        if token.is_word("input_file_name"):
-            raise UnsupportedError(
-                "input_file_name() is not supported: the server does not show the paths of its files; leave it out"
-            )
-    if any(token.is_word(*_ARROW_CASTS) for token in tokens):
-        _check_arrow_types(tokens)
 
 
 def _ends_table(token: Token) -> bool:

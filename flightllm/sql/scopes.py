@@ -18,6 +18,9 @@ NO_ALIAS = (
     "tablesample",
 )
 """Words that can follow a table and are not its alias."""
+_READ_CLAUSES = frozenset({*_TABLE_CLAUSES, "on", "using"})
+"""The clauses in which each token can matter to the scopes."""
+_READ_SYMBOLS = frozenset({"(", ")", "|>"})
 _QUERIES = ("select", "with", "values")
 _AFTER_QUERY = (*SET_OPERATIONS, "minus", "order", "limit", "offset", "fetch")
 """Words that follow a query in parentheses, but not a table in parentheses."""
@@ -194,6 +197,11 @@ class _ScopeReader:
     def step(self, index: int) -> None:
         """Read one token."""
         token, frame = self._tokens[index], self._frames[-1]
+        if token.kind is not TokenKind.WORD and frame.clause not in _READ_CLAUSES and token.text not in _READ_SYMBOLS:
+            self.of.append(frame.scope)  # the quick way for the values of a long list
+            self.names_table.append(False)
+            self.clauses.append(frame.clause)
+            return
         if token.kind is TokenKind.WORD and not self._follows(index, "."):
             self._word(index, token.text.lower(), frame)
         elif token.is_symbol(",") and frame.clause in {"on", "using"}:

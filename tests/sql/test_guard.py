@@ -245,3 +245,12 @@ def test_values_are_checked_in_their_places(sql: str, message: str) -> None:
 def test_other_numbers_are_no_sizes(call: str) -> None:
     """What is small, computed, or no size at all passes."""
     check_sql(ParsedText(f"SELECT {call}"), LIMITS)
+
+
+def test_names_of_many_parts() -> None:
+    """A name of more parts than DataFusion reads is refused at once; many short names pass."""
+    with pytest.raises(LimitExceededError, match="the name that ends at 1:109 has more than 50 parts"):
+        check_sql(ParsedText("SELECT " + ".".join(["a"] * 400_000)), LIMITS)
+    with pytest.raises(LimitExceededError, match="more than 50 parts"):
+        check_sql(ParsedText("SELECT 1 FROM " + " . ".join(['"a"'] * 60)), LIMITS)
+    check_sql(ParsedText("SELECT 1 IN (" + ", ".join(["t.a"] * 500) + ")"), LIMITS)

@@ -1,12 +1,66 @@
 """Tokens agree with DataFusion on quoting and keep exact offsets."""
 
+import random
+from pathlib import Path
+
 import pytest
 from datafusion import SessionContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flightllm.errors import SqlError
-from flightllm.sql.tokens import TokenKind, position, tokenize
+from flightllm.common.stopping import stopped_if
+from flightllm.errors import CancelledError, SqlError
+from flightllm.sql.generic_tokenizer import GenericTokenizer
+from flightllm.sql.tokens import Token, TokenKind, position, tokenize
+from tests.sql.slow_tokens import slow_tokens
+
+_FOLDER = Path(__file__).parents[2]
+_PIECES = (
+    *(
+        "a",
+        "b1",
+        "select",
+        "x'",
+        "X'1f'",
+        "n'",
+        "N'é'",
+        "b'01'",
+        "e'",
+        "E'\\n'",
+        "u&'",
+        "U&",
+        "U&'x'",
+        "_",
+        "1_0",
+        "1a",
+    ),
+    *(
+        "$",
+        "$1",
+        "$12",
+        "$a",
+        "$$",
+        "$t$",
+        "@",
+        "@1",
+        ":",
+        ":a",
+        "::",
+        "?",
+        "'",
+        "''",
+        '"',
+        '""',
+        "`",
+        "--",
+        "/*",
+        "*/",
+    ),
+    *("/", "*", "\n", " ", "\t", "\r", "1", "0", "0x1f", "0b01", "1.5", "1.", "1e5", "1e", "1e-5", ".", "..", ",", "("),
+    *(")", "[", "]", "{", "}", "{#", "#}", "#", "#>", "#>>", "&&", "&<", "->", "->>", "-|-", "-", "|>", "||", "<->"),
+    *("<<->>", "<=>", "=>", ">=", "~~*", "~~~", "!", "!=", "\\", "%", "^", "+", ";", "é", "٣", "\u2118", "“", "\ufdd0"),
+    *("\u00a0", "\u2003", "\x1c", "@x", "a$1", "a#b", "a@b", "²", "½"),
+)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +128,46 @@ def test_parameters_are_no_dollar_quotes() -> None:
     """`$1,$2` are two parameters, wherever the next `$` stands; in texts and dollar quotes `$1` is text."""
     texts = [token.text for token in tokenize("($1,$2,$1) '$1,$2' $$5 $1, x$$ $t$5 $t$")]
     assert texts == ["(", "$1", ",", "$2", ",", "$1", ")", "$1,$2", "5 $1, x", "5 "]
+
+
+def _read(read: object, sql: str) -> list[Token] | str:
+    try:
+        return list(read(sql))  # type: ignore[operator]
+    except SqlError:
+        return "error"
+
+
+def test_same_tokens_as_sqlglot() -> None:
+    """The pattern and sqlglot read the same tokens from all SQL of the documentation and from random texts."""
+    texts = [page.read_text() for page in (_FOLDER / "docs").rglob("*.md")]
+    texts += [line for page in texts for line in page.splitlines()]
+    chance = random.Random(5)  # noqa: S311 - no secrets
+    texts += ["".join(chance.choices(_PIECES, k=chance.randint(1, 12))) for _ in range(12_000)]
+    texts += ["".join(map(chr, chance.choices(range(9, 256), k=chance.randint(1, 10)))) for _ in range(4_000)]
+    wrong = [sql for sql in texts if _read(tokenize.__wrapped__, sql) != _read(slow_tokens, sql)]
+    assert not wrong[:5]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT 1 IN (1,2.5,-3)", "VALUES (1,'it''s',\"a\"), ($1,?,`b`)", "SELECT a.b[1]::int -- c", "[][] /* a */ = 'é'"],
+)
+def test_usual_forms_in_native_code(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The forms that long texts consist of need no step of sqlglot's tokenizer."""
+    steps: list[int] = []
+    monkeypatch.setattr(GenericTokenizer, "read", lambda _, at, **__: steps.append(at))
+    assert tokenize.__wrapped__(sql)
+    assert not steps
+
+
+def test_reading_stops() -> None:
+    """Reading a long text ends soon after nobody waits for it."""
+    looks: list[int] = []
+
+    def stopped() -> bool:
+        looks.append(1)
+        return len(looks) == 2
+
+    with stopped_if(stopped), pytest.raises(CancelledError):
+        tokenize("SELECT " + "1," * 100_000)
+    assert len(looks) == 2
