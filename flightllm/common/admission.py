@@ -8,6 +8,11 @@ from flightllm.common.fair_queue import FairQueue, HeldCounts, Requester
 from flightllm.common.limits import busy
 from flightllm.errors import BusyError, CancelledError
 
+_RESERVE_PARTS = 4
+"""Users without a place share this part of `size` as additional places."""
+_PAUSED, _PAUSED_OF_USER = 16, 4
+"""The most paused statements for each place: of all users together, and of one user."""
+
 
 class AdmissionSlot:
     """A place that a statement has taken. Release it once no work runs for the statement any more."""
@@ -22,6 +27,21 @@ class AdmissionSlot:
     def release(self) -> None:
         """Give the place back. Idempotent."""
         self._slots.give_back(self)
+
+    def pause(self) -> bool:
+        """Give the place to others while the statement waits for its client; see `resume`. Idempotent.
+
+        Returns False, and keeps the place, if the user has too many paused statements.
+        """
+        return self._slots.pause(self)
+
+    def resume(self, gone: Callable[[], bool]) -> None:
+        """Wait for a place again after `pause`; a statement that is not paused does not change.
+
+        Raises:
+            CancelledError: `gone()` returned true; the statement is still paused.
+        """
+        self._slots.resume(self, gone)
 
     def left_behind(self) -> None:
         """Count the place as abandoned, until it is released: its work goes on, but no client waits for the result."""
@@ -47,6 +67,10 @@ class AdmissionControl:
 
     Waiting statements take turns over users, and over the sessions of each user; the user with the fewest places comes
     first. If the queue is full, the user or session with the most waiting statements loses one of them.
+
+    A user without a place gets one of a quarter more places if all are taken, so no user keeps all others out. Half of
+    these places are also for sessions without a place, where all clients are one user. A statement that waits for its
+    client can pause: it holds no place until it goes on.
     """
 
     def __init__(
@@ -65,7 +89,10 @@ class AdmissionControl:
         self._wait_seconds = wait_seconds
         self._poll_seconds = poll_seconds
         self._lock = threading.Lock()
-        self._free = size
+        self._taken = 0
+        self._paused: dict[AdmissionSlot, None] = {}
+        """Statements that hold no place because they wait for their clients."""
+        self._paused_counts = HeldCounts()
         self._places: set[AdmissionSlot] = set()
         self._leaving: set[AdmissionSlot] = set()
         """Places for which `wanted` returned true."""
@@ -87,9 +114,8 @@ class AdmissionControl:
         started = time.monotonic()
         ticket = _Ticket(asker)
         with self._lock:
-            if self._free:
-                self._free -= 1
-                self._held.add(asker, 1)
+            if self._has_room(asker):
+                self._occupy(asker)
                 return self._place(asker, cancel, 0.0)
             if len(self._waiting) >= self._queue:
                 other = self._waiting.make_room(asker)
@@ -102,12 +128,35 @@ class AdmissionControl:
             self._wait(ticket, started, gone)
         except (BusyError, CancelledError):
             with self._lock:
-                if not self._waiting.remove(asker, ticket) and not ticket.refused:  # just granted
-                    self._held.add(asker, -1)
-                    self._hand_on()
+                self._withdraw(ticket)
             raise
         with self._lock:
             return self._place(asker, cancel, time.monotonic() - started)
+
+    def _has_room(self, asker: Requester) -> bool:
+        """Return whether a statement can have a place at once; the caller holds the lock."""
+        reserve = self.size // _RESERVE_PARTS
+        if not self._held.of_user(asker.user):
+            return self._taken < self.size + reserve
+        return self._taken < self.size + (0 if self._held.of(asker) else reserve // 2)
+
+    def _occupy(self, asker: Requester) -> None:
+        self._taken += 1
+        self._held.add(asker, 1)
+
+    def _vacate(self, asker: Requester) -> None:
+        """Take a place back, and pass places on to waiting statements; the caller holds the lock."""
+        self._taken -= 1
+        self._held.add(asker, -1)
+        while self._waiting and self._has_room(self._waiting.first(self._held)):
+            ticket = self._waiting.take(self._held)
+            self._occupy(ticket.asker)
+            ticket.called.set()
+
+    def _withdraw(self, ticket: _Ticket) -> None:
+        """Remove a statement that no longer waits; the caller holds the lock."""
+        if not self._waiting.remove(ticket.asker, ticket) and not ticket.refused:  # just granted
+            self._vacate(ticket.asker)
 
     def _too_many(self) -> BusyError:
         found = f"all {self.size} places are taken and {self._queue:,} statements wait for one"
@@ -135,26 +184,66 @@ class AdmissionControl:
         """Take back a place that is still taken, and pass it to the next waiting statement."""
         with self._lock:
             if place in self._places:
-                self._places.remove(place)
-                self._leaving.discard(place)
-                self._left_behind.discard(place)
-                self._held.add(place.asker, -1)
-                self._hand_on()
+                self._remove(place)
+            elif place in self._paused:
+                self._unpause(place)
+
+    def _remove(self, place: AdmissionSlot) -> None:
+        self._places.remove(place)
+        self._leaving.discard(place)
+        self._left_behind.discard(place)
+        self._vacate(place.asker)
+
+    def _unpause(self, place: AdmissionSlot) -> None:
+        del self._paused[place]
+        self._paused_counts.add(place.asker, -1)
+
+    def pause(self, place: AdmissionSlot) -> bool:
+        """See `AdmissionSlot.pause`."""
+        with self._lock:
+            if place not in self._places:
+                return place in self._paused
+            own = self._paused_counts.of_user(place.asker.user)
+            full = own >= _PAUSED_OF_USER * self.size or len(self._paused) >= _PAUSED * self.size
+            if full or place in self._leaving:
+                return False
+            self._paused[place] = None
+            self._paused_counts.add(place.asker, 1)
+            self._remove(place)
+            return True
+
+    def resume(self, place: AdmissionSlot, gone: Callable[[], bool]) -> None:
+        """See `AdmissionSlot.resume`."""
+        while True:
+            with self._lock:
+                if place not in self._paused:
+                    return
+                ticket = _Ticket(place.asker)
+                if self._has_room(place.asker):
+                    self._occupy(place.asker)
+                    ticket.called.set()
+                else:
+                    self._waiting.add(place.asker, ticket)
+            while not ticket.called.wait(self._poll_seconds):
+                if gone():
+                    with self._lock:
+                        self._withdraw(ticket)
+                    raise CancelledError("the statement was cancelled while it waited for its turn")
+            with self._lock:
+                if ticket.refused:  # another user needed room in the queue: wait again
+                    continue
+                if place not in self._paused:  # released meanwhile
+                    self._vacate(place.asker)
+                    return
+                self._unpause(place)
+                self._places.add(place)
+                return
 
     def leave_behind(self, place: AdmissionSlot) -> None:
         """See `AdmissionSlot.left_behind`."""
         with self._lock:
             if place in self._places:
                 self._left_behind.add(place)
-
-    def _hand_on(self) -> None:
-        """Give a free place to the next waiting statement; the caller holds the lock."""
-        if self._waiting:
-            ticket = self._waiting.take(self._held)
-            self._held.add(ticket.asker, 1)
-            ticket.called.set()
-        else:
-            self._free += 1
 
     def wanted(self, place: AdmissionSlot) -> bool:
         """Return whether a user or session with fewer places waits for this one.
@@ -184,7 +273,13 @@ class AdmissionControl:
     def running(self) -> int:
         """Return how many places are taken."""
         with self._lock:
-            return self.size - self._free
+            return self._taken
+
+    @property
+    def paused(self) -> int:
+        """Return how many statements hold no place because they wait for their clients."""
+        with self._lock:
+            return len(self._paused)
 
     @property
     def left_behind(self) -> int:
@@ -204,8 +299,8 @@ class AdmissionControl:
             return self._waits, self._waited
 
     def cancel_all(self) -> None:
-        """Cancel all statements that have a place."""
+        """Cancel all statements that have a place or are paused."""
         with self._lock:
-            places = list(self._places)
+            places = [*self._places, *self._paused]
         for place in places:
             place.cancel()

@@ -42,10 +42,11 @@ class FairQueue(Generic[_T]):
         Raises:
             ValueError: no item waits.
         """
-        held = held or HeldCounts()
-        user = min(self._users, key=held.of_user)
+        if not self._size:
+            raise ValueError("take from an empty queue")
+        asker = self.first(held or HeldCounts())
+        user, session = asker.user, asker.session
         sessions = self._users.pop(user)
-        session = min(sessions, key=lambda session: held.of(Requester(user, session)))
         items = sessions.pop(session)
         item = items.popleft()
         if items:
@@ -54,6 +55,11 @@ class FairQueue(Generic[_T]):
             self._users[user] = sessions
         self._size -= 1
         return item
+
+    def first(self, held: "HeldCounts") -> Requester:
+        """Return the user and session whose item `take` would remove; an item must wait."""
+        user = min(self._users, key=held.of_user)
+        return Requester(user, min(self._users[user], key=lambda session: held.of(Requester(user, session))))
 
     def waiting(self) -> dict[Requester, int]:
         """Return how many items wait for each user and session."""
@@ -112,6 +118,11 @@ class HeldCounts:
     def of(self, asker: Requester) -> int:
         """Return the count of a session."""
         return self._sessions[asker]
+
+    @property
+    def users(self) -> int:
+        """Return the number of users whose count is not 0."""
+        return len(self._users)
 
     def add(self, asker: Requester, count: int) -> None:
         """Add a positive or negative number to the counts of a session and its user."""

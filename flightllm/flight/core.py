@@ -24,6 +24,7 @@ from flightllm.flight.auth import COOKIE, CallerContext
 from flightllm.flight.backend import BackendDatabase, BackendQueryRecord, BackendSession
 from flightllm.flight.bindings import forget
 from flightllm.flight.bound_values import BoundValues
+from flightllm.flight.buffered import StreamBytes
 from flightllm.flight.kept import KeptPlans
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import ServerLoad
@@ -73,6 +74,8 @@ class Core:
     slots: AdmissionControl = field(init=False)
     draining: threading.Event = field(default_factory=threading.Event)
     refusals: Refusals = field(default_factory=Refusals)
+    waiting: StreamBytes = field(default_factory=StreamBytes)
+    """The bytes that wait for clients in the streams of results."""
     received: Sum = field(default_factory=Sum)
     """Bytes of uploads and parameters."""
     option_kinds: WeakKeyDictionary[BackendSession, dict[str, str]] = field(default_factory=WeakKeyDictionary)
@@ -181,7 +184,12 @@ class Core:
         """Return the recipient of the result of a statement of `session`."""
         asker = Requester(session.principal.name, session.id)
         return Recipient(
-            context.is_cancelled, asker, session.time_limit(settings), self.refusals.note, self.draining.is_set
+            context.is_cancelled,
+            asker,
+            session.time_limit(settings),
+            self.refusals.note,
+            self.draining.is_set,
+            self.waiting,
         )
 
     def run(

@@ -22,7 +22,7 @@ class UploadQueue(Iterator[Any]):
 
     Only the thread that answers the call can read the chunks, and nothing can interrupt it while the client sends
     nothing. So the thread that works with the chunks, and holds a place, pulls them from this queue. Its wait ends on a
-    cancellation, a stall or the deadline.
+    cancellation, a stall or the deadline. While it waits for the client, it gives its place to others.
     """
 
     def __init__(
@@ -43,18 +43,30 @@ class UploadQueue(Iterator[Any]):
             CancelledError: the statement was cancelled, or the client sent nothing for too long.
                 StatementTimeoutError: the deadline has passed.
         """
+        item = self._next()
+        try:
+            self._place.resume(self._is_over)
+        except CancelledError:
+            self._check(0.0)  # tells the reason
+            raise
+        if item is None:
+            raise StopIteration
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def _next(self) -> Any:
         since = time.monotonic()
         while True:
             try:
-                item = self._items.get(timeout=self._limits.poll_seconds)
+                return self._items.get(timeout=self._limits.poll_seconds)
             except queue.Empty:
                 self._check(time.monotonic() - since)
-                continue
-            if item is None:
-                raise StopIteration
-            if isinstance(item, Exception):
-                raise item
-            return item
+                self._place.pause()
+
+    def _is_over(self) -> bool:
+        """Return whether the upload has ended, because it was cancelled or took too long."""
+        return self._stop.is_set() or self._patience.deadline.over
 
     def _check(self, seconds: float) -> None:
         deadline = self._patience.deadline

@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -21,14 +21,13 @@ from flightllm.common.limits import Deadline, TimeLimit
 from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.backend import BackendQueryResult
 from flightllm.flight.batches import conformed, joined, sliced
+from flightllm.flight.buffered import Buffer, StreamBytes
 from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.stalls import given_up
 from flightllm.flight.work import CallDeadline, start
 
 _log = structlog.get_logger(__name__)
-_AHEAD = 8
-"""The number of batches produced ahead of the client: at most 16 MiB a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +56,28 @@ class Recipient:
     """Gets the error that ends the stream."""
     draining: Callable[[], bool] = lambda: False
     """Returns whether the server is shutting down, which cancels the query."""
+    waiting: StreamBytes = field(default_factory=StreamBytes)
+    """The bytes that wait in all streams of the server."""
 
 
 class _Producer:
     """A thread that pulls a result's batches into a bounded queue until the result ends, fails or is stopped.
 
-    The thread holds the query's place until the query no longer runs here and its client has read all rows. A stopped
-    query does not wait for its client. A query whose client takes no rows for long is cancelled (see `given_up`): the
-    thread that answers that client waits inside gRPC until the client leaves.
+    The thread holds the query's place while it computes. It pauses the place while it waits for the client: where the
+    client is slow, and after the last row. A stopped query does not wait for its client. A query whose client takes no
+    rows for long is cancelled (see `given_up`): the thread that answers that client waits inside gRPC until the client
+    leaves.
     """
 
     def __init__(
-        self, result: BackendQueryResult, limits: FlightLimits, place: AdmissionSlot, deadline: Deadline
+        self,
+        result: BackendQueryResult,
+        limits: FlightLimits,
+        place: AdmissionSlot,
+        deadline: Deadline,
+        waiting: StreamBytes,
     ) -> None:
-        self.items: queue.Queue[_Item] = queue.Queue(_AHEAD)
+        self.items: Buffer[_Item] = Buffer(place.asker, waiting)
         self.ended = threading.Event()
         self._result = result
         self._limits = limits
@@ -120,6 +127,9 @@ class _Producer:
                 conform = conformed(batch, self._result.schema)
                 if not all(self._put(piece) for piece in sliced(conform, self._limits.batch_bytes)):
                     break
+                del batch, conform  # they would stay in memory while the next batch is computed
+                if not self._resumed():
+                    break
             else:
                 self._put(_Done())
         except BaseException as exc:  # noqa: BLE001 - raised again in the thread that answers the call
@@ -127,20 +137,28 @@ class _Producer:
         finally:
             close_batches(batches)
             self.ended.set()
+            self._place.pause()
             while not self._read.wait(self._limits.poll_seconds) and not self._over():
                 pass
             self._place.release()
 
     def _put(self, item: _Item, *, always: bool = False) -> bool:
         """Put an item, waiting for room; return False if the query ends first. With `always`, try at least once."""
+        size = item.nbytes if isinstance(item, pa.RecordBatch) else 0
         while always or not self._over():
-            try:
-                self.items.put(item, timeout=self._limits.poll_seconds)
-            except queue.Full:
-                always = False
-                continue
-            return True
+            if self.items.put(item, size, self._limits.poll_seconds):
+                return True
+            always = False
+            self._place.pause()
         return False
+
+    def _resumed(self) -> bool:
+        """Wait for a place to compute further rows, if it was paused; return False if the query ends first."""
+        try:
+            self._place.resume(self._over)
+        except CancelledError:
+            return False
+        return True
 
     def _over(self) -> bool:
         """Return whether the query was stopped; stop it here if its client was slow for too long."""
@@ -232,7 +250,7 @@ def pulled(
         raise
     result.query.queued(place.waited)
     patience = CallDeadline(recipient.gone, recipient.time_limit.start())
-    producer = _Producer(result, limits, place, patience.deadline)
+    producer = _Producer(result, limits, place, patience.deadline, recipient.waiting)
     producer.start()
     reason: FlightLLMError | None = None
     finished = False
@@ -252,6 +270,7 @@ def pulled(
             producer.done()
         else:
             producer.stop(reason)
+        producer.items.close()
 
 
 def _explained(rows: Iterator[pa.RecordBatch | pa.Table], recipient: Recipient) -> Iterator[pa.RecordBatch | pa.Table]:
@@ -280,13 +299,13 @@ def _receive(producer: _Producer, limits: FlightLimits, patience: CallDeadline) 
 
 
 def _ready_after(
-    first: pa.RecordBatch, items: "queue.Queue[_Item]", limits: FlightLimits
+    first: pa.RecordBatch, items: Buffer[_Item], limits: FlightLimits
 ) -> tuple[list[pa.RecordBatch], _Item | None]:
     """Return `first` with the batches that wait, and the next item if it was taken and is not a batch."""
     group, size = [first], first.nbytes
     while size < limits.coalesce_bytes:
         try:
-            item = items.get_nowait()
+            item = items.get()
         except queue.Empty:
             break
         if not isinstance(item, pa.RecordBatch):

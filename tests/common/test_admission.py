@@ -164,16 +164,82 @@ def test_a_full_queue_refuses_who_has_most_in_it(greedy: str, modest: str) -> No
 @pytest.mark.parametrize(("greedy", "modest"), [("a", "b"), ("a", "a")], ids=["users", "sessions"])
 def test_places_are_wanted(greedy: str, modest: str) -> None:
     """Of who has more, as many places are wanted as others wait for, until all have as many."""
-    slots = _slots(4)
-    places = [slots.take(Requester(greedy, "1"), lambda: False) for _ in range(4)]
+    slots = _slots(3)  # so few that no place is kept for others
+    places = [slots.take(Requester(greedy, "1"), lambda: False) for _ in range(3)]
     assert not any(place.wanted() for place in places)
     with _waiting(slots, Requester(greedy, "1"), lambda: None):
         assert not any(place.wanted() for place in places)
         with _waiting(slots, Requester(modest, "2"), lambda: None):
-            assert [place.wanted() for place in places] == [True, False, False, False]
+            assert [place.wanted() for place in places] == [True, False, False]
             assert places[0].wanted()
             places.pop(0).release()
         assert not any(place.wanted() for place in places)
         for place in places:
             place.release()
     assert slots.running == 0
+
+
+def test_a_user_without_a_place_gets_in() -> None:
+    """However many places a user takes, by any number of sessions, another user's statement starts at once."""
+    slots = _slots(8)
+    places = [slots.take(Requester("greedy", str(number)), lambda: False) for number in range(9)]
+    with _waiting(slots, Requester("greedy", "more"), lambda: None):
+        modest = slots.take(Requester("modest", "1"), lambda: False)
+        assert (modest.waited, slots.running, slots.queued) == (0.0, 10, 1)
+        with _waiting(slots, Requester("third", "1"), lambda: None):
+            modest.release()  # the next place is for whoever has none
+            await_true(lambda: slots.queued == 1)
+        for place in places:
+            place.release()
+    await_true(lambda: slots.queued == 0)
+    assert slots.running == 0
+
+
+def test_a_paused_statement_holds_no_place() -> None:
+    """A statement that pauses makes room, and waits for its turn before it goes on; a server that stops cancels it."""
+    slots, cancelled = _slots(1), list[str]()
+    first = slots.take(Requester("a", "1"), lambda: False, partial(cancelled.append, "first"))
+    assert first.pause()
+    assert first.pause()
+    assert (slots.running, slots.paused) == (0, 1)
+    second = slots.take(Requester("a", "2"), lambda: False)
+    with pytest.raises(CancelledError):
+        first.resume(lambda: True)
+    slots.cancel_all()
+    assert cancelled == ["first"]
+    resumed = threading.Thread(target=first.resume, args=(lambda: False,))
+    resumed.start()
+    await_true(lambda: slots.queued == 1)
+    second.release()
+    resumed.join(30)
+    assert (slots.running, slots.paused) == (1, 0)
+    first.resume(lambda: False)
+    first.release()
+    assert (slots.running, slots.queued, slots.waits()[0]) == (0, 0, 2)
+
+
+def test_paused_statements_are_bounded_by_user() -> None:
+    """One user can have four paused statements for each place; the next one keeps its place."""
+    slots = _slots(1)
+
+    def taken(user: str) -> bool:
+        return slots.take(Requester(user, "1"), lambda: False).pause()
+
+    assert [taken("b"), taken("b")] == [True, True]
+    assert [taken("a") for _ in range(5)] == [True, True, True, True, False]
+    assert (slots.running, slots.paused) == (1, 6)
+
+
+def test_a_released_statement_does_not_go_on() -> None:
+    """A paused statement that was released while it waited for its turn takes no place."""
+    slots = _slots(1)
+    first = slots.take(Requester("a", "1"), lambda: False)
+    assert first.pause()
+    second = slots.take(Requester("a", "2"), lambda: False)
+    resumed = threading.Thread(target=first.resume, args=(lambda: False,))
+    resumed.start()
+    await_true(lambda: slots.queued == 1)
+    first.release()
+    second.release()
+    resumed.join(30)
+    assert (slots.running, slots.paused, slots.queued) == (0, 0, 0)

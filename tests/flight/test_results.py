@@ -93,14 +93,20 @@ def test_a_finished_query_is_not_cancelled(support: Any) -> None:
 
 
 def test_places_are_bounded(support: Any) -> None:
-    """With every place taken another query waits, then is told so."""
-    slots = _slots(1)
-    first = stream(_result(support, _batches(10_000)), LIMITS, slots, STAYING)
+    """With every place taken by queries that compute, another query waits, then is told so."""
+    slots, go_on = _slots(1), threading.Event()
+
+    def computing() -> Iterator[pa.RecordBatch]:
+        yield from _batches(1)
+        go_on.wait(30)
+
+    first = stream(_result(support, computing()), LIMITS, slots, STAYING)
     next(first)
     second = _result(support, _batches(1))
     with pytest.raises(flight.FlightUnavailableError, match=r"\[limits\] concurrent_queries = 1"):
         next(stream(second, LIMITS, slots, STAYING))
     assert second.query.cancelled.is_set()
+    go_on.set()
     first.close()  # type: ignore[attr-defined]
 
 
@@ -130,24 +136,38 @@ def test_a_sequence_is_one_result(support: Any) -> None:
     assert [result.query.cancelled.is_set() for result in started] == [False, True]
 
 
-def test_unread_results_give_way(support: Any) -> None:
-    """Of a user whose unread results hold all places, as many are given up as others wait for, and no more."""
-    limits = FlightLimits(poll_seconds=0.01, crowded_seconds=0.02)
+def test_unread_results_hold_no_place(support: Any) -> None:
+    """Slow clients whose results wait keep nobody out, and get all their rows when they read on."""
+    limits = FlightLimits(poll_seconds=0.01)
     slots = AdmissionControl(2, queue=8, wait_seconds=60.0, poll_seconds=0.01)
-    greedy = [_result(support, _batches(10_000)) for _ in range(2)]
+    greedy = [_result(support, _batches(count)) for count in (1_000, 3)]
     readers = [Recipient(lambda: False, Requester("carol", session)) for session in ("1", "2")]
     unread = [stream(result, limits, slots, reader) for result, reader in zip(greedy, readers, strict=True)]
-    for rows in unread:
+    got = [next(rows).num_rows for rows in unread]
+    await_true(lambda: slots.paused == 2 and not slots.running)
+    modest = Recipient(lambda: False, Requester("carol", "3"))
+    assert sum(rows.num_rows for rows in stream(_result(support, _batches(3)), limits, slots, modest)) == 3
+    got = [count + sum(part.num_rows for part in rows) for count, rows in zip(got, unread, strict=True)]
+    assert got == [1_000, 3]
+    assert not any(result.query.stopped for result in greedy)
+    _free(slots)
+
+
+def test_beyond_the_paused_ones_unread_results_give_way(support: Any) -> None:
+    """A user with too many unread results keeps places, and loses one of them to who waits for a place."""
+    limits = FlightLimits(poll_seconds=0.01, crowded_seconds=0.02)
+    slots = AdmissionControl(1, queue=8, wait_seconds=60.0, poll_seconds=0.01)
+    greedy = [_result(support, _batches(10_000)) for _ in range(5)]
+    reader = Recipient(lambda: False, Requester("carol", "1"))
+    unread = [stream(result, limits, slots, reader) for result in greedy]
+    for number, rows in enumerate(unread):
+        await_true(lambda number=number: slots.paused == number)  # type: ignore[misc]
         next(rows)
     modest = Recipient(lambda: False, Requester("dave", "1"))
-    for _ in range(3):
-        assert len(list(stream(_result(support, _batches(3)), limits, slots, modest))) > 0
-    assert sum(result.query.stopped for result in greedy) == 1
-    for rows, result in zip(unread, greedy, strict=True):
-        if result.query.stopped:
-            with pytest.raises(flight.FlightCancelledError, match="while others waited for a place"):
-                list(rows)
-        else:
-            assert next(rows).num_rows > 0
-            rows.close()  # type: ignore[attr-defined]
+    assert sum(rows.num_rows for rows in stream(_result(support, _batches(3)), limits, slots, modest)) == 3
+    assert [result.query.stopped for result in greedy] == [False] * 4 + [True]
+    with pytest.raises(flight.FlightCancelledError, match="while others waited for a place"):
+        list(unread.pop())
+    for rows in unread:
+        rows.close()  # type: ignore[attr-defined]
     _free(slots)
