@@ -57,13 +57,15 @@ class Relation:
     by_name: dict[str, ValueBounds] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
+        self.by_name.update(self.columns)
+        if len(self.by_name) == len(self.columns):
+            return
+        equal: dict[str, list[ValueBounds]] = {}
         for name, value in self.columns:
-            known = self.by_name.get(name)
-            if known is None:
-                self.by_name[name] = value
-            else:
-                distinct = max(known.distinct, value.distinct)
-                self.by_name[name] = replace(largest([known, value]), distinct=distinct)
+            equal.setdefault(name, []).append(value)
+        for name, values in equal.items():
+            if len(values) > 1:
+                self.by_name[name] = replace(largest(values), distinct=max(v.distinct for v in values))
 
     @property
     def width(self) -> float:
