@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
+from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
 from tests.counting import steps
-from tests.databases import open_database
+from tests.databases import ask, open_database
 
 _SETUP = (
     "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a', [1, 2]), (2, 'b', [2])) v(i, s, a)",
@@ -174,3 +175,52 @@ def test_steps_grow_with_the_text(session: Session, shape: Shape) -> None:
 def test_steps_of_other_shapes(session: Session, shape: Shape) -> None:
     """The same holds for all kinds of expressions and statements."""
     _grows_with_the_text(session, shape)
+
+
+_ROWS = (
+    ", ".join(map(str, range(70))),
+    " ,\n".join(f"-{k}.25" for k in range(70)),
+    ",".join(f"{k}e3" if k % 2 else f".{k}" for k in range(70)),
+    ",".join(["18446744073709551615", "99999999999999999999"] * 35),
+    ",".join(["-9223372036854775808", "-0.0"] * 35),
+    ",".join(["1", "NULL"] * 35),
+    ",".join(["1_000"] * 70),
+    "/* 1 */" + ",".join(["- 1", "+2"] * 35),
+)
+
+
+@pytest.mark.parametrize("row", _ROWS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT [{}] AS x",
+        "SELECT cardinality([{}]) AS x",
+        "SELECT 5 IN ({}) AS x",
+        "SELECT '[{}]' AS x",
+        "VALUES ([{}])",
+    ],
+)
+def test_long_rows_of_numbers_have_the_values_of_datafusion(session: Session, text: str, row: str) -> None:
+    """A long run of numbers is one token, but its type and its values are those that DataFusion gives."""
+    sql = text.replace("{}", row)
+    try:
+        expected = scratch_context().sql(sql).to_arrow_table()
+    except Exception:  # noqa: BLE001 - DataFusion's own exception
+        with pytest.raises(FlightLLMError):
+            ask(session, sql)
+        return
+    assert ask(session, sql).table.to_pylist() == expected.to_pylist()
+
+
+def test_names_of_long_lists(session: Session) -> None:
+    """A column's name has a long list as the user wrote it, and equal lists are equal in any spelling."""
+    numbers = list(map(str, range(70)))
+    found = ask(session, f"SELECT cardinality([{', '.join(numbers)}]), cardinality([{','.join(numbers)}])").table
+    assert found.schema.names == [f"cardinality([{', '.join(numbers)}])", f"cardinality([{','.join(numbers)}])"]
+
+
+def test_long_list_as_an_option(session: Session) -> None:
+    """The options of an AI function see each number of a long list."""
+    numbers = [*map(str, range(70)), "-1.5"]
+    found = ask(session, f"SELECT ai_classify(s, [{', '.join(numbers)}]) AS label FROM t").rows
+    assert {row["label"] for row in found} <= {*numbers}
