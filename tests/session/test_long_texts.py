@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pytest
 
+from flightllm.common.stopping import stopped_if
 from flightllm.datafusion.contexts import scratch_context
-from flightllm.errors import FlightLLMError
+from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.session.session import Session
 from tests.counting import steps
 from tests.databases import ask, open_database
@@ -224,3 +226,42 @@ def test_long_list_as_an_option(session: Session) -> None:
     numbers = [*map(str, range(70)), "-1.5"]
     found = ask(session, f"SELECT ai_classify(s, [{', '.join(numbers)}]) AS label FROM t").rows
     assert {row["label"] for row in found} <= {*numbers}
+
+
+@pytest.mark.parametrize(
+    ("work", "parts"),
+    [
+        ("execute", "SELECT * FROM (VALUES {}) v(a)"),
+        ("execute", "SELECT concat({}, 'z')"),
+        ("describe", "SELECT concat({}, 'z')"),
+        ("describe", "INSERT INTO kept VALUES {}"),
+    ],
+)
+def test_planning_stops_with_its_statement(session: Session, work: str, parts: str) -> None:
+    """Once nobody waits for a statement, its planning ends at the next look, and no step hides that."""
+    sql = parts.replace("{}", ", ".join(["('a')"] * 1_500))
+    looks = 0
+
+    def stopped(at: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return looks >= at
+
+    with stopped_if(partial(stopped, 10**9)):
+        getattr(session, work)(sql)
+    for at in range(1, looks, max(1, looks // 20)):
+        looks = 0
+        with stopped_if(partial(stopped, at)), pytest.raises(CancelledError):
+            getattr(session, work)(sql)
+        assert looks == at
+
+
+def test_long_lists_as_parameters(session: Session) -> None:
+    """A list of many numbers is bound with its type and its values."""
+    for kind in (pa.int8(), pa.int32(), pa.uint32(), pa.int64(), pa.float32(), pa.float64()):
+        value = [float("inf") if pa.types.is_floating(kind) else 1, None, 2] * 30
+        for numbers in ([k - 50 for k in range(100)] if kind != pa.uint32() else list(range(100)), value):
+            row = pa.record_batch({"0": pa.array([numbers], pa.list_(kind))})
+            found = ask(session, "SELECT ? AS x", row).table
+            assert found.schema.field("x").type.value_type == kind
+            assert found["x"].to_pylist() == [numbers]

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from datafusion import Expr
 
+from flightllm.common.stopping import check_wanted
 from flightllm.plan.bounds import rules
 from flightllm.plan.bounds.functions import AGGREGATES, HARMLESS, SCALARS
 from flightllm.plan.bounds.patterns import wildcards
@@ -24,6 +25,8 @@ _REGEX = ("~", "~*", "!~", "!~*")
 _STUB = "__ai_"
 """The prefix of stubs' names. DataFusion never evaluates a stub while it plans, and an answer is short."""
 _NUMBER = re.compile(r"U?Int\d+\((-?\d+)\)|Float\d+\((-?[\d.eE+-]+)\)|Decimal\d+\(Some\((-?\d+)\)")
+_CHECKED = 1_024
+"""The number of expressions between two looks whether somebody still waits for the statement."""
 _LISTS = ("make_array", "make_list")
 _LONG_LIST = 512
 """From this many characters on, a list of numbers is bounded by its text."""
@@ -66,8 +69,12 @@ class Expressions:
         # An explicit stack: a chain of 1,000 operators is deeper than Python's recursion limit.
         todo: list[tuple[Expr, int | None]] = [(expression, None)]
         done: list[ValueBounds] = []
+        visited = 0
         while todo:
             node, count = todo.pop()
+            visited += 1
+            if not visited % _CHECKED:
+                check_wanted()
             kind = node.variant_name()
             if count is not None:
                 args = done[len(done) - count :]

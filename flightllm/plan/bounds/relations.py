@@ -12,6 +12,7 @@ from datafusion import Expr, LogicalPlan, SessionContext
 
 from flightllm.common.expressions import unaliased
 from flightllm.common.names import DEFAULT_SCHEMA
+from flightllm.common.stopping import check_wanted
 from flightllm.datafusion.table_size import TableSize
 from flightllm.plan.bounds.expressions import Expressions, literal, marks
 from flightllm.plan.bounds.functions import AGGREGATES, WINDOWS
@@ -113,6 +114,7 @@ class Relations:
                 todo.extend((child, len(order) - 1) for child in plan.inputs())
         found: dict[int, Relation] = {}
         for index in reversed(range(len(order))):
+            check_wanted()
             plan, variant, children = order[index]
             inputs = [found.pop(child) for child in reversed(children)]
             found[index] = self._operator(plan, variant, inputs)
@@ -341,6 +343,7 @@ class Relations:
         on = self._on(empty)
         columns: list[list[ValueBounds]] = [[] for _ in table[0]]
         for row in table:
+            check_wanted()
             for place, raw in enumerate(row):
                 expression = _expression(raw)
                 plain = expression.variant_name() == "Literal"
