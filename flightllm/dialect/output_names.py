@@ -42,6 +42,7 @@ _MOST_PARTS = 16
 """The most parts of a column's name, with the fields of its value, by which it is compared with a shorter name."""
 _LONGEST = 1_000
 """The most characters of a name; a longer expression keeps DataFusion's name."""
+_GAPS = re.compile(r"\s*,(\s*)")
 _MARK = "\ufdd1"
 _MARKED = re.compile(rf"\A{_MARK}(\d*){_MARK}(.*)\Z", re.DOTALL)
 _SHOWN = re.compile(rf"{_MARK}\d*{_MARK}")
@@ -213,6 +214,8 @@ def _text(parsed: ParsedText, index: int, token: Token) -> str:
     text = parsed.sql[token.start : token.end]
     if token.kind is TokenKind.PLACEHOLDER and text == "?":
         return f"${parsed.parameters[index]}"
+    if token.is_run:
+        return _GAPS.sub(lambda comma: ", " if comma[1] else ",", text)
     called = token.kind is TokenKind.WORD and parsed.is_symbol(index + 1, "(") and not token.is_word(*_NOT_CALLED)
     return text.lower() if called else text
 

@@ -21,6 +21,7 @@ from flightllm.catalog.model_names import CallNames
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.common.arrow_types import shown_fields, with_plain_types, wrapped
 from flightllm.common.names import TableName
+from flightllm.common.stopping import check_wanted
 from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
 from flightllm.datafusion.errors import full_disk_mapped, mapped_error
 from flightllm.datafusion.run import Batches
@@ -200,7 +201,9 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
 
     Raises:
         SqlError: DataFusion cannot plan the query, or an UNPIVOT mixes texts with other types.
+        CancelledError: nobody waits for the statement any more; DataFusion itself cannot be stopped.
     """
+    check_wanted()
     try:
         if extracted.plan is not None:
             decoded = Serde.deserialize_bytes(extracted.plan)
@@ -232,6 +235,7 @@ def join_settings(planned: DataFrame) -> list[str]:
     """
     if not _MAY_BE_OUTER_JOIN.search(planned.logical_plan().display_indent()):
         return []
+    check_wanted()
     try:
         text = planned.optimized_logical_plan().display_indent()
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
@@ -256,6 +260,7 @@ def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> 
     Raises:
         SqlError: types in the query do not fit together.
     """
+    check_wanted()
     try:
         coerced = row_schema(context, planned)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from flightllm.common.stopping import stopped_if
 from flightllm.observe.query_record import CancelToken
 
 _stop: ContextVar[CancelToken | None] = ContextVar("stop", default=None)
@@ -14,7 +15,8 @@ def stopped_by(stop: CancelToken) -> Iterator[None]:
     """Let `stop` end the work in the `with` block, in this thread and in threads that get its context."""
     token = _stop.set(stop)
     try:
-        yield
+        with stopped_if(stop.is_set):
+            yield
     finally:
         _stop.reset(token)
 

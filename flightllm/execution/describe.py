@@ -10,7 +10,7 @@ import structlog
 from datafusion import LogicalPlan, SessionContext
 
 from flightllm.catalog import ROWS_ONLY
-from flightllm.errors import FlightLLMError, SqlError
+from flightllm.errors import CancelledError, FlightLLMError, SqlError
 from flightllm.execution.bind import extract, frame_of, scalar_context, shown_names
 from flightllm.execution.context import Services
 from flightllm.plan.parameter_casts import cast_types, parameter_call, register_parameters
@@ -137,6 +137,8 @@ def _check_any(statement: Statement, parameters: pa.Schema, schema_of: Callable[
     for values in islice(_stand_ins(parameters), len(_STAND_INS) + _some_known(parameters)):
         try:
             return _schema_of(statement.whole, values, schema_of)
+        except CancelledError:
+            raise
         except FlightLLMError as error:
             errors.append(error)
     if len({str(error) for error in errors}) == 1 or statement.returning:
@@ -182,6 +184,8 @@ def _inferred(text: ParsedText, services: Services) -> tuple[Mapping[int, pa.Dat
     try:
         plan, context, names = _planned(text, services)
         return parameter_types(plan, context), names
+    except CancelledError:
+        raise
     except Exception as error:  # noqa: BLE001 - planning the statement with values raises the error again
         _log.debug("no parameter types", error=str(error))
         return {}, names
@@ -215,6 +219,8 @@ def _casts(
     try:
         plan, context, _ = _planned(with_parameters(text, write), services, asked)
         return cast_types(plan, context)
+    except CancelledError:
+        raise
     except Exception as error:  # noqa: BLE001 - planning the statement with values raises the error again
         _log.debug("no casts of parameters", error=str(error))
         return {}

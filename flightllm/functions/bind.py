@@ -156,6 +156,10 @@ class _Fields:
     """Collects a call's fields and makes their names unique."""
 
     items: list[_Field] = field(default_factory=list)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    """The taken names. Each has the number with which the next field of this name begins to look for a unique one."""
+    _columns: dict[str, str] = field(default_factory=dict)
+    """The name of the first field of each expression."""
 
     def add(self, argument: Argument, fallback: str | None = None) -> str:
         """Add an argument's expression, or its columns for a star; return the name of the (first) field."""
@@ -163,6 +167,7 @@ class _Fields:
         for expression in argument.expressions:
             name = argument.name or expression.column or fallback or f"field{len(self.items) + 1}"
             self.items.append(_Field(self._unique(name), expression.sql, required=not argument.star))
+            self._columns.setdefault(expression.sql, self.items[-1].name)
         return self.items[first].name
 
     def render_part(self, part: str | Expression) -> str:
@@ -172,19 +177,20 @@ class _Fields:
         """
         if isinstance(part, str):
             return part
-        known = (item.name for item in self.items if part.column is not None and item.sql == part.sql)
-        return reference(next(known, None) or self.add(Argument((part,))))
+        known = None if part.column is None else self._columns.get(part.sql)
+        return reference(known or self.add(Argument((part,))))
 
     def names(self) -> tuple[str, ...]:
         return tuple(item.name for item in self.items)
 
     def _unique(self, name: str) -> str:
-        taken = set(self.names())
-        number = 2
-        unique = name
-        while unique in taken:
+        number, unique = self._numbers.get(name, 2), name
+        while unique in self._numbers:
             unique = f"{name}_{number}"
             number += 1
+        if unique != name:
+            self._numbers[name] = number
+        self._numbers[unique] = 2
         return unique
 
 

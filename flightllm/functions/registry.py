@@ -36,7 +36,7 @@ class FunctionRegistry:
         self.own_names = own_names
         """Names and aliases of the functions in the configured folders."""
         self._by_name = dict(functions)
-        self._mention = re.compile("|".join(["ai_", *map(re.escape, functions)]), re.IGNORECASE)
+        self._names = tuple(dict.fromkeys(["ai_", *(name.lower() for name in functions)]))
 
     @classmethod
     def load(cls, folders: Sequence[Path] = ()) -> "FunctionRegistry":
@@ -80,7 +80,8 @@ class FunctionRegistry:
 
     def may_be_in(self, sql: str) -> bool:
         """Tell quickly whether a function's name can occur in the text; if false, the text calls no function."""
-        return self._mention.search(sql) is not None
+        text = sql.lower()  # `in` reads a text of 15 MB 100 times as quickly as a pattern of all names
+        return any(name in text for name in self._names)
 
     def may_search(self, sql: str) -> bool:
         """Tell quickly whether the name of a search function can occur in the text."""

@@ -42,8 +42,12 @@ def cast_types(plan: LogicalPlan, context: SessionContext) -> Mapping[int, pa.Da
         context.remove_optimizer_rule(rule)
     coerced = context.create_dataframe_from_logical_plan(plan).optimized_logical_plan().display_indent()
     found: dict[int, pa.DataType] = {}
+    known: dict[str, pa.DataType | None] = {}  # DataFusion plans a statement for each name that it reads
     for match in _CAST.finditer(coerced):
-        kind = _arrow_type(_until_closed(coerced, match.end()), context)
+        name = _until_closed(coerced, match.end())
+        if name not in known:
+            known[name] = _arrow_type(name, context)
+        kind = known[name]
         if kind is not None:
             found.setdefault(int(match[1]), kind)
     return found

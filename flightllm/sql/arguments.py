@@ -166,9 +166,17 @@ def _items(tokens: Sequence[Token], start: int, depth: int) -> tuple[tuple[Liter
     while not _is(tokens, at, closing):
         if found:
             at = _after(tokens, at, ",")
+        if at < len(tokens) and tokens[at].is_run:
+            found.extend(map(_signed, tokens[at].text.split(",")))
+            at += 1
+            continue
         value, at = _value(tokens, at, depth + 1)
         found.append(value)
     return tuple(found), at + 1
+
+
+def _signed(text: str) -> int | float:
+    return -_number(text[1:]) if text.startswith("-") else _number(text)
 
 
 def _entries(tokens: Sequence[Token], start: int, depth: int) -> tuple[Entries, int]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flightllm.errors import SqlError
 
@@ -31,6 +32,11 @@ _ARROW_NAMES: dict[str, str] = {
     "date64[ms]": "Date64",
     "month_day_nano_interval": "Interval(MonthDayNano)",
 }
+_LONG_LIST = 64
+_PLAIN_NUMBERS = (
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
+    *(pa.float32(), pa.float64()),
+)
 _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
 
 
@@ -144,8 +150,23 @@ def _interval(value: pa.Scalar) -> str:
 
 
 def _list(value: pa.Scalar) -> str:
-    items = ", ".join(literal(item) for item in value.values)
+    items = _plain_numbers(value.values) or ", ".join(literal(item) for item in value.values)
     return _cast(f"[{items}]", value.type)
+
+
+def _plain_numbers(values: pa.Array) -> str | None:
+    """Write the numbers of a long list, as in a vector, without a step for each; None for other lists.
+
+    The cast of the list gives each number its type, so a number of 32 bits is written as one of 64 bits.
+    """
+    kind = values.type
+    if len(values) < _LONG_LIST or values.null_count or kind not in _PLAIN_NUMBERS:
+        return None
+    if pa.types.is_floating(kind) and not pc.all(pc.is_finite(values)).as_py():
+        return None
+    if kind == pa.int64() and pc.min(values).as_py() == -(2**63):
+        return None
+    return ", ".join(map(repr, values.to_pylist()))
 
 
 def _struct(value: pa.Scalar) -> str:

@@ -43,12 +43,19 @@ class Token:
     """One token; `sql[start:end]` is its source. Nothing changes a token: a frozen class takes twice as long to make.
 
     For a quoted name or a string, `text` is the value, without quotes and escapes. For other tokens, it is the source.
+
+    A long run of numbers in brackets, as in `[1, 2, …]`, is one token; its text has no spaces.
     """
 
     kind: TokenKind
     text: str
     start: int
     end: int
+
+    @property
+    def is_run(self) -> bool:
+        """Return whether this token is a long run of numbers with commas between them."""
+        return self.kind is TokenKind.NUMBER and "," in self.text
 
     def is_symbol(self, text: str) -> bool:
         """Return whether this token is the given punctuation or operator."""
@@ -97,7 +104,12 @@ _SINGLE = re.escape("".join(sorted(GenericTokenizer.SINGLE_TOKENS)))
 _INSIDE = re.escape("".join(sorted({*GenericTokenizer.SINGLE_TOKENS} - GenericTokenizer.VAR_SINGLE_TOKENS)))
 _SYMBOLS = "|".join(map(re.escape, sorted(GenericTokenizer.KEYWORDS, key=len, reverse=True)))
 _SKIPPED = r"(?:\s++|--[^\n]*+|/\*(?:[^*/]++|\*(?!/)|/(?!\*))*+\*/)*+"
+_LONG_RUN = 64
+_SIGNED = r"-?(?:[0-9]++(?:\.[0-9]++)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+_RUN = rf"{_SIGNED}(?:\s*+,\s*+{_SIGNED}){{{_LONG_RUN - 1},}}+"
+"""Many numbers in a row, as in a vector. They are one token, so no later step goes through all of them."""
 _FORMS = (
+    (TokenKind.NUMBER, rf"(?<=\[){_RUN}(?=\s*+\])|(?:(?<=\s[iI][nN] \()|(?<=\s[iI][nN]\()){_RUN}(?=\s*+\))"),
     (TokenKind.WORD, rf"(?![nNbBeExX]'|[uU]&')[^\s0-9{_SINGLE}][^\s{_INSIDE}]*+"),
     (TokenKind.NUMBER, r"[0-9]++(?:\.[0-9]++)?+(?=[\s,()\[\]{};:=<>+\-*/%|&^!~?]|\Z)"),
     (TokenKind.SYMBOL, rf"(?!/\*)(?:{_SYMBOLS}|[(),.;\[\]{{}}&^:\-=><%!|+/*~])"),
@@ -108,6 +120,8 @@ _FORMS = (
 )
 """The usual forms, as sqlglot reads them; a rare form matches no pattern here."""
 _GROUPS = (None, *(kind for kind, _ in _FORMS), None)
+_NUMBERS = 1
+"""The group of a run of numbers."""
 _VALUED = len(_FORMS) - 1
 """From this group on, a token is in quotes."""
 _RARE = len(_FORMS) + 1
@@ -142,6 +156,8 @@ def _scan(sql: str) -> list[Token]:
             text = sql[start:end]
             if group >= _VALUED:
                 text = text[1:-1].replace(text[0] * 2, text[0])
+            elif group == _NUMBERS:
+                text = "".join(text.split())
             add(Token(kind, text, start, end))
             if not len(tokens) % _CHECKED:
                 check_wanted()

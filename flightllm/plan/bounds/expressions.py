@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, prod
+from operator import methodcaller
 from typing import Any
 
 import pyarrow as pa
 from datafusion import Expr
 
+from flightllm.common.stopping import check_wanted
 from flightllm.plan.bounds import rules
 from flightllm.plan.bounds.functions import AGGREGATES, HARMLESS, SCALARS
 from flightllm.plan.bounds.patterns import wildcards
@@ -23,6 +25,15 @@ _REGEX = ("~", "~*", "!~", "!~*")
 _STUB = "__ai_"
 """The prefix of stubs' names. DataFusion never evaluates a stub while it plans, and an answer is short."""
 _NUMBER = re.compile(r"U?Int\d+\((-?\d+)\)|Float\d+\((-?[\d.eE+-]+)\)|Decimal\d+\(Some\((-?\d+)\)")
+_CHECKED = 1_024
+"""The number of expressions between two looks whether somebody still waits for the statement."""
+_LISTS = ("make_array", "make_list")
+_LONG_LIST = 512
+"""From this many characters on, a list of numbers is bounded by its text."""
+_PLAIN_LIST = re.compile(
+    r"\w+\((?:(?:(?:U?Int|Float)\d\d?\((?:-?[\d.]++|NULL|-?inf|NaN)\)|Boolean\(\w++\)|NULL)(?:, (?=\w)|(?=\)\Z)))++\)"
+)
+"""The text of a list of nothing but numbers, flags and NULLs."""
 _LEAVES = ("Column", "Literal", "Outer", "LambdaVariable", "Placeholder", "ScalarVariable")
 _SAFE_DAYS = 28
 _DAY_NANOSECONDS = 86_400 * 10**9
@@ -58,8 +69,12 @@ class Expressions:
         # An explicit stack: a chain of 1,000 operators is deeper than Python's recursion limit.
         todo: list[tuple[Expr, int | None]] = [(expression, None)]
         done: list[ValueBounds] = []
+        visited = 0
         while todo:
             node, count = todo.pop()
+            visited += 1
+            if not visited % _CHECKED:
+                check_wanted()
             kind = node.variant_name()
             if count is not None:
                 args = done[len(done) - count :]
@@ -67,11 +82,32 @@ class Expressions:
                 done.append(_varied(self._call(node, kind, args), kind, args))
             elif kind in _LEAVES:
                 done.append(self._leaf(node, kind))
+            elif kind == "ScalarFunction" and (plain := self._plain_list(node)) is not None:
+                done.append(plain)
             else:
                 operands = self._operands(node, kind)
                 todo.append((node, len(operands)))
                 todo.extend((operand, None) for operand in reversed(operands))
         return done[-1]
+
+    def _plain_list(self, node: Expr) -> ValueBounds | None:
+        """Return the bounds of a long list of numbers, as in a vector; None for other expressions.
+
+        The text of the list tells its length, so no step of Python sees each number. The bounds are those of `listed`.
+        """
+        if node.rex_call_operator() not in _LISTS:
+            return None
+        text = node.canonical_name()
+        if len(text) < _LONG_LIST or _PLAIN_LIST.fullmatch(text) is None:
+            return None
+        # A column can have the name `Int64(1)`. `map` over DataFusion's own method takes no step of Python.
+        operands = node.expr.rex_call_operands()
+        if set(map(methodcaller("variant_name"), operands)) != {"Literal"}:
+            return None
+        count, each = len(operands), 16 if "NULL" in text else 8
+        call = FunctionCall("make_array", (ValueBounds(count * each, constant=True, distinct=1),), self._rows)
+        value = rules.made(call, self._budget, ValueBounds(count * each + 8, count, each, total=count * each + 8))
+        return replace(value, distinct=1)
 
     def _operands(self, node: Expr, kind: str) -> Sequence[Expr]:
         if kind in ("Exists", "ScalarSubquery"):

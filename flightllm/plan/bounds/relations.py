@@ -12,6 +12,7 @@ from datafusion import Expr, LogicalPlan, SessionContext
 
 from flightllm.common.expressions import unaliased
 from flightllm.common.names import DEFAULT_SCHEMA
+from flightllm.common.stopping import check_wanted
 from flightllm.datafusion.table_size import TableSize
 from flightllm.plan.bounds.expressions import Expressions, literal, marks
 from flightllm.plan.bounds.functions import AGGREGATES, WINDOWS
@@ -57,13 +58,15 @@ class Relation:
     by_name: dict[str, ValueBounds] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
+        self.by_name.update(self.columns)
+        if len(self.by_name) == len(self.columns):
+            return
+        equal: dict[str, list[ValueBounds]] = {}
         for name, value in self.columns:
-            known = self.by_name.get(name)
-            if known is None:
-                self.by_name[name] = value
-            else:
-                distinct = max(known.distinct, value.distinct)
-                self.by_name[name] = replace(largest([known, value]), distinct=distinct)
+            equal.setdefault(name, []).append(value)
+        for name, values in equal.items():
+            if len(values) > 1:
+                self.by_name[name] = replace(largest(values), distinct=max(v.distinct for v in values))
 
     @property
     def width(self) -> float:
@@ -111,6 +114,7 @@ class Relations:
                 todo.extend((child, len(order) - 1) for child in plan.inputs())
         found: dict[int, Relation] = {}
         for index in reversed(range(len(order))):
+            check_wanted()
             plan, variant, children = order[index]
             inputs = [found.pop(child) for child in reversed(children)]
             found[index] = self._operator(plan, variant, inputs)
@@ -339,6 +343,7 @@ class Relations:
         on = self._on(empty)
         columns: list[list[ValueBounds]] = [[] for _ in table[0]]
         for row in table:
+            check_wanted()
             for place, raw in enumerate(row):
                 expression = _expression(raw)
                 plain = expression.variant_name() == "Literal"

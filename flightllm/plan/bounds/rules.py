@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from math import inf
 
 from flightllm.plan.bounds.patterns import LARGEST_PROGRAM, regex_states
@@ -16,20 +17,23 @@ _UNKNOWN = 1 << 20
 _DAY = 86_400
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FunctionCall:
-    """One call of a function on a batch of `rows` rows."""
+    """One call of a function on a batch of `rows` rows.
+
+    A call can have 100,000 arguments, so each property reads them once.
+    """
 
     name: str
     args: Sequence[ValueBounds]
     rows: float
 
-    @property
+    @cached_property
     def constant(self) -> bool:
         """Return whether no argument depends on a row."""
         return all(v.constant for v in self.args)
 
-    @property
+    @cached_property
     def times(self) -> float:
         """Return how often the call is evaluated in the batch."""
         return 1 if self.constant else self.rows
@@ -40,20 +44,21 @@ class FunctionCall:
             self.args[index] if index < len(self.args) else default or ValueBounds(8, number=1, constant=True, exact=1)
         )
 
-    @property
+    @cached_property
     def bytes(self) -> float:
         """Return the bytes of all arguments."""
         return sum(v.bytes for v in self.args)
 
-    @property
+    @cached_property
     def items(self) -> float:
         """Return the elements of all arguments."""
         return sum(v.items for v in self.args)
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Return the bytes of all arguments in all rows."""
-        return sum(v.spread(self.times) if v.constant else v.total for v in self.args)
+        times = self.times
+        return sum(v.spread(times) if v.constant else v.total for v in self.args)
 
 
 Rule = Callable[[FunctionCall, BoundsTally], ValueBounds]

@@ -9,6 +9,7 @@ from datafusion import DataFrame, SessionContext
 
 from flightllm.config import LimitsConfig
 from flightllm.datafusion.contexts import with_rules_alone
+from flightllm.errors import CancelledError
 from flightllm.plan.bounds.expressions import NAMES, OTHER, check_hidden, has_plain_likes, is_harmless, marks
 from flightllm.plan.bounds.relations import Relations
 from flightllm.plan.bounds.value import BoundsTally, Unbounded, UnboundedError
@@ -44,6 +45,8 @@ def unbounded(context: SessionContext, frame: DataFrame, limits: LimitsConfig) -
             check_hidden(Counter(marks(text)) - relations.shown, text)
     except UnboundedError as reason:
         return Unbounded(str(reason))
+    except CancelledError:
+        raise
     except Exception as error:  # noqa: BLE001 - DataFusion raises bare exceptions where it cannot show a part
         _log.warning("cannot bound a plan", error=str(error)[:200])
         return Unbounded("its plan cannot be analyzed")
