@@ -13,6 +13,7 @@ from urllib.parse import quote
 import structlog
 
 from flightllm.common.text import excerpt
+from flightllm.config.secrets import checked_secret
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.openai.answers import (
     EndpointAnswer,
@@ -556,8 +557,8 @@ def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenA
     return openai.AsyncOpenAI(
         base_url=address,
         api_key=key,
-        organization=options.organization or None,
-        project=options.project or None,
+        organization=checked_secret("[engine] organization", options.organization) or None,
+        project=checked_secret("[engine] project", options.project) or None,
         timeout=options.timeout,
         max_retries=options.max_retries,
         default_headers={"Accept-Encoding": ENCODING, **options.read_headers()},
