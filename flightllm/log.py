@@ -2,9 +2,11 @@
 
 import logging
 import sys
+from typing import Any
 
 import structlog
 
+from flightllm.common.redaction import redacted
 from flightllm.config import LogConfig
 
 
@@ -30,8 +32,13 @@ def configure_logging(config: LogConfig) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *traceback,
             renderer,
+            _without_secrets,  # last, so that it sees the whole text with its traceback
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[config.level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def _without_secrets(_logger: object, _method: str, event: Any) -> Any:
+    return redacted(event) if isinstance(event, str) else event

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from flightllm.client import Client
+from flightllm.common.redaction import redacted
 from flightllm.config import ENGINES, Config, TablePlace
 from flightllm.errors import ConfigError, FlightLLMError, SqlError
 
@@ -26,7 +27,9 @@ class CommandError(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the message after `error: `, by default on standard error."""
-        click.echo(f"error: {printable(' '.join(self.format_message().split()))}", file=file, err=file is None)
+        click.echo(
+            f"error: {printable(redacted(' '.join(self.format_message().split())))}", file=file, err=file is None
+        )
 
 
 def printable(text: str) -> str:

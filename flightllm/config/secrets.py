@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from flightllm.common.redaction import keep_secret
 from flightllm.errors import ConfigError
 
 REFERENCE = re.compile(r"(env|file):(.+)", re.DOTALL)
@@ -33,7 +34,38 @@ def read_secret(key: str, reference: str) -> str:
             f"{key}: "
             + (f"set the environment variable {place}" if kind == "env" else "write the secret into the empty file")
         )
-    return value.strip()
+    where = f"the environment variable {place}" if kind == "env" else "the file"
+    return checked_secret(key, value.strip(" \t\r\n"), where)
+
+
+_LOOKALIKES = {
+    "\u201c": "a curly quote", "\u201d": "a curly quote", "\u2018": "a curly quote", "\u2019": "a curly quote",
+    "\ufeff": "a byte order mark", "\u200b": "a zero-width space", "\u200c": "a zero-width character",
+    "\u200d": "a zero-width character", "\u2060": "a zero-width character", "\u00a0": "a non-breaking space",
+    "\u2013": "a dash that is not a hyphen", "\u2014": "a dash that is not a hyphen",
+}  # fmt: skip
+"""Characters that come along when a key is copied from a document."""
+
+
+def checked_secret(key: str, value: str, where: str = "the value") -> str:
+    """Return a secret that is one line of printable ASCII, as HTTP headers need it; no text shows it from now on.
+
+    Raises:
+        ConfigError: the secret has another character. The error names the kind and place of the character, not the
+            secret.
+    """
+    keep_secret(value)
+    for place, letter in enumerate(value, 1):
+        if " " <= letter <= "~":
+            continue
+        if letter in "\r\n":
+            found = "a line break: write the secret on one line"
+        elif letter in _LOOKALIKES:
+            found = f"{_LOOKALIKES[letter]} (U+{ord(letter):04X}): delete it"
+        else:
+            found = f"the character U+{ord(letter):04X}: a secret has only printable ASCII characters"
+        raise ConfigError(f"{key}: character {place} of {where} is {found}")
+    return value
 
 
 def _parts(key: str, reference: str) -> tuple[str, str]:

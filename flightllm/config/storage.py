@@ -29,12 +29,18 @@ class ObjectStoreConfig:
         parts = urlsplit(self.url)
         if parts.scheme != "s3" or not parts.netloc or parts.query or parts.fragment or "@" in parts.netloc:
             raise ConfigError(
-                f"[storage.object_stores] url: expected s3://BUCKET or s3://BUCKET/PATH, got {self.url!r}"
+                "[storage.object_stores] url: expected s3://BUCKET or s3://BUCKET/PATH, without user, password and"
+                " parameters"
             )
         for key in ("access_key_id", "secret_access_key"):
             check_reference(f"[storage.object_stores] {key}", getattr(self, key))
         if (self.access_key_id is None) != (self.secret_access_key is None):
             raise ConfigError("[storage.object_stores] access_key_id and secret_access_key: set both or neither")
+        if self.endpoint is not None and set(self.endpoint) & set("@?#"):
+            raise ConfigError(
+                "[storage.object_stores] endpoint: write the address without user, password and parameters; the keys"
+                " belong into access_key_id and secret_access_key"
+            )
         if self.endpoint is not None and self.endpoint.startswith("http://") and not self.allow_http:
             raise ConfigError(
                 f"[storage.object_stores] endpoint: {self.endpoint} is not encrypted; write https://, or set allow_http"

@@ -1,18 +1,21 @@
-"""Bound the memory of an endpoint's response: decompress its body here, and count the bytes while they arrive.
+"""The HTTP client of endpoints: bounds on the memory and time of a response, and no redirect to another server.
 
 The hooks below replace the decoders of httpx2's clients, and add a limit on the decompressed bytes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
 
 import httpx2
 import openai
 
 ENCODING = "gzip"
 """The encoding that requests accept; it can be decompressed piece by piece."""
+_SHOWN_ADDRESS = 200
 _PIECE = 1 << 18
 """The most bytes to decompress at once."""
 
@@ -21,24 +24,81 @@ class BodyError(openai.OpenAIError):
     """An error for a body above the limit, or with an encoding that the request did not accept; not retried."""
 
 
-def bound(limit: int) -> Callable[[httpx2.Response], None]:
+class RedirectError(openai.OpenAIError):
+    """An error for an endpoint that redirects to another server; not retried."""
+
+
+class EndpointClient(openai.DefaultAsyncHttpxClient):
+    """A client that bounds the time of each request as a whole, and the decompressed bytes of each response.
+
+    The read timeout of httpx2 begins again with each byte, so an endpoint that sends a byte at a time would never end.
+    Redirects to another server are errors, because the key and the prompts would go there.
+    """
+
+    def __init__(
+        self,
+        response_bytes: int,
+        *,
+        timeout: float,
+        proxy: str | None = None,
+        request: Callable[[httpx2.Request], Awaitable[None]] | None = None,
+        response: Callable[[httpx2.Response], Awaitable[None]] | None = None,
+    ) -> None:
+        """`request` and `response` are further hooks."""
+        hooks: dict[str, list[Callable[..., Any]]] = {
+            "request": [request] if request else [],
+            "response": [stays, bound(response_bytes), *([response] if response else [])],
+        }
+        super().__init__(event_hooks=hooks, timeout=timeout, proxy=proxy)
+
+    async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
+        """Send a request, and read its response within the request's read timeout.
+
+        Raises:
+            httpx2.ReadTimeout: the response was not complete in time.
+        """
+        seconds = request.extensions.get("timeout", {}).get("read")
+        try:
+            async with asyncio.timeout(seconds):
+                return await super().send(request, **more)
+        except TimeoutError as error:
+            raise httpx2.ReadTimeout("the response was not complete in time", request=request) from error
+
+
+async def stays(response: httpx2.Response) -> None:
+    """Check, as a response hook, that a redirect stays at the same scheme, host and port.
+
+    Raises:
+        RedirectError: it does not.
+    """
+    if not response.has_redirect_location:
+        return
+    asked = response.request.url
+    try:
+        target = asked.join(response.headers["location"])
+        origin = _origin(target)
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise RedirectError("redirects to an address that is not valid") from error
+    if origin != _origin(asked):
+        scheme, host, _ = origin
+        port = "" if target.port is None else f":{target.port}"
+        named = f"{scheme}://{host}{port}"[:_SHOWN_ADDRESS]
+        raise RedirectError(
+            f"redirects to {named}, which gets neither key nor prompts: if that is right, write it into base_url"
+        )
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def bound(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
     """Return a response hook for a client: a body above `limit` decompressed bytes raises `BodyError`."""
-
-    def hook(response: httpx2.Response) -> None:
-        stream = response.stream
-        if isinstance(stream, httpx2.SyncByteStream):
-            response.stream = _Bounded(stream, _Counter(response, limit))
-
-    return hook
-
-
-def bound_async(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return the hook of `bound` for an asynchronous client."""
 
     async def hook(response: httpx2.Response) -> None:
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedAsync(stream, _Counter(response, limit))
+            response.stream = _Bounded(stream, _Counter(response, limit))
 
     return hook
 
@@ -53,12 +113,6 @@ def keyed(header: str, key: str, host: str) -> Callable[[httpx2.Request], Awaita
             request.headers[header] = key
 
     return hook
-
-
-def redirected(error: httpx2.RequestError, base_url: str) -> bool:
-    """Return whether a request failed at another address, to which the endpoint redirected it."""
-    asked, own = error.request.url, httpx2.URL(base_url)
-    return (asked.scheme, asked.host, asked.port) != (own.scheme, own.host, own.port)
 
 
 class _Counter:
@@ -127,24 +181,7 @@ class _Counter:
         return BodyError(f"the response body is larger than response_bytes = {self._limit:,}")
 
 
-class _Bounded(httpx2.SyncByteStream):
-    """A body, decompressed while it arrives."""
-
-    def __init__(self, stream: httpx2.SyncByteStream, counter: _Counter) -> None:
-        self._stream = stream
-        self._counter = counter
-
-    def __iter__(self) -> Iterator[bytes]:
-        self._counter.begin()
-        for raw in self._stream:
-            yield from self._counter.pieces(raw)
-        self._counter.end()
-
-    def close(self) -> None:
-        self._stream.close()
-
-
-class _BoundedAsync(httpx2.AsyncByteStream):
+class _Bounded(httpx2.AsyncByteStream):
     """A body, decompressed while it arrives."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, counter: _Counter) -> None:

@@ -7,7 +7,9 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from flightllm.common.redaction import redacted
 from flightllm.config import REPLICA_KEYS, EmbeddingConfig, EngineConfig
+from flightllm.engines.secrets import keep_secrets
 from flightllm.errors import ConfigError
 
 OptionsT = TypeVar("OptionsT")
@@ -23,6 +25,7 @@ def read_options(
     Raises:
         ConfigError: a key is unknown, or a value is wrong; the message names the key and the valid keys or values.
     """
+    keep_secrets(options)
     hints = get_type_hints(options_type)
     valid = [field.name for field in fields(options_type)]  # type: ignore[arg-type]
     values: dict[str, Any] = {}
@@ -34,13 +37,13 @@ def read_options(
         accepted = _plain_types(hints[key])
         if not _fits(value, accepted):
             names = _tables(section, key, hints[key]) or " or ".join(sorted(_name(one) for one in accepted))
-            msg = f"[{section}] {key}: expected {names}, got {type(value).__name__} {value!r}"
+            msg = f"[{section}] {key}: expected {names}, got {type(value).__name__} {redacted(repr(value))}"
             raise ConfigError(msg)
         values[key] = float(value) if float in accepted and type(value) is int else value
     try:
         return options_type(**values)
     except ValueError as exc:  # raised by the dataclass's own __post_init__
-        msg = f"[{section}] {exc}"
+        msg = redacted(f"[{section}] {exc}")
         raise ConfigError(msg) from exc
 
 

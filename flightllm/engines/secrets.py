@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from flightllm.common.redaction import keep_secret
 from flightllm.config.secrets import REFERENCE
 
 _SECRET = re.compile(
@@ -88,10 +89,36 @@ def shown_options(options: Mapping[str, object]) -> dict[str, object]:
 
 def _shown(option: str, value: object) -> object:
     if isinstance(value, Mapping):
-        return shown_options(value)
+        return {name: "hidden" if option == "headers" else _shown(name, one) for name, one in value.items()}
     if isinstance(value, list):
         return [_shown(option, one) for one in value]
     if names_secret(option):
         match = REFERENCE.fullmatch(str(value))
         return "hidden" if match is None else f"{match[1]}:…"
     return "hidden" if holds_secret(option, value) else value
+
+
+_PRIVATE = frozenset({"headers", "query", "organization", "project"})
+"""Options whose literal values no output needs, whatever their names."""
+
+
+def keep_secrets(options: Mapping[str, object]) -> None:
+    """Note the secrets among literal options, so that no error, log or system table shows them."""
+    for name, value in options.items():
+        _keep(name, value, private=name in _PRIVATE)
+
+
+def _keep(name: str, value: object, *, private: bool) -> None:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = _table(value)
+    if isinstance(value, Mapping):
+        for inner, one in value.items():
+            _keep(str(inner), one, private=private)
+    elif isinstance(value, list):
+        for one in value:
+            _keep(name, one, private=private)
+    elif isinstance(value, str) and REFERENCE.fullmatch(value) is None:
+        if name in {"api_key_env", "api_key_file", "tls_key"}:
+            return  # a variable or a file, not the secret itself
+        if private or holds_secret(name, value):
+            keep_secret(value)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import structlog
 from pyarrow import flight
 
+from flightllm.common.redaction import redacted
 from flightllm.common.text import well_formed
 from flightllm.errors import (
     BitstreamError,
@@ -135,6 +136,7 @@ def _fitted(text: str) -> str:
     Clients accept 8 KiB of trailers. Arrow sends a message twice in them, once with three bytes for each byte that is
     not ASCII. With larger trailers, clients report the size of the trailers instead of the message.
     """
+    text = redacted(text)
     if len(quote(text, errors="replace")) <= _MESSAGE_BYTES:
         return text
     half = _MESSAGE_BYTES // 2

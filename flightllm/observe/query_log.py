@@ -20,6 +20,7 @@ from flightllm.common.principal import LOCAL
 from flightllm.errors import NotFoundError
 from flightllm.observe.query_record import COUNTERS, CancelToken, QueryRecord, cut
 from flightllm.observe.spans import NO_SPANS, Spans
+from flightllm.observe.statement_texts import shown_statement
 
 _log = structlog.get_logger(__name__)
 _COUNTED = [(name, pa.int64()) for name in COUNTERS]
@@ -134,7 +135,16 @@ class QueryLog:
         query_id = secrets.token_hex(8)
         span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
         record = QueryRecord(
-            query_id, cut(sql), cancelled or CancelToken(), user, session_id, kind, span, self._price, self._end, rights
+            query_id,
+            cut(shown_statement(sql)),
+            cancelled or CancelToken(),
+            user,
+            session_id,
+            kind,
+            span,
+            self._price,
+            self._end,
+            rights,
         )
         with self._lock:
             self._settle()

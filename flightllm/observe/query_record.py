@@ -12,6 +12,7 @@ import structlog
 
 from flightllm.access.rights import Rights
 from flightllm.common.principal import LOCAL
+from flightllm.common.redaction import redacted
 from flightllm.common.text import well_formed
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.functions.call import MODEL, SEARCH
@@ -289,5 +290,5 @@ def _progress(counts: Mapping[str, int]) -> float | None:
 
 def cut(text: str) -> str:
     """Return a text as the log keeps it: well-formed and cut to `_MOST_TEXT` characters."""
-    text = well_formed(text)
+    text = redacted(well_formed(text))
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

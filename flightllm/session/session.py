@@ -33,6 +33,7 @@ from flightllm.execution.utility import EmptyQuery
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
 from flightllm.observe.session_log import SessionLog
+from flightllm.observe.statement_texts import without_its_secrets
 from flightllm.session.place import SessionPlace
 from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
@@ -138,6 +139,8 @@ class Session:
         except Exception as error:
             with suppress(FlightLLMError):
                 self._reader.explain(error, text, self._settings.with_values(settings).dialect)
+            if isinstance(error, FlightLLMError):
+                error.args = (without_its_secrets(str(error), text),)
             said = str(error) if isinstance(error, FlightLLMError) else "internal error"
             record = self._queries.plan(text, user=self.principal.name, session_id=self.id)
             record.finish("cancelled" if isinstance(error, CancelledError) else "failed", error=said)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import CreatedModel, Objects
+from flightllm.common.redaction import redacted
 from flightllm.config import EngineConfig
 from flightllm.engines.registry import Engines
 from flightllm.engines.secrets import shown_options
@@ -56,10 +57,10 @@ class ObjectTables:
             "name": DEFAULT_MODEL if created is None else created.name,
             "engine": config.kind,
             "model": config.model,
-            "options": json.dumps(_options(config), default=str),
+            "options": redacted(json.dumps(_options(config), default=str)),
             "is_default": created is None,
             "loaded": loaded,
-            "error": error,
+            "error": None if error is None else redacted(error),
             "created": None if created is None else created.created,
             "owner": None if created is None else created.owner,
         }

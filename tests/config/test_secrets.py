@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.config.secrets import check_reference, read_secret
+from flightllm.config.secrets import check_reference, checked_secret, read_secret
 from flightllm.errors import ConfigError
 
 
@@ -37,3 +37,34 @@ def test_not_a_reference(reference: str) -> None:
     with pytest.raises(ConfigError, match=r"\[server\] token: write env:NAME or file:PATH") as caught:
         check_reference("[server] token", reference)
     assert "sk-1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "found"),
+    [
+        ("”", "curly quote"),
+        ("“", "curly quote"),
+        ("\ufeff", "byte order mark"),
+        ("\u200b", "zero-width"),
+        ("\u00a0", "non-breaking space"),
+        ("\n", "line break"),
+        ("\0", "U\\+0000"),
+        ("\udcff", "U\\+DCFF"),
+        ("é", "U\\+00E9"),
+    ],
+)
+def test_a_pasted_character_is_named(pasted: str, found: str) -> None:
+    """A key that no HTTP header can carry is refused where it is read, by an error without the key."""
+    with pytest.raises(ConfigError, match=f"^the key: character 9 of the value is .*{found}") as caught:
+        checked_secret("the key", f"hidden-k{pasted}ey-of-us")
+    assert "hidden" not in str(caught.value)
+    assert "of-us" not in str(caught.value)
+
+
+def test_the_last_line_break_of_a_file_is_no_part_of_the_secret(tmp_path: Path) -> None:
+    """An editor ends a file with a line break; one within the secret is an error."""
+    (tmp_path / "key").write_bytes(b"sk-one-line\r\n")
+    assert read_secret("k", f"file:{tmp_path / 'key'}") == "sk-one-line"
+    (tmp_path / "key").write_bytes(b"sk-two\nlines\n")
+    with pytest.raises(ConfigError, match=r"^k: character 7 of the file is a line break"):
+        read_secret("k", f"file:{tmp_path / 'key'}")

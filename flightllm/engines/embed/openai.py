@@ -15,6 +15,7 @@ from flightllm.engines.openai.answers import MalformedError, read_vectors
 from flightllm.engines.openai.options import RESPONSE_BYTES, OpenAIOptions
 from flightllm.engines.options import read_options
 from flightllm.engines.secrets import shown_address
+from flightllm.engines.window import LoopThread
 from flightllm.errors import AnswerError, EngineError, EngineUnavailableError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ try:
     import httpx2
     import openai
 
-    from flightllm.engines.http_bodies import ENCODING, BodyError, bound, redirected
+    from flightllm.engines.http_bodies import ENCODING, BodyError, EndpointClient, RedirectError
     from flightllm.engines.openai.faults import FaultKind, hidden, line_to_change, unreachable
 except ImportError as error:
     raise MissingExtraError("the embedding engine 'openai'", "openai") from error
@@ -75,16 +76,15 @@ class OpenAIEmbedder:
     def __init__(self, model: str, options: EmbeddingOptions) -> None:
         self._model = model
         self._options = options
-        self._client = openai.OpenAI(
+        self._client = openai.AsyncOpenAI(
             base_url=options.base_url,
             api_key=options.read_key(),
             timeout=options.timeout,
             max_retries=options.max_retries,
             default_headers={"Accept-Encoding": ENCODING},
-            http_client=openai.DefaultHttpxClient(
-                event_hooks={"response": [bound(options.response_bytes)]}, timeout=options.timeout
-            ),
+            http_client=EndpointClient(options.response_bytes, timeout=options.timeout),
         )
+        self._loop = LoopThread("embed")
         self._dimensions = options.dimensions
         self.name = f"openai ({model} at {shown_address(options.base_url)})"
         self.revision = f"openai-1 {options.base_url} {model} {options.dimensions} {_told(options)}"
@@ -121,7 +121,9 @@ class OpenAIEmbedder:
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
-        self._client.close()
+        if not self._loop.closed:
+            self._loop.run(self._client.close())
+            self._loop.close()
 
     def _checked(self, vectors: Vectors) -> Vectors:
         """Return the vectors if they have the same length as all other vectors of the model.
@@ -138,14 +140,12 @@ class OpenAIEmbedder:
         return vectors
 
     def _post(self, texts: list[str]) -> Vectors:
-        dimensions = self._options.dimensions or openai.omit
         try:
-            raw = self._client.embeddings.with_raw_response.create(
-                model=self._model, input=texts, dimensions=dimensions, extra_body=self._options.extra_body
-            )
-            return read_vectors(raw.http_response.content, len(texts), self._options.dimensions)
+            return read_vectors(self._loop.run(self._sent(texts)), len(texts), self._options.dimensions)
         except (MalformedError, BodyError) as error:
             raise self._failed(f"returned an answer that cannot be read: {error}") from error
+        except RedirectError as error:
+            raise EngineError(f"the embedding engine {self.name} {error}") from error
         except openai.APIConnectionError as error:
             raise self._broken(error) from error
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
@@ -164,6 +164,19 @@ class OpenAIEmbedder:
             _log.warning("response not understood", engine=self.name, error_type=type(error).__name__)
             raise self._failed(f"returned a response that cannot be read ({type(error).__name__})") from error
 
+    async def _sent(self, texts: list[str]) -> bytes:
+        raw = await self._client.embeddings.with_raw_response.create(
+            model=self._model,
+            input=texts,
+            dimensions=self._options.dimensions or openai.omit,
+            extra_body=self._options.extra_body,
+        )
+        return raw.http_response.content
+
+    async def _knock(self) -> None:
+        impatient = self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS)
+        await impatient.with_raw_response.models.list()
+
     def _failed(self, what: str, *, shared: bool = False) -> AnswerError:
         return AnswerError(f"the embedding engine {self.name} {what}", shared=shared)
 
@@ -176,11 +189,10 @@ class OpenAIEmbedder:
             f"the embedding engine {self.name} cannot be reached: {hidden(unreachable(error), self._client.api_key)}"
             f"{line_to_change(FaultKind.GONE, section='embedding')}"
         )
-        no_connection = httpx2.TimeoutException | httpx2.ConnectError | httpx2.ProxyError
-        if isinstance(cause, no_connection) and not redirected(cause, self._options.base_url):
+        if isinstance(cause, httpx2.TimeoutException | httpx2.ConnectError | httpx2.ProxyError):
             return gone
         try:
-            self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS).with_raw_response.models.list()
+            self._loop.run(self._knock())
         except openai.APIConnectionError:
             return gone
         except Exception:  # noqa: BLE001 - any other error shows that the endpoint answers

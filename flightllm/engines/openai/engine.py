@@ -13,6 +13,7 @@ from urllib.parse import quote
 import structlog
 
 from flightllm.common.text import excerpt
+from flightllm.config.secrets import checked_secret
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.openai.answers import (
     EndpointAnswer,
@@ -46,7 +47,7 @@ try:
     import openai
     from aiolimiter import AsyncLimiter
 
-    from flightllm.engines.http_bodies import ENCODING, BodyError, bound_async, keyed, redirected
+    from flightllm.engines.http_bodies import ENCODING, BodyError, EndpointClient, RedirectError, keyed
     from flightllm.engines.openai.faults import (
         Fault,
         FaultKind,
@@ -178,6 +179,8 @@ class OpenAIEngine:
             fault = read_fault(exc, self._model, self._key)
             if fault.kind in {FaultKind.GONE, FaultKind.RATE}:
                 raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
+        except RedirectError as exc:
+            raise self._moved(exc) from exc
 
     def models(self) -> list[str]:
         """Return the models that the endpoint lists, which is free of charge; empty if there is no list.
@@ -224,6 +227,8 @@ class OpenAIEngine:
             if exc.status_code == 401 or fault.kind is FaultKind.QUOTA:
                 raise self._faulty(fault) from exc
             return [], f", without a list of models (HTTP {exc.status_code})"
+        except RedirectError as exc:
+            raise self._moved(exc) from exc
         except (openai.APIError, ValueError, RecursionError):
             return [], ", without a list of models"
         self._recognised = True
@@ -249,6 +254,9 @@ class OpenAIEngine:
     def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
         reason = hidden(unreachable(error), self._key)
         return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}{line_to_change(FaultKind.GONE)}")
+
+    def _moved(self, error: RedirectError) -> EngineError:
+        return EngineError(f"the engine {self.name} {error}")
 
     def close(self) -> None:
         """Abort running requests and close the connections. Idempotent."""
@@ -333,6 +341,8 @@ class OpenAIEngine:
             return await self._call(group, plan, client)
         except (MalformedError, BodyError) as exc:
             raise _MalformedAnswerError(f"returned an answer that cannot be read: {exc}", exc) from exc
+        except RedirectError as exc:
+            raise self._moved(exc) from exc
         except openai.APITimeoutError as exc:
             seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
             raise _RowsError(f"did not answer within {seconds:g} s") from exc
@@ -373,7 +383,7 @@ class OpenAIEngine:
         gone = self._unreachable(error)
         if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
             return _MalformedAnswerError(f"returned an answer that cannot be read: {excerpt(str(cause))}")
-        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._address):
+        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError):
             return gone
         try:
             await _listed(self._quick(_PROBE_SECONDS))
@@ -544,22 +554,21 @@ def check(config: EngineConfig) -> None:
 def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenAI:
     """Return the HTTP client, with the headers, query, proxy and limits of the options."""
     header = options.known_provider.key_header
-    hooks: dict[str, list[Callable[..., Any]]] = {"response": [never_again(bound_async(options.response_bytes))]}
-    if header:
-        hooks["request"] = [keyed(header, key, httpx2.URL(address).host)]
     return openai.AsyncOpenAI(
         base_url=address,
         api_key=key,
-        organization=options.organization or None,
-        project=options.project or None,
+        organization=checked_secret("[engine] organization", options.organization) or None,
+        project=checked_secret("[engine] project", options.project) or None,
         timeout=options.timeout,
         max_retries=options.max_retries,
         default_headers={"Accept-Encoding": ENCODING, **options.read_headers()},
         default_query=options.read_query(),
-        http_client=openai.DefaultAsyncHttpxClient(
-            event_hooks=hooks,
+        http_client=EndpointClient(
+            options.response_bytes,
             timeout=options.timeout,
             proxy=options.read_proxy(),
+            request=keyed(header, key, httpx2.URL(address).host) if header else None,
+            response=never_again,
         ),
     )
 

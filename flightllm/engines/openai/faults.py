@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -159,17 +159,12 @@ def line_to_change(kind: FaultKind, *, key: str = "", model: str = "…", sectio
     return f"; the line to change is [{section}] {lines[kind]}" if kind in lines else ""
 
 
-def never_again(limit: Callable[[httpx2.Response], Awaitable[None]]) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return a hook that runs `limit`, and prevents the client's retries if the quota is used up."""
-
-    async def hook(response: httpx2.Response) -> None:
-        await limit(response)
-        if response.status_code == 429:
-            await response.aread()
-            if _is_quota(429, response.text, _code(_json(response)), response):
-                response.headers["x-should-retry"] = "false"
-
-    return hook
+async def never_again(response: httpx2.Response) -> None:
+    """Prevent the client's retries, as a response hook, if the quota is used up."""
+    if response.status_code == 429:
+        await response.aread()
+        if _is_quota(429, response.text, _code(_json(response)), response):
+            response.headers["x-should-retry"] = "false"
 
 
 def error_text(error: openai.APIStatusError) -> str:

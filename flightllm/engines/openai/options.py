@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from flightllm.config.secrets import REFERENCE, read_secret
+from flightllm.config.secrets import REFERENCE, checked_secret, read_secret
 from flightllm.engines.kv_addresses import check_heard
 from flightllm.engines.options import read_options
 from flightllm.engines.providers import NAMES, Provider, named, provider_at
@@ -112,7 +112,9 @@ class OpenAIOptions:
         for name in ("headers", "query"):
             for key, value in getattr(self, name).items():
                 if not isinstance(value, str):
-                    raise ValueError(f"{name}: {key} must be a text, got {value!r}")  # noqa: TRY004 - as other options
+                    raise ValueError(f"{name}: {key} must be a text, not {type(value).__name__}")  # noqa: TRY004 - as other options
+                if name == "headers" and not key.isascii():
+                    raise ValueError(f"headers: the name {key!r} has characters that are not ASCII")
                 if holds_secret(key, value):
                     raise ValueError(f"{name}: write {key} as env:NAME or file:PATH, never the secret itself")
         if self.proxy and REFERENCE.fullmatch(self.proxy) is None:
@@ -191,7 +193,9 @@ class OpenAIOptions:
     def _read(self, name: str) -> dict[str, str]:
         table: Mapping[str, object] = getattr(self, name)
         return {
-            key: read_secret(f"[engine] {name}.{key}", str(value)) if REFERENCE.fullmatch(str(value)) else str(value)
+            key: read_secret(f"[engine] {name}.{key}", str(value))
+            if REFERENCE.fullmatch(str(value))
+            else checked_secret(f"[engine] {name}.{key}", str(value))
             for key, value in table.items()
         }
 
@@ -217,12 +221,12 @@ class OpenAIOptions:
         if self.api_key_file:
             return read_secret("[engine] api_key_file", f"file:{self.api_key_file}")
         variable = self.key_variable
-        key = os.environ.get(variable, "")
+        key = os.environ.get(variable, "").strip(" \t\r\n")
         if not key and (self.known_provider.key_env or self.address == _HOSTED):
             raise ConfigError(
                 f"[engine] api_key_env: the environment variable {variable} is not set or empty: set it to the API key"
             )
-        return key or "none"
+        return checked_secret("[engine] api_key_env", key, f"the environment variable {variable}") if key else "none"
 
 
 def read_openai_options(options: Mapping[str, object]) -> OpenAIOptions:

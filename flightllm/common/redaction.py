@@ -1,0 +1,92 @@
+"""The secrets of this process, and the one place that removes them from texts for clients, logs and system tables.
+
+Code that reads a secret keeps it here. Every text that leaves the process passes `redacted`.
+"""
+
+import html
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterator
+from functools import lru_cache
+from threading import Lock
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+HIDDEN = "***"
+_LEAST = 6
+"""Shorter texts are no secrets, and occur by chance."""
+_PLACEHOLDERS = frozenset({"ollama", "lm-studio", "not-needed", "no-key-required", "bearer"})
+"""Words that users write where an endpoint needs no key."""
+
+
+class _Secrets:
+    """The secrets that were read so far, and a pattern of all their forms. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._known: frozenset[str] = frozenset()
+        self._forms: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self._lock = Lock()
+
+    def add(self, value: str) -> None:
+        """Add a secret with all forms in which a text can quote it."""
+        if value in self._known:
+            return
+        with self._lock:
+            self._known |= {value}
+            self._forms |= {form for part in _parts(value) for form in _forms(part)}
+            if self._forms:
+                longest_first = sorted(self._forms, key=len, reverse=True)
+                self.pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+
+_SECRETS = _Secrets()  # of the process: what one part reads, another part must not show
+
+
+def keep_secret(value: str) -> None:
+    """Note a secret of this process, so that no text shows it."""
+    _SECRETS.add(value)
+
+
+def redacted(text: str) -> str:
+    """Return a text in which `***` replaces every known secret, also quoted, escaped, or encoded for URLs or Base64."""
+    pattern = _SECRETS.pattern
+    return text if pattern is None else pattern.sub(HIDDEN, text)
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield a secret, its words, and the user, password and parameters of an address."""
+    yield value
+    yield from value.split()
+    if "://" in value:
+        try:
+            parts = urlsplit(value)
+            found = [parts.username, parts.password, *re.split("[&=]", parts.query)]
+        except ValueError:
+            return
+        for one in found:
+            if one and one != parts.hostname:
+                yield from (one, unquote(one))
+
+
+@lru_cache(maxsize=1_024)
+def _forms(value: str) -> frozenset[str]:
+    if len(value) < _LEAST or value.lower() in _PLACEHOLDERS:
+        return frozenset()
+    raw = value.encode("utf-8", "surrogatepass")
+    quoted = {quote(raw), quote(raw, safe=""), quote_plus(raw)}
+    quoted |= {re.sub("%..", lambda found: found[0].lower(), one) for one in quoted}
+    escaped = {repr(value)[1:-1], repr(raw)[2:-1], json.dumps(value)[1:-1], html.escape(value)}
+    escaped |= {json.dumps(json.dumps(value)[1:-1])[1:-1], value.replace("'", "''"), raw.hex()}
+    return frozenset({value, *quoted, *escaped, *_base64(raw)})
+
+
+def _base64(value: bytes) -> Iterator[str]:
+    """Yield the characters that a secret always has in Base64, at each of the three places in a longer text."""
+    for shift in range(3):
+        for encode in (b64encode, urlsafe_b64encode):
+            whole = encode(b"\0" * shift + value).decode().rstrip("=")
+            begin = (0, 2, 3)[shift]
+            end = len(whole) - ((shift + len(value)) % 3 > 0)
+            if end - begin >= _LEAST:
+                yield whole[begin:end]

@@ -1,0 +1,57 @@
+"""The texts that leave the process hold no secret, in whatever form."""
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+
+from flightllm.common.redaction import keep_secret, redacted
+from flightllm.common.text import excerpt
+
+_SECRET = "sk-canary/one+two=='\"\\end"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        _SECRET,
+        repr(_SECRET),
+        repr(f"Bearer {_SECRET}".encode()),
+        json.dumps({"key": _SECRET}),
+        quote(_SECRET, safe=""),
+        quote(_SECRET, safe="").lower(),
+        *(base64.b64encode(f"{'u' * length}:{_SECRET}".encode()).decode() for length in range(3)),
+        base64.urlsafe_b64encode(_SECRET.encode()).decode(),
+        _SECRET.encode().hex(),
+        f"'{_SECRET.replace(chr(39), chr(39) * 2)}'",
+    ],
+)
+def test_no_form_of_a_secret_is_left(form: str) -> None:
+    """A text that quotes, escapes or encodes a secret loses it."""
+    keep_secret(_SECRET)
+    shown = redacted(f"before {form} after")
+    assert "***" in shown
+    assert "canary" not in shown
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+    assert form not in shown
+
+
+def test_an_address_is_hidden_in_parts() -> None:
+    """The password of an address is a secret by itself, the host is not."""
+    keep_secret("http://someone:canary%2Fpass@proxy.example:8080")
+    assert redacted("canary/pass canary%2Fpass proxy.example") == "*** *** proxy.example"
+
+
+def test_a_cut_leaves_no_beginning_of_a_secret() -> None:
+    """An excerpt that ends within a secret does not show its start."""
+    keep_secret("canary-at-the-end-of-an-excerpt")
+    assert "canary" not in excerpt("x" * 290 + "canary-at-the-end-of-an-excerpt")
+
+
+def test_short_texts_and_placeholders_stay() -> None:
+    """A word such as `none` is no secret, and occurs in other texts."""
+    keep_secret("none")
+    keep_secret("ollama")
+    assert redacted("none of ollama") == "none of ollama"
