@@ -271,9 +271,9 @@ class AdmissionControl:
 
     @property
     def running(self) -> int:
-        """Return how many places are taken."""
+        """Return how many statements run: those with a place, and the paused ones."""
         with self._lock:
-            return self._taken
+            return self._taken + len(self._paused)
 
     @property
     def paused(self) -> int:

@@ -175,7 +175,7 @@ class FlightSqlServer(_Port):
         core = self._core
         core.draining.set()
         deadline = time.monotonic() + seconds
-        while (core.slots.running or core.slots.paused) and time.monotonic() < deadline:
+        while core.slots.running and time.monotonic() < deadline:
             time.sleep(core.limits.poll_seconds)
         core.slots.cancel_all()
         ports = [port for port in (self, self._certified) if port is not None]
