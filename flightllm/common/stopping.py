@@ -1,4 +1,4 @@
-"""Let the reading of a text end early, once nobody waits for its statement."""
+"""Let the reading of a text end early once nobody waits for its statement, and tell when the text is read."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +6,10 @@ from contextvars import ContextVar
 
 from flightllm.errors import CancelledError
 
+CHECKED_TOKENS = 4_096
+"""How many tokens a loop reads between two calls of `check_wanted`."""
 _stopped: ContextVar[Callable[[], bool] | None] = ContextVar("stopped", default=None)
+_read: ContextVar[Callable[[], None] | None] = ContextVar("read", default=None)
 
 
 @contextmanager
@@ -24,3 +27,20 @@ def check_wanted() -> None:
     stopped = _stopped.get()
     if stopped is not None and stopped():
         raise CancelledError("the statement was cancelled while it was read")
+
+
+@contextmanager
+def when_read(done: Callable[[], None]) -> Iterator[None]:
+    """Let `text_is_read` call `done` in the `with` block."""
+    token = _read.set(done)
+    try:
+        yield
+    finally:
+        _read.reset(token)
+
+
+def text_is_read() -> None:
+    """Note that the text of the current statement is read and planned; what follows takes little time of Python."""
+    done = _read.get()
+    if done is not None:
+        done()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from flightllm.common.stopping import check_wanted
 from flightllm.dialect.cast_aggregates import calls_aggregate, cast_aggregates
 from flightllm.dialect.dual import dual
 from flightllm.dialect.escapes import WORDS as ESCAPES
@@ -172,6 +173,7 @@ def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rew
     if not source.tokens:  # nothing, or a comment: the parser's own error says so
         return found
     for rule in RULES:
+        check_wanted()
         if not rule.applies(source):
             continue
         try:

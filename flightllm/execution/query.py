@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.common.arrow_types import value_width
+from flightllm.common.stopping import check_wanted, text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches, has_grouping_sets, has_join
@@ -119,7 +120,10 @@ def plan(
     if services.functions.may_be_in(text.sql):
         text, found, searched = _searched(text, services, settings)
         extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
-    return plan_extracted(replace(extracted, names=names), services, settings)
+    check_wanted()
+    query = plan_extracted(replace(extracted, names=names), services, settings)
+    text_is_read()
+    return query
 
 
 def plan_rows(text: ParsedText, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":

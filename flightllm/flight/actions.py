@@ -38,7 +38,8 @@ def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> byte
     request = unpack_as("ActionCreatePreparedStatementRequest", body)
     session = core.session(context)
     check_transaction(session, request)
-    description = core.run(context, session, partial(session.describe, request.query, None, call_of(context).settings))
+    describe = partial(session.describe, request.query, None, call_of(context).settings)
+    description = core.run(context, session, describe, text=request.query)
     return _prepared(core, Prepared(session, request.query, description))
 
 
@@ -46,7 +47,7 @@ def _prepare_plan(core: Core, context: flight.ServerCallContext, body: bytes) ->
     request = unpack_as("ActionCreatePreparedSubstraitPlanRequest", body)
     session = core.session(context)
     check_transaction(session, request)
-    description = core.run(context, session, partial(session.describe_plan, request.plan.plan))
+    description = core.run(context, session, partial(session.describe_plan, request.plan.plan), text=request.plan.plan)
     return _prepared(core, Prepared(session, request.plan.plan, description))
 
 

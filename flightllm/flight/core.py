@@ -28,6 +28,7 @@ from flightllm.flight.buffered import StreamBytes
 from flightllm.flight.kept import KeptPlans
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import ServerLoad
+from flightllm.flight.long_texts import LongTexts, is_long
 from flightllm.flight.planned import PlannedStatements
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Recipient
@@ -72,6 +73,7 @@ class Core:
     planned: PlannedStatements = field(init=False)
     kept: KeptPlans = field(init=False)
     slots: AdmissionControl = field(init=False)
+    long_texts: LongTexts = field(init=False)
     draining: threading.Event = field(default_factory=threading.Event)
     refusals: Refusals = field(default_factory=Refusals)
     waiting: StreamBytes = field(default_factory=StreamBytes)
@@ -90,6 +92,7 @@ class Core:
         self.statements = Registry("query", count, seconds, FlightStatement.drop, _user_of)
         self.planned = PlannedStatements(self.limits.planned_seconds)
         self.kept = KeptPlans(self.limits.kept_plans, self.limits.planned_seconds)
+        self.long_texts = LongTexts(self.limits)
         self.slots = AdmissionControl(
             self.limits.concurrent_queries,
             queue=self.limits.queued_queries,
@@ -198,11 +201,14 @@ class Core:
         session: BackendSession,
         function: Callable[[], _T],
         *,
+        text: str | bytes | None = None,
         stop: Callable[[FlightLLMError], None] = lambda _: None,
         discard: Callable[[_T], None] = lambda _: None,
         grace_seconds: float = 0.0,
     ) -> _T:
         """Do the work of a statement that this call answers, within a place and the session's time limit.
+
+        `text` is the text or the plan that the work reads first; a long one waits for its turn.
 
         Raises:
             BusyError: no place is free.
@@ -210,9 +216,28 @@ class Core:
         """
         limit = session.time_limit(call_of(context).settings)  # a wrong setting fails before a place is taken
         with self.database.queries.spans.attached(call_of(context).traceparent):
-            place = self.admit(context, session, lambda: stop(CancelledError("the server stops")))
-            patience = CallDeadline(context.is_cancelled, limit.start())
-            return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
+            deadline, turn = None, None
+            if is_long(text):  # it waits outside the places, and its time runs, so that a crowd of them ends
+                deadline = limit.start()
+                asker = Requester(session.principal.name, session.id)
+                turn = self.long_texts.turn(asker, context.is_cancelled, deadline)
+                function = turn.during(function)
+            try:
+                place = self.admit(context, session, lambda: stop(CancelledError("the server stops")))
+                patience = CallDeadline(context.is_cancelled, deadline or limit.start())
+                return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
+            except BaseException:
+                if turn is not None:
+                    turn.end_unused()
+                raise
+
+    def ask(self, context: Context, session: BackendSession, text: str, question: Callable[[], bool]) -> bool:
+        """Answer a question about the kind of a statement; a long text is read in its turn.
+
+        Raises:
+            FlightLLMError: see `run`, and the question's own errors.
+        """
+        return self.run(context, session, question, text=text) if is_long(text) else question()
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` if the server is shutting down."""

@@ -7,9 +7,10 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import UnsupportedError
-from flightllm.flight.backend import BackendSession
+from flightllm.flight.backend import BackendQueryResult, BackendSession
 from flightllm.flight.core import Core, call_of, check_transaction
 from flightllm.flight.endpoints import endpoints, ticket
+from flightllm.flight.long_texts import is_long
 from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema
 from flightllm.flight.statements import FlightStatement, promised
@@ -38,20 +39,38 @@ def flight_info(
         text = _text(command)
         statement = FlightStatement(core.session(context), text, None, settings)
         check_transaction(statement.session, command.message)
-        is_update = isinstance(text, str) and statement.session.is_update(text, settings)
-    if is_update and statement.session.returns_rows(str(statement.text), settings):
-        returned = run_returning(core, context, statement.session, str(statement.text), statement.parameters)
+        is_update = isinstance(text, str) and core.ask(
+            context, statement.session, text, partial(statement.session.is_update, text, settings)
+        )
+    sql = str(statement.text)
+    returns_rows = partial(statement.session.returns_rows, sql, settings)
+    if is_update and core.ask(context, statement.session, sql, returns_rows):
+        returned = run_returning(core, context, statement.session, sql, statement.parameters)
         statement.keep(returned.rows)
         parts = endpoints(core, core.statements.add(statement), 1)
         return _info(returned.rows.schema, descriptor, parts, records=returned.rows.num_rows)
     if is_update:
-        count = run_update(core, context, statement.session, str(statement.text), statement.parameters)
+        count = run_update(core, context, statement.session, sql, statement.parameters)
         return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=client_row_count(count))
     statement.parts = _parts(statement.session, settings)
-    result = core.run(context, statement.session, statement.plan, discard=lambda _: statement.drop())
+    result = _planned(core, context, statement)
     parts = endpoints(core, core.statements.add(statement), statement.parts)
     core.planned.add(statement)
     return _info(result.schema, descriptor, parts, metadata=result.query.query_id.encode())
+
+
+def _planned(core: Core, context: flight.ServerCallContext, statement: FlightStatement) -> BackendQueryResult:
+    """Plan a query; a long text whose plan is at hand needs no turn."""
+
+    def discard(_: BackendQueryResult | None) -> None:
+        statement.drop()
+
+    result = None
+    if statement.kept is not None and is_long(statement.text):
+        result = core.run(context, statement.session, statement.plan_again, discard=discard)
+    if result is None:
+        result = core.run(context, statement.session, statement.plan, text=statement.text, discard=discard)
+    return result
 
 
 def result_schema(core: Core, context: flight.ServerCallContext, command: Command) -> pa.Schema:
@@ -71,7 +90,7 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
         if isinstance(text, str)
         else partial(session.describe_plan, text)
     )
-    return promised(core.run(context, session, describe).schema, names)
+    return promised(core.run(context, session, describe, text=text).schema, names)
 
 
 def _text(command: Command) -> str | bytes:

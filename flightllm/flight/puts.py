@@ -1,6 +1,7 @@
 """DoPut: bind parameters, run updates, ingest tables."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
     elif command.name == "CommandStatementUpdate":
         session, sql = core.session(context), command.message.query
         check_transaction(session, command.message)
-        if not session.is_update(sql, call_of(context).settings):
+        if not core.ask(context, session, sql, partial(session.is_update, sql, call_of(context).settings)):
             raise InvalidInputError("the statement returns rows: execute it as a query, not as an update")
         count = run_update(core, context, session, sql, None)
     elif command.name == "CommandPreparedStatementUpdate":

@@ -78,7 +78,7 @@ class _Port(flight.FlightServerBase):
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
         core = self._core
         statement, part = core.statement_of(context, handle)
-        again = partial(core.run, context, statement.session, discard=lambda _: statement.drop())
+        again = partial(core.run, context, statement.session, text=statement.text, discard=lambda _: statement.drop())
         result = statement.take(part, again)
         recipient = core.recipient(context, statement.session, statement.settings)
         rows = ResultStream(result, core.limits, core.slots, recipient, context)

@@ -150,7 +150,25 @@ class FlightStatement:
             InvalidInputError: the columns differ from those of the first plan.
         """
         rights = self.session.rights
-        result = self._start()
+        return self._waits(self._start(), rights)
+
+    def plan_again(self) -> BackendQueryResult | None:
+        """Take the plan that was made to describe the statement, as `plan` does, without reading a long text again.
+
+        Returns None if there is no such plan, or if it is out of date.
+
+        Raises:
+            InvalidInputError: see `plan`.
+        """
+        if self.kept is None or isinstance(self.text, bytes) or self.parameters is not None:
+            return None
+        rights = self.session.rights
+        planned = self.session.execute_planned(self.kept, self.text, self.settings)
+        self.kept = None
+        return None if planned is None else self._waits(planned, rights)
+
+    def _waits(self, result: BackendQueryResult, rights: object) -> BackendQueryResult:
+        """Let a planned result wait for its fetch."""
         with self._lock:
             if self._schema is None:
                 self._schema = result.schema

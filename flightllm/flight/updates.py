@@ -22,7 +22,7 @@ def run_update(core: Core, context: Context, session: BackendSession, sql: str, 
     """
     cancelled, settings = CancelToken(), call_of(context).settings
     update = partial(session.update, sql, parameters, settings, cancelled=cancelled)
-    return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
+    return core.run(context, session, update, text=sql, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
 
 
 def run_returning(
@@ -31,7 +31,7 @@ def run_returning(
     """Run a change with RETURNING as `run_update` does; return the changed rows too."""
     cancelled, settings = CancelToken(), call_of(context).settings
     update = partial(session.update_returning, sql, parameters, settings, cancelled=cancelled)
-    return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
+    return core.run(context, session, update, text=sql, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
 
 
 def client_row_count(affected: int) -> int:

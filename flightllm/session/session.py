@@ -20,6 +20,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.dispatch import bound_texts, change, check
+from flightllm.dialect.rewriting import DEFAULT
 from flightllm.dml import Changed
 from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
@@ -37,7 +38,7 @@ from flightllm.observe.statement_texts import without_its_secrets
 from flightllm.session.place import SessionPlace
 from flightllm.session.reading import StatementReader, plan_statement
 from flightllm.session.transactions import Transactions
-from flightllm.sql.classify import classify
+from flightllm.sql.classify import BEGINS_SELECT, classify
 from flightllm.sql.guard import check_bound
 from flightllm.sql.names import OutputNames
 from flightllm.sql.parameters import bind
@@ -153,7 +154,10 @@ class Session:
             FlightLLMError: the kind of the statement is unknown or not supported.
         """
         with self._failures_noted(sql, settings):
-            return self._reader.statement(sql, self._settings.with_values(settings)).is_update
+            chosen = self._settings.with_values(settings)
+            if chosen.dialect == DEFAULT and ";" not in sql and BEGINS_SELECT.match(sql):
+                return False  # the plan reads the text, and finds its errors
+            return self._reader.statement(sql, chosen).is_update
 
     def returns_rows(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Return whether a statement changes something and has RETURNING; only the text is read.

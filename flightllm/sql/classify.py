@@ -1,5 +1,6 @@
 """Parser that finds the kind of a statement and its parts before the planner runs."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -33,6 +34,8 @@ _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     "external": read_external_table,
 }
 """Readers by the word after CREATE [OR REPLACE], DROP, REFRESH or SHOW; each returns None for other statements."""
+BEGINS_SELECT = re.compile(r"[\s(]*+SELECT\s", re.IGNORECASE)
+"""The begin of a text that is a query, whatever follows."""
 _QUERY_WORDS = ("select", "with", "values")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from flightllm.common.stopping import CHECKED_TOKENS, check_wanted
 from flightllm.sql.tokens import Token, TokenKind
 
 WEIGHTS: Final = {
@@ -176,7 +177,9 @@ class _Scanner:
 
     def scan(self, tokens: Sequence[Token]) -> Complexity:
         before: Token | None = None
-        for token in tokens:
+        for index, token in enumerate(tokens):
+            if not index % CHECKED_TOKENS:
+                check_wanted()
             if token.kind is TokenKind.SYMBOL:
                 self._symbol(token.text, before)
             elif token.kind is TokenKind.WORD:

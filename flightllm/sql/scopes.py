@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from flightllm.common.stopping import CHECKED_TOKENS, check_wanted
 from flightllm.errors import SqlError
 from flightllm.sql.keywords import ENDS_FROM, SET_OPERATIONS
 from flightllm.sql.names import identifier
@@ -122,6 +123,8 @@ def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:
     around = _around(len(tokens), closing, opening)
     reader = _ScopeReader(tokens, closing, opening)
     for index in range(len(tokens)):
+        if not index % CHECKED_TOKENS:
+            check_wanted()
         reader.step(index)
     return Scopes(closing, opening, around, reader.of, reader.names_table, reader.clauses, reader.common_tables)
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from sqlglot.tokenizer_core import Token as RawToken
 from sqlglot.tokenizer_core import TokenType
 
-from flightllm.common.stopping import check_wanted
+from flightllm.common.stopping import CHECKED_TOKENS, check_wanted
 from flightllm.errors import SqlError
 from flightllm.sql.generic_tokenizer import MARK, GenericTokenizer
 
@@ -129,8 +129,6 @@ _USUAL = re.compile(rf"{_SKIPPED}(?:{'|'.join(f'({form})' for _, form in _FORMS)
 _USUAL_WITH_MARK = re.compile(_USUAL.pattern.replace(f"{MARK}[0-9]", f"(?!){MARK}[0-9]"))
 """The pattern for a text that has `MARK` itself, which is then an ordinary character."""
 _GAP = re.compile(_SKIPPED)
-_CHECKED = 4_096
-"""The number of tokens between two looks whether somebody still waits for the statement."""
 _JOINED = (":", "$")
 
 
@@ -159,7 +157,7 @@ def _scan(sql: str) -> list[Token]:
             elif group == _NUMBERS:
                 text = "".join(text.split())
             add(Token(kind, text, start, end))
-            if not len(tokens) % _CHECKED:
+            if not len(tokens) % CHECKED_TOKENS:
                 check_wanted()
 
 

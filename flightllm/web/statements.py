@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, TypeAlias
 
 from flightllm.flight.backend import BackendQueryRecord
@@ -56,7 +57,8 @@ class StatementRun(Iterator[Event]):
         core, call = self._core, self._call
         core.refuse_when_draining()
         session = call.session(core)
-        if session.is_update(self._sql) and session.returns_rows(self._sql):
+        changes = core.ask(call, session, self._sql, partial(session.is_update, self._sql))
+        if changes and core.ask(call, session, self._sql, partial(session.returns_rows, self._sql)):
             rows = run_returning(core, call, session, self._sql, None).rows
             shown = rows.slice(0, self._most_rows)
             yield {"event": "columns", "query_id": "", "columns": columns_of(rows.schema)}
@@ -64,7 +66,7 @@ class StatementRun(Iterator[Event]):
                 yield {"event": "rows", "rows": rows_of(batch)}
             yield {"event": "end", "rows": shown.num_rows, "more": rows.num_rows > shown.num_rows}
             return
-        if session.is_update(self._sql):
+        if changes:
             affected = run_update(core, call, session, self._sql, None)
             yield {"event": "affected", "rows": affected if affected >= 0 else None}
             return
@@ -72,7 +74,7 @@ class StatementRun(Iterator[Event]):
             call, session, {}
         )  # this can be refused, so it runs before there is a result to close
         statement = FlightStatement(session, self._sql, None, {})
-        core.run(call, session, statement.plan, discard=lambda _: statement.drop())
+        core.run(call, session, statement.plan, text=self._sql, discard=lambda _: statement.drop())
         result = statement.take()
         self._query = result.query
         sent, characters, more = 0, 0, False

@@ -1,0 +1,143 @@
+"""Turns for long texts: reading one keeps Python's interpreter busy, and all other statements wait for it."""
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from flightllm.common.admission import AdmissionControl, AdmissionSlot
+from flightllm.common.fair_queue import Requester
+from flightllm.common.limits import Deadline
+from flightllm.common.stopping import when_read
+from flightllm.errors import BusyError, CancelledError
+from flightllm.flight.limits import FlightLimits
+
+_T = TypeVar("_T")
+LONG_BYTES = 20_000
+"""A text of more characters, or a plan of more bytes, is long; a shorter one is read in about 20 ms."""
+
+
+def is_long(text: str | bytes | None) -> bool:
+    """Return whether a text or a serialized plan waits for a turn."""
+    return text is not None and len(text) > LONG_BYTES
+
+
+class LongTexts:
+    """Gives out the one turn to read a long text, safe to use from several threads.
+
+    Waiting texts take turns over users, and then over the sessions of each user. A turn begins only after a rest as
+    long as the turn before it took, so that long texts of all users together take at most half of the time.
+    """
+
+    def __init__(self, limits: FlightLimits) -> None:
+        self._limits = limits
+        self._turns = AdmissionControl(
+            1, queue=limits.queued_queries, wait_seconds=limits.queue_seconds, poll_seconds=limits.poll_seconds
+        )
+        self._lock = threading.Lock()
+        self._rests_until = 0.0
+
+    @property
+    def queued(self) -> int:
+        """Return how many texts wait for their turn."""
+        return self._turns.queued
+
+    @property
+    def reading(self) -> int:
+        """Return how many texts are read: 0 or 1."""
+        return self._turns.running
+
+    def turn(self, asker: Requester, gone: Callable[[], bool], deadline: Deadline) -> "Turn":
+        """Wait for the turn to read a long text.
+
+        Raises:
+            BusyError: too many texts wait, or this text waited too long.
+            CancelledError: the client left.
+            StatementTimeoutError: the deadline passed.
+        """
+        try:
+            place = self._turns.take(asker, lambda: gone() or deadline.over)
+        except BusyError as error:
+            busy = BusyError(
+                f"this text has more than {LONG_BYTES:,} characters, and other long texts were read first for"
+                f" {self._limits.queue_seconds:g} seconds: send the values as parameters or upload them as a table"
+            )
+            busy.limit = error.limit
+            raise busy from error
+        except CancelledError:
+            if deadline.over:
+                raise deadline.error() from None
+            raise
+        turn = Turn(place, self._rest)
+        try:
+            self._wait(gone, deadline)
+        except BaseException:
+            turn.end()
+            raise
+        return turn
+
+    def _wait(self, gone: Callable[[], bool], deadline: Deadline) -> None:
+        """Wait for the end of the rest."""
+        with self._lock:
+            until = self._rests_until
+        while (left := until - time.monotonic()) > 0:
+            if deadline.over:
+                raise deadline.error()
+            if gone():
+                raise CancelledError("the client cancelled the statement before it started")
+            time.sleep(min(left, self._limits.poll_seconds))
+
+    def _rest(self, seconds: float) -> None:
+        with self._lock:
+            self._rests_until = time.monotonic() + seconds
+
+
+class Turn:
+    """A turn to read a long text; `end` is idempotent."""
+
+    def __init__(self, place: AdmissionSlot, rest: Callable[[float], None]) -> None:
+        self._place = place
+        self._rest = rest
+        self._lock = threading.Lock()
+        self._began: float | None = None
+        self._ended = False
+        self._collects = False
+        """Whether to turn the collection of garbage on again."""
+
+    def end(self) -> None:
+        """End the turn, for the next text in the queue."""
+        with self._lock:
+            ended, self._ended = self._ended, True
+        if not ended:
+            if self._collects:
+                gc.enable()
+            self._rest(0.0 if self._began is None else time.monotonic() - self._began)
+            self._place.release()
+
+    def end_unused(self) -> None:
+        """End the turn if the work has not begun; work that has begun ends it even if its client has gone."""
+        if self._began is None:
+            self.end()
+
+    def during(self, function: Callable[[], _T]) -> Callable[[], _T]:
+        """Return a function that ends the turn once its text is read and planned, and at its own end at the latest."""
+
+        def within() -> _T:
+            with self._reading():
+                return function()
+
+        return within
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        self._began = time.monotonic()
+        # A full collection goes through all tokens, up to half a second each time, while all threads wait.
+        self._collects = gc.isenabled()
+        gc.disable()
+        try:
+            with when_read(self.end):
+                yield
+        finally:
+            self.end()
