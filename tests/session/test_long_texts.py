@@ -265,3 +265,10 @@ def test_long_lists_as_parameters(session: Session) -> None:
             found = ask(session, "SELECT ? AS x", row).table
             assert found.schema.field("x").type.value_type == kind
             assert found["x"].to_pylist() == [numbers]
+
+
+def test_types_in_a_deep_chain_of_parameters(session: Session) -> None:
+    """Parameters of a chain that Substrait cannot express have the types to which DataFusion casts them."""
+    found = session.describe(f"SELECT {'+'.join('?' * 200)} AS x")
+    assert set(found.parameters.types) == {pa.int64()}
+    assert found.schema.names == ["x"]
