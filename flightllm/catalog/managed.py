@@ -5,13 +5,16 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
+import structlog
 
 from flightllm.catalog.entries import Entry, StoredRows, check_files
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import TableName
-from flightllm.errors import InvalidInputError
+from flightllm.errors import InvalidInputError, LimitExceededError
 from flightllm.storage.compaction import files_to_merge
 from flightllm.storage.rows import StoredFile, read_rows, write_rows
+
+_log = structlog.get_logger(__name__)
 
 
 def new_table(
@@ -51,13 +54,17 @@ def merge_small(
 ) -> list[StoredFile]:
     """Merge the small files at a table's end; return the table's files, and append a new file to `written`.
 
-    The caller holds the table's lock.
+    If the disk has no room for a merged file, the files stay as they are. The caller holds the table's lock.
     """
     kept = list(files)
-    merged = files_to_merge([file.bytes for file in kept])
+    merged = files_to_merge([file.bytes for file in kept], store.folder.free_bytes())
     if merged > 1:
         merging = read_rows([store.folder.file(file.name) for file in kept[-merged:]], entry.schema)
-        one = write_rows(store.folder, entry.schema, merging)
+        try:
+            one = write_rows(store.folder, entry.schema, merging)
+        except LimitExceededError:  # such as a quota, or another statement that took the room meanwhile
+            _log.info("files are not merged, because the disk has no room", table=entry.name.display, files=merged)
+            return kept
         kept[-merged:] = [] if one is None else [one]
         written += kept[len(kept) - (one is not None) :]
     return kept

@@ -14,7 +14,9 @@ from flightllm.common.names import TableName
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
+from flightllm.storage.damage import parsed
 from flightllm.storage.rows import StoredFile
+from flightllm.storage.sealed import sealed
 
 VERSION = 1
 KEPT = ("managed", "external", "view", "ai_view")
@@ -28,12 +30,15 @@ class CatalogManifest:
     schemas: tuple[str, ...]
     entries: tuple[Entry, ...]
     revision: str
+    replaced: frozenset[str] = frozenset()
+    """Data files that earlier manifests name and this one does not. A start can remove them without doubt."""
 
     def as_json(self, written: Sequence[str]) -> str:
         """Return the document; `written` has each entry as `entry_json` returns it."""
-        head = json.dumps({"version": VERSION, "revision": self.revision, "schemas": self.schemas})
+        known = {"revision": self.revision, "schemas": self.schemas, "replaced": sorted(self.replaced)}
+        head = json.dumps({"version": VERSION, **known})
         entries = ",\n".join(written)
-        return f'{head[:-1]}, "entries": [\n{entries}\n]}}\n'
+        return sealed(f'{head[:-1]}, "entries": [\n{entries}\n]}}\n')
 
     @classmethod
     def of_json(cls, text: str) -> "CatalogManifest":
@@ -43,16 +48,19 @@ class CatalogManifest:
             InvalidInputError: the text is not a manifest, or has another version.
         """
         try:
-            document = json.loads(text)
-            if document["version"] != VERSION:
-                raise InvalidInputError(
-                    f"its version is {document['version']}, but this server reads version {VERSION}"
-                )
-            schemas = tuple(map(str, document["schemas"]))
-            entries = tuple(_read(entry) for entry in document["entries"])
-            return cls(schemas, entries, str(document["revision"]))
-        except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
-            raise InvalidInputError("it is cut short, or the server did not write it") from error
+            return cls._of_document(parsed(text))
+        except InvalidInputError:
+            raise
+        except Exception as error:  # of JSON, base64 or Arrow: what they raise for damaged bytes has no common base
+            raise InvalidInputError("it is cut short, or its bytes have changed on the disk") from error
+
+    @classmethod
+    def _of_document(cls, document: Mapping[str, Any]) -> "CatalogManifest":
+        if document["version"] != VERSION:
+            raise InvalidInputError(f"its version is {document['version']}, but this server reads version {VERSION}")
+        schemas = tuple(map(str, document["schemas"]))
+        entries = tuple(_read(entry) for entry in document["entries"])
+        return cls(schemas, entries, str(document["revision"]), frozenset(map(str, document.get("replaced", ()))))
 
     @property
     def files(self) -> set[str]:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as await_futures
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock, RLock, Thread, local
@@ -113,14 +113,22 @@ class TableStore:
         self._refused: set[str] = set()
         """The data files of manifests whose write failed. A failed manifest can be on disk all the same."""
         text = folder.load()
+        self._is_new = text is None
         if text is not None:
             self._load(text)
-            with suppress(InvalidInputError):
+            try:
                 self._former = CatalogManifest.of_json(folder.load_previous()).files
+            except InvalidInputError:  # what it named stays until the next change, so that it can still be mended
+                self._former = set(self._kept.replaced)
         self._texts = [entry_json(entry) for entry in self._kept.entries]
         self._written: dict[TableName, tuple[Entry, str]] = {}
         """Entries with their JSON, so that a change encodes only the entries that it changes."""
-        self.folder.clear(self._named)
+
+    def tidy(self) -> None:
+        """Remove what an earlier run left, and move aside what no manifest names. Call it once the server listens."""
+        with self.lock:
+            whole = not self._is_new and all(self.folder.file(name).is_file() for name in self._kept.files)
+            self.folder.leftovers.tidy(self._named, self._kept.replaced, whole=whole)
 
     @property
     def _named(self) -> set[str]:
@@ -442,12 +450,16 @@ class TableStore:
 
     def _commit(self, entries: Mapping[TableName, Entry], schemas: tuple[str, ...]) -> None:
         kept = (e for e in entries.values() if e.kind in KEPT and not is_temporary(e.name.schema))
+        before = self._kept.files | self._former | self._refused
         manifest = CatalogManifest(schemas, tuple(kept), uuid4().hex)
+        manifest = replace(manifest, replaced=frozenset(before - manifest.files))
         written = {entry.name: self._as_json(entry) for entry in manifest.entries}
         texts = [text for _, text in written.values()]
         if (schemas, texts) != (self._kept.schemas, self._texts):
             try:
-                self.folder.commit(manifest.as_json(texts))
+                self.folder.commit(
+                    manifest.as_json(texts), lambda: self._kept.as_json(self._texts), manifest.files - self._kept.files
+                )
             finally:
                 if self.folder.unsure:
                     self._refused |= manifest.files

@@ -4,14 +4,15 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import uuid4
 
 from flightllm.common.atomic_files import sync
 from flightllm.errors import InternalError, InvalidInputError
-from flightllm.storage.folder import FILES, MANIFEST
+from flightllm.storage.damage import damaged, files_of, list_of_tables, parsed
+from flightllm.storage.layout import FILES, MANIFEST
 
 _TABLES, _VECTORS, _KV_CACHES = "tables", "vectors", "kvstore"
 _SQLITE = (".sqlite", ".sqlite-wal", ".sqlite-shm")
@@ -24,10 +25,13 @@ def back_up(source: Path, target: Path) -> list[str]:
     """Copy the data folder `source` to `target`, which must not exist; return the files that were damaged already.
 
     A server can run meanwhile: the copies of tables, indexes and databases never have half of a change. KV caches are
-    not copied, because engines can compute them again. `target` appears when it is complete and on disk.
+    not copied, because engines can compute them again. Files that no table has are not copied either.
+
+    `target` appears when it is complete and on disk.
 
     Raises:
         InvalidInputError: there is no such data folder, `target` exists or is inside it, or a database cannot be read.
+        ConfigError: the list of tables is missing or damaged.
         InternalError: tables change faster than they can be copied.
     """
     if not source.is_dir():
@@ -39,7 +43,7 @@ def back_up(source: Path, target: Path) -> list[str]:
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}-{uuid4().hex}")
     try:
-        damaged = _copy(source, beside)
+        harmed = _copy(source, beside)
         for path in [beside, *beside.rglob("*")]:
             sync(path)
         beside.replace(target)
@@ -47,18 +51,18 @@ def back_up(source: Path, target: Path) -> list[str]:
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
-    return damaged
+    return harmed
 
 
 def _copy(source: Path, target: Path) -> list[str]:
     target.mkdir(mode=0o700)
-    damaged: list[str] = []
+    harmed: list[str] = []
     for path in sorted(source.iterdir()):
         if path.name == _TABLES:
-            damaged += _copy_named(path, target / path.name, _files_of_tables)
+            harmed += _copy_named(path, target / path.name, list_of_tables, _files_of_tables)
         elif path.name == _VECTORS:
             for index in sorted(one for one in path.iterdir() if (one / MANIFEST).exists()):
-                damaged += _copy_named(index, target / path.name / index.name, _files_of_index)
+                harmed += _copy_named(index, target / path.name / index.name, _list_of_index, _files_of_index)
         elif path.name == _KV_CACHES:  # not copied: large, and engines can compute them again
             continue
         elif path.suffix == _SQLITE[0]:
@@ -69,10 +73,12 @@ def _copy(source: Path, target: Path) -> list[str]:
             path.is_file() and path.suffix not in _SQLITE and not path.name.startswith(".")
         ):  # "." files are about to be renamed
             shutil.copy2(path, target / path.name)
-    return damaged
+    return harmed
 
 
-def _copy_named(source: Path, target: Path, files_of: Callable[[Any], _Files]) -> list[str]:
+def _copy_named(
+    source: Path, target: Path, read: Callable[[Path], str | None], named: Callable[[Path, str], _Files]
+) -> list[str]:
     """Copy a manifest and the files that it names; return files that are missing or have another size.
 
     A named file never changes. So when a named file disappears, only the files of the newer manifest must be copied.
@@ -80,12 +86,12 @@ def _copy_named(source: Path, target: Path, files_of: Callable[[Any], _Files]) -
     target.mkdir(parents=True)
     text, copied = "", set[Path]()
     for _ in range(_MOST_TRIES):
-        try:
-            before, text = text, (source / MANIFEST).read_text(encoding="utf-8")
-        except FileNotFoundError:  # there is no table yet, or the index was dropped
+        found = read(source)
+        if found is None:  # there is no table yet, or the index was dropped
             shutil.rmtree(target)
             return []
-        files = _named(source, text, files_of)
+        before, text = text, found
+        files = named(source, text)
         gone = [path for path in files if path not in copied and not _copied(source / path, target / path)]
         copied = (copied | set(files)) - set(gone)
         if not gone or text == before:
@@ -99,23 +105,28 @@ def _copy_named(source: Path, target: Path, files_of: Callable[[Any], _Files]) -
     return [str(source / path) for path in files if path not in whole]
 
 
-def _named(source: Path, text: str, files_of: Callable[[Any], _Files]) -> _Files:
+def _files_of_tables(source: Path, text: str) -> _Files:
     try:
-        return files_of(json.loads(text))
+        return {Path(FILES) / name: size for name, size in files_of(parsed(text)).items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(source, "it is cut short, or its bytes have changed on the disk") from error
+
+
+def _list_of_index(source: Path) -> str | None:
+    with suppress(FileNotFoundError):
+        return (source / MANIFEST).read_text(encoding="utf-8")
+    return None
+
+
+def _files_of_index(source: Path, text: str) -> _Files:
+    try:
+        manifest = json.loads(text)
+        generation = Path(str(manifest["generation"]))
+        return {generation / name: int(size) for name, (size, _) in manifest["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInputError(
             f"{source / MANIFEST} is damaged, so nothing was copied: move {source} away to back up the rest"
         ) from error
-
-
-def _files_of_tables(manifest: Any) -> _Files:
-    files = [file for entry in manifest["entries"] for file in entry.get("files", ())]
-    return {Path(FILES) / str(file["name"]): int(file["bytes"]) for file in files}
-
-
-def _files_of_index(manifest: Any) -> _Files:
-    generation = Path(str(manifest["generation"]))
-    return {generation / name: int(size) for name, (size, _) in manifest["files"].items()}
 
 
 def _copied(source: Path, target: Path) -> bool:

@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -17,23 +17,25 @@ import structlog
 
 from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import CancelledError, ConfigError
+from flightllm.storage.damage import damaged, list_of_tables
 from flightllm.storage.disk import disk_errors
+from flightllm.storage.layout import COPY, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED, link_name
+from flightllm.storage.leftovers import Leftovers
 from flightllm.storage.lock import FolderLock
 
-MANIFEST, PREVIOUS = "manifest.json", "manifest.json.previous"
-FILES, READING = "files", "reading"
 _log = structlog.get_logger(__name__)
 
 
 class TablesFolder:
     """One server's tables on disk.
 
-    `files` has the data files; each is written once, under a new name. Queries read through folders of hard links
-    below `reading`, one for each state of a table. So a data file can be removed while queries still read it.
+    `files` has the data files; each is written once, under a new name. Its name says that it is unfinished until a
+    manifest names it. Queries read through folders of hard links below `reading`, one for each state of a table. So a
+    data file can be removed while queries still read it. `set-aside` has what a start found and did not know.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Lock the folder, and remove the links of an earlier run.
+        """Lock the folder; what an earlier run left stays until `leftovers` are tidied.
 
         Raises:
             ConfigError: another server uses the folder, or it cannot be written.
@@ -46,7 +48,7 @@ class TablesFolder:
         self._closing, self._closed = threading.Lock(), False
         self._lock = FolderLock(folder)
         try:
-            shutil.rmtree(folder / READING, ignore_errors=True)
+            self.leftovers = Leftovers(folder)
             for name in (FILES, READING):
                 (folder / name).mkdir(exist_ok=True)
             sync(folder.parent)
@@ -55,36 +57,29 @@ class TablesFolder:
             raise ConfigError(f"the folder {folder} cannot be written: {error.strerror}; set data_folder") from error
 
     def load(self) -> str | None:
-        """Return the manifest's text, or None if there is no manifest yet.
+        """Return the manifest's text, or None if there were no tables yet.
 
         Raises:
-            ConfigError: the manifest cannot be read.
+            ConfigError: the manifest cannot be read, or it is missing although there are data files.
         """
-        try:
-            return (self._folder / MANIFEST).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise self.damaged("it cannot be read") from error
+        return list_of_tables(self._folder)
 
     def load_previous(self) -> str:
         """Return the text of the previous manifest, or "" where it is missing or unreadable."""
         try:
-            return (self._folder / PREVIOUS).read_text(encoding="utf-8")
+            return (self._folder / PREVIOUS).read_bytes().decode()
         except (OSError, UnicodeDecodeError):
             return ""
 
     def damaged(self, reason: str) -> ConfigError:
         """Return the error that the manifest is damaged; the message says what to do."""
-        manifest = self._folder / MANIFEST
-        return ConfigError(
-            f"the list of tables {manifest} is damaged: {reason}. Restore the data folder from a backup; or put "
-            f"{PREVIOUS}, the state before the last change, in its place; or move the folder {self._folder} away to "
-            "start without tables"
-        )
+        return damaged(self._folder, reason)
 
-    def commit(self, manifest: str) -> None:
+    def commit(self, manifest: str, former: Callable[[], str], added: Collection[str]) -> None:
         """Replace the manifest; keep the former one as `manifest.json.previous`.
+
+        `former` returns the text of the former manifest. It is written first if it is missing, so that data files
+        never are without a manifest. `added` are the data files that only the new manifest names.
 
         Raises:
             CancelledError: the folder is closed, so another server can own it by now.
@@ -96,42 +91,65 @@ class TablesFolder:
             if self._closed:
                 raise CancelledError("the server is stopping, so nothing was changed")
             if not self.unsure:  # if unsure, the present manifest failed, and the previous one is valid
+                if not path.exists():
+                    write_atomically(path, former().encode())
                 previous.unlink(missing_ok=True)
-                if path.exists():
-                    os.link(path, previous)
+                os.link(path, previous)
+            self._publish(added)
             try:
                 write_atomically(path, manifest.encode())
             except OSError:
                 self.unsure = not self._take_back()
                 raise
             self.unsure = False
+            for name in added:
+                with suppress(OSError):  # the next start removes what is left
+                    self._unfinished(name).unlink(missing_ok=True)
+
+    def _publish(self, names: Collection[str]) -> None:
+        """Give data files the name that the manifest has; the unfinished name stays until the manifest is written.
+
+        A crash in between leaves both names. So the next start knows that no manifest named the file.
+        """
+        for name in names:
+            with suppress(FileExistsError):  # an earlier try failed after this
+                os.link(self._unfinished(name), self._folder / FILES / name)
+        if names:
+            sync(self._folder / FILES)
 
     def _take_back(self) -> bool:
         """Restore the former manifest: the new one can be in its place although writing it failed.
 
         Returns whether this succeeded.
         """
-        path, previous = self._folder / MANIFEST, self._folder / PREVIOUS
         try:
-            if previous.exists():
-                previous.replace(path)
-            else:
-                path.unlink(missing_ok=True)
+            (self._folder / PREVIOUS).replace(self._folder / MANIFEST)
         except OSError as error:
             _log.warning("the former list of tables cannot be restored after a failed write", error=error.strerror)
             return False
         return True
 
     def new_file(self, suffix: str) -> Path:
-        """Return an unused path for a new data file."""
-        return self._folder / FILES / f"{uuid4().hex}{suffix}"
+        """Return an unused path for a new data file. `name_of` returns the name of the file."""
+        return self._unfinished(f"{uuid4().hex}{suffix}")
 
     def file(self, name: str) -> Path:
-        """Return the path of a data file."""
-        return self._folder / FILES / name
+        """Return the path of a data file; until a manifest names the file, its unfinished name."""
+        path, unfinished = self._folder / FILES / name, self._unfinished(name)
+        return unfinished if not path.exists() and unfinished.exists() else path
+
+    def _unfinished(self, name: str) -> Path:
+        return self._folder / FILES / f"{UNFINISHED}{name}"
+
+    def free_bytes(self) -> int:
+        """Return how many more bytes the disk can take; 0 if the disk does not say."""
+        try:
+            return shutil.disk_usage(self._folder).free
+        except OSError:
+            return 0
 
     def sync(self, names: Collection[str]) -> None:
-        """Wait until data files are on disk.
+        """Wait until the content of data files is on disk; `commit` does so for their names.
 
         Raises:
             LimitExceededError: the disk is full.
@@ -140,22 +158,13 @@ class TablesFolder:
         with disk_errors():
             for name in names:
                 sync(self.file(name))
-            sync(self._folder / FILES)
 
     def remove(self, names: Collection[str]) -> None:
         """Remove data files, which neither manifest must name."""
         for name in names:
-            with suppress(OSError):  # the next start removes what is left
-                self.file(name).unlink(missing_ok=True)
-
-    def clear(self, kept: Collection[str]) -> None:
-        """Remove all data files except `kept`: those that unfinished statements left."""
-        left = [path.name for path in (self._folder / FILES).iterdir() if path.name not in kept]
-        self.remove(left)
-        for path in self._folder.glob(f".{MANIFEST}-*"):
-            path.unlink(missing_ok=True)
-        if left:
-            _log.info("files of unfinished statements removed", files=len(left))
+            for path in (self._folder / FILES / name, self._unfinished(name)):
+                with suppress(OSError):  # the next start removes what is left
+                    path.unlink(missing_ok=True)
 
     def link(self, names: Sequence[str], suffix: str) -> Path:
         """Return a new folder of links to data files, named in the given order; skips missing files.
@@ -164,7 +173,7 @@ class TablesFolder:
             LimitExceededError: the disk is full.
             InternalError: the links cannot be made for another reason.
         """
-        folder = self.new_reading()
+        folder = self._new_reading("")
         with disk_errors():
             for index, name in enumerate(names):
                 with suppress(FileNotFoundError):
@@ -172,13 +181,16 @@ class TablesFolder:
         return folder
 
     def new_reading(self) -> Path:
-        """Return a new empty folder for files to read. `readers` must retire it, and a restart removes it.
+        """Return a new empty folder for copies to read. `readers` must retire it, and a restart removes it.
 
         Raises:
             LimitExceededError: the disk is full.
             InternalError: the folder cannot be made for another reason.
         """
-        folder = self._folder / READING / uuid4().hex
+        return self._new_reading(COPY)
+
+    def _new_reading(self, prefix: str) -> Path:
+        folder = self._folder / READING / f"{prefix}{uuid4().hex}"
         with disk_errors():
             folder.mkdir()
         return folder
@@ -266,6 +278,6 @@ class Readers:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def link_name(index: int, suffix: str) -> str:
-    """Return the name of the link to a table's file at this index."""
-    return f"{index:06}{suffix}"
+def name_of(path: Path) -> str:
+    """Return the name of a data file, which can still have its unfinished name."""
+    return path.name.removeprefix(UNFINISHED)

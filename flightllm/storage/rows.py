@@ -14,7 +14,7 @@ import structlog
 from flightllm.errors import InternalError, InvalidInputError
 from flightllm.storage.disk import disk_errors
 from flightllm.storage.encoding import column_encodings
-from flightllm.storage.folder import TablesFolder
+from flightllm.storage.folder import TablesFolder, name_of
 
 _log = structlog.get_logger(__name__)
 _BATCH_ROWS = 8_192
@@ -161,7 +161,7 @@ class _File:
                 with disk_errors():
                     self._writer.close()
                     self._close_sink()
-                    self.stored = StoredFile(self._path.name, self._path.stat().st_size, self._rows)
+                    self.stored = StoredFile(name_of(self._path), self._path.stat().st_size, self._rows)
         finally:
             if self.stored is None:
                 self._close_quietly()

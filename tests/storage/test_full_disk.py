@@ -68,3 +68,35 @@ def test_nothing_changes(tmp_path: Path, most: int) -> None:
         check=False,
     )
     assert ran.stdout.splitlines()[-1:] == ["as it was"], ran.stderr[-2_000:]
+
+
+MERGES = """
+import random, resource, signal, sys
+from pathlib import Path
+import pyarrow as pa
+from flightllm.catalog import Catalog
+from flightllm.config import LimitsConfig
+from tests.catalogs import ingest, read
+
+catalog, noise = Catalog(LimitsConfig(), None, Path(sys.argv[1])), random.Random(1)
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, hard))
+for number in range(20):  # the 16th asks for a file of 1.6 MB
+    ingest(catalog, "t", {"n": [number] * 100, "s": [noise.randbytes(1_000) for _ in range(100)]}, "create_append")
+def count():
+    [entry] = catalog.store.entries.values()
+    return len(entry.rows.files)
+before = count()
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+ingest(catalog, "t", {"n": [20], "s": [b""]}, "append")
+[found] = read(catalog, "SELECT count(*) AS n, sum(n) AS s FROM t")
+print(before, count(), found["n"], found["s"], len(list(Path(sys.argv[1], "files").glob(".*"))))
+"""
+
+
+def test_rows_are_added_where_a_merge_does_not_fit(tmp_path: Path) -> None:
+    """An INSERT needs room for its own rows alone. Once there is room, the files are merged."""
+    ran = subprocess.run(
+        [sys.executable, "-c", MERGES, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.stdout.splitlines()[-1:] == ["20 1 2001 19020 0"], ran.stderr[-2_000:]

@@ -1,5 +1,6 @@
 """What clients make is there again in a later run, whatever statement made it."""
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -172,15 +173,123 @@ def test_a_file_of_the_same_name(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_orphans_are_removed(tmp_path: Path, reopen: Reopen) -> None:
-    """Files that no table has are gone after the next start; those of tables stay."""
+def test_unfinished_files_are_removed(tmp_path: Path, reopen: Reopen) -> None:
+    """What only an unfinished statement can have written is gone after the next start; files of tables stay."""
     ingest(reopen(), "t", {"a": [1]})
-    (tmp_path / "tables" / "files" / "0123.parquet").write_bytes(b"half")
-    (tmp_path / "tables" / ".manifest.json-0123").write_bytes(b"{")
+    (tmp_path / "tables" / "files" / f".unfinished-{'0' * 32}.parquet").write_bytes(b"half")
+    (tmp_path / "tables" / f".manifest.json-{'0' * 32}").write_bytes(b"{")
     catalog = reopen()
+    catalog.store.tidy()
     assert len(files(catalog)) == 1
     assert not list((tmp_path / "tables").glob(".manifest*"))
+    assert not (tmp_path / "tables" / "set-aside").exists()
+    assert len(links(catalog)) == 1
     assert read(catalog, "SELECT a FROM t") == [{"a": 1}]
+
+
+def test_what_no_table_has_is_moved_aside(tmp_path: Path, reopen: Reopen) -> None:
+    """Files of strangers and files that a lost list can have named are never removed, also on later starts."""
+    tables = tmp_path / "tables"
+    ingest(reopen(), "t", {"a": [1]})
+    strange = {
+        f"files/{'0' * 32}.parquet": b"of a lost list",
+        "files/notes.txt": b"mine",
+        "files/.unfinished-mine": b"mine",
+        "files/folder/deep.parquet": b"mine",
+        "reading/notes.txt": b"mine",
+        f"reading/{'0' * 32}/000000.parquet": None,
+        f"reading/{'1' * 32}/mine.txt": b"mine",
+    }
+    for name, content in strange.items():
+        (tables / name).parent.mkdir(exist_ok=True)
+        (tables / name).write_bytes(content or b"a link of an ended reader")
+    del strange[f"reading/{'0' * 32}/000000.parquet"]  # a copy of rows that are replaced: the list is whole
+    for number in (1, 2):
+        catalog = reopen()
+        assert all((tables / name).exists() for name in strange) == (number == 1)
+        catalog.store.tidy()
+        assert {name: (tables / "set-aside" / "1" / name).read_bytes() for name in strange} == strange
+        assert [one.name for one in (tables / "set-aside").iterdir()] == ["1"]
+        assert len(files(catalog)) == len(links(catalog)) == 1
+
+
+def test_an_earlier_list_removes_nothing(tmp_path: Path, reopen: Reopen) -> None:
+    """A list from a backup names fewer files: the others are moved aside, and come back with their own list."""
+    tables = tmp_path / "tables"
+    ingest(reopen(), "t", {"a": [1]})
+    older = (tables / "manifest.json").read_bytes()
+    catalog = reopen()
+    for name in ("u", "v"):
+        ingest(catalog, name, {"a": [2]})
+    newer = (tables / "manifest.json").read_bytes()
+    catalog.close()
+    (tables / "manifest.json").write_bytes(older)
+    (tables / "manifest.json.previous").unlink()
+    catalog = reopen()
+    catalog.store.tidy()
+    assert [info.name.name for info in catalog.tables()] == ["t"]
+    catalog.close()
+    for path in (tables / "set-aside" / "1" / "files").iterdir():
+        path.rename(tables / "files" / path.name)
+    (tables / "manifest.json").write_bytes(newer)
+    catalog = reopen()
+    catalog.store.tidy()
+    assert read(catalog, "SELECT t.a AS a, u.a AS b, v.a AS c FROM t, u, v") == [{"a": 1, "b": 2, "c": 2}]
+
+
+@pytest.mark.parametrize("left", ["all", "no previous list", "files"])
+def test_a_missing_list(tmp_path: Path, reopen: Reopen, left: str) -> None:
+    """The server does not start, says what is there and what to do, and changes nothing."""
+    catalog, tables = reopen(), tmp_path / "tables"
+    ingest(catalog, "t", {"a": [1]})
+    catalog.close()
+    (tables / "manifest.json").rename(tmp_path / "away")
+    if left != "all":
+        (tables / "manifest.json.previous").unlink()
+    before = sorted(tables.rglob("*"))
+    for _ in range(2):
+        with pytest.raises(
+            ConfigError, match=r"manifest\.json is missing, but .*Restore the data folder from a backup"
+        ):
+            Catalog(LimitsConfig(), None, tables)
+        assert sorted(tables.rglob("*")) == before
+    (tmp_path / "away").rename(tables / "manifest.json")
+    catalog = reopen()
+    catalog.store.tidy()
+    assert read(catalog, "SELECT a FROM t") == [{"a": 1}]
+
+
+def test_views_alone_are_missed(tmp_path: Path, reopen: Reopen) -> None:
+    """A folder with one view has no data file. Its missing list is noticed all the same."""
+    catalog = reopen()
+    run(catalog, "CREATE VIEW v AS SELECT 1 AS a")
+    catalog.close()
+    (tmp_path / "tables" / "manifest.json").unlink()
+    with pytest.raises(ConfigError, match=r"is missing, but manifest\.json\.previous is there"):
+        Catalog(LimitsConfig(), None, tmp_path / "tables")
+    (tmp_path / "tables" / "manifest.json.previous").rename(tmp_path / "tables" / "manifest.json")
+    reopen()
+
+
+@pytest.mark.parametrize("former", [False, True], ids=["with checksum", "of an earlier version"])
+def test_changed_bytes_of_the_list(tmp_path: Path, reopen: Reopen, former: bool) -> None:
+    """Any flipped bit and any cut is found. Without a checksum, whatever is found is told without a traceback."""
+    catalog = reopen()
+    ingest(catalog, "t", {"a": [1], "s": ["x"]})
+    catalog.close()
+    path = tmp_path / "tables" / "manifest.json"
+    text = path.read_bytes()
+    if former:
+        document = json.loads(text)
+        text = json.dumps({key: document[key] for key in ("version", "revision", "schemas", "entries")}).encode()
+        assert CatalogManifest.of_json(text.decode()).entries
+    for place in range(len(text)):
+        for harmed in (text[:place] + bytes([text[place] ^ 1 << place % 8]) + text[place + 1 :], text[:place]):
+            try:
+                CatalogManifest.of_json(harmed.decode())
+            except (InvalidInputError, UnicodeDecodeError):
+                continue
+            assert former
 
 
 @pytest.mark.parametrize("harm", ["missing", "cut short", "other bytes"])

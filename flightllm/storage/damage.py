@@ -1,0 +1,83 @@
+"""A list of tables that is missing or damaged: how this is found, and what the administrator can do."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flightllm.errors import ConfigError
+from flightllm.storage.layout import FILES, MANIFEST, PREVIOUS, is_data
+from flightllm.storage.sealed import unsealed
+
+_UNSEALED_KEYS = frozenset({"version", "revision", "schemas", "entries"})
+"""The keys of a list that an earlier version wrote without a checksum."""
+
+
+def list_of_tables(folder: Path) -> str | None:
+    """Return the text of the list of tables, or None if the folder never had tables.
+
+    Raises:
+        ConfigError: the list cannot be read; or it is missing, but data files or the previous list are there.
+    """
+    path = folder / MANIFEST
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError as error:
+        if path.is_symlink():
+            raise damaged(folder, "it is a link to nothing") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise damaged(folder, "it cannot be read") from error
+    found = _tables_without_list(folder)
+    if not found:
+        return None
+    if path.exists():  # a server made its first table meanwhile
+        return list_of_tables(folder)
+    raise ConfigError(f"the list of tables {path} is missing, but {found}. Nothing was changed. {_ways_out(folder)}")
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """Return the document of a list of tables.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return unsealed(text, _UNSEALED_KEYS)
+
+
+def files_of(document: Mapping[str, Any]) -> dict[str, int]:
+    """Return the names and sizes of the data files that a list of tables names."""
+    files = [file for entry in document["entries"] for file in entry.get("files", ())]
+    return {str(file["name"]): int(file["bytes"]) for file in files}
+
+
+def damaged(folder: Path, reason: str) -> ConfigError:
+    """Return the error that the list of tables is damaged; the message says what to do."""
+    return ConfigError(
+        f"the list of tables {folder / MANIFEST} is damaged: {reason}. Nothing was changed. {_ways_out(folder)}"
+    )
+
+
+def _tables_without_list(folder: Path) -> str:
+    """Return what shows that a folder without a list had tables, or ""."""
+    if (folder / PREVIOUS).exists():
+        return f"{PREVIOUS} is there"
+    count = sum(is_data(path.name) for path in (folder / FILES).rglob("*"))
+    return f"{folder / FILES} has data files ({count})" if count else ""
+
+
+def _ways_out(folder: Path) -> str:
+    before = _previous(folder)
+    middle = f"or put {PREVIOUS} in its place: {before}; " if before else ""
+    return f"Restore the data folder from a backup; {middle}or move the folder {folder} away to start without tables"
+
+
+def _previous(folder: Path) -> str:
+    """Return what the previous list would bring back, or "" if it is of no use."""
+    try:
+        document = parsed((folder / PREVIOUS).read_bytes().decode())
+        files = files_of(document)
+        count = len(document["entries"])
+    except Exception:  # noqa: BLE001 - it is only offered if it is whole
+        return ""
+    gone = [name for name in files if not (folder / FILES / name).is_file()]
+    files_there = f"{len(gone)} of its files are missing" if gone else "all of its files are there"
+    return f"it is the state before the last change, with {count} tables and views, and {files_there}"
