@@ -1,17 +1,19 @@
 """Access control of one server: users, their present rights, and the statements that change rights."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 from flightllm.access.claims import JwtClaims
+from flightllm.access.file import WAYS_OUT
 from flightllm.access.ledger import Ledger
 from flightllm.access.login import Login
 from flightllm.access.rights import READING, Rights
 from flightllm.access.store import AccessSnapshot, AccessStore
 from flightllm.common.principal import LOCAL, ROLES, Principal
 from flightllm.config import Config
-from flightllm.errors import InvalidInputError, NotFoundError
+from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
 from flightllm.sql.grants import PRIVILEGES, AccessPolicy, Grant
 from flightllm.sql.statement import Statement
 
@@ -23,10 +25,17 @@ def open_access(config: Config) -> "AccessControl":
     """Open the users and rights of a server.
 
     Raises:
-        ConfigError: the server's token or the key set cannot be read.
+        ConfigError: the server's token or the key set cannot be read; or the users' file is damaged, or is missing
+            although there was one.
         MissingExtraError: `[auth] jwks` without the extra `jwt`.
     """
     store = AccessStore(config.data_folder / "access.sqlite")
+    try:
+        store.snapshot()  # a server that cannot read rights must not start
+        store.seal()
+    except BaseException:
+        store.close()
+        raise
     claims = JwtClaims(config.auth) if config.auth.jwks else None
     return AccessControl(store, Login(store, config.auth, config.server.read_token(), claims))
 
@@ -40,6 +49,22 @@ class AccessControl:
         self._lock = threading.Lock()
         self._ledgers: dict[str, Ledger] = {}
         self._rights = self._reader_of(AccessSnapshot())
+
+    def check_owners(self, owners: Collection[str]) -> None:
+        """Check that the file of the users is there if users own tables, and remember owners that it does not have.
+
+        Raises:
+            ConfigError: users own tables, but the file is missing.
+        """
+        others = {owner for owner in owners if owner not in {"", LOCAL.name}}
+        if others and self.store.signing_key() is None:
+            raise ConfigError(
+                f"{min(others)!r} owns tables or prompts, but the user database access.sqlite is missing from the data"
+                f" folder: {WAYS_OUT}"
+            )
+        for owner in sorted(others - set(self.store.snapshot().users)):  # after a new start without the old users
+            with suppress(ConfigError):  # the folder can be read-only
+                self.store.note(owner)
 
     def rights(self, principal: Principal) -> Rights:
         """Return a principal's present rights.

@@ -11,39 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
+from flightllm.access.file import AccessFile, add_checksums, check, create, damaged, seal, usable
 from flightllm.access.passwords import hash_password, hash_token, new_token
-from flightllm.common.atomic_files import make_private
 from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
 from flightllm.sql.grants import AccessPolicy, Grant, ObjectKind
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS users (
-    name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, tenant TEXT NOT NULL, password TEXT,
-    daily_calls INTEGER, daily_tokens INTEGER, daily_cost REAL);
-CREATE TABLE IF NOT EXISTS tokens (
-    id TEXT PRIMARY KEY, user TEXT NOT NULL, label TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, created TEXT NOT NULL,
-    expires TEXT);
-CREATE TABLE IF NOT EXISTS grants (
-    grantee TEXT, privilege TEXT, kind TEXT, "schema" TEXT, name TEXT,
-    PRIMARY KEY (grantee, privilege, kind, "schema", name));
-CREATE TABLE IF NOT EXISTS policies (
-    grantee TEXT, "schema" TEXT, "table" TEXT, "column" TEXT, expression TEXT NOT NULL,
-    PRIMARY KEY (grantee, "schema", "table", "column"));
-CREATE TABLE IF NOT EXISTS spent (
-    user TEXT, day TEXT, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
-    PRIMARY KEY (user, day));
-CREATE TABLE IF NOT EXISTS dropped (name TEXT PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS departed (name TEXT PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS linked (name TEXT PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-"""
-_FIRST = """
-INSERT OR IGNORE INTO secrets VALUES ('signing key', lower(hex(randomblob(32))));
-INSERT OR IGNORE INTO grants VALUES ('user', 'USAGE', 'MODEL', '', 'default');
-INSERT OR IGNORE INTO grants VALUES ('readonly', 'USAGE', 'MODEL', '', 'default');
-"""
-_BUSY_SECONDS = 5.0
 _SIGNING_KEY, _CLOSED = "signing key", "closed"
 DEFAULT_MODEL = "default"
 """The name of the server's configured model in grants; everybody can use it until that is revoked."""
@@ -122,11 +95,11 @@ class AccessStore:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
+        self._file = None if path is None else AccessFile(path)
         self._reading, self._writing = threading.Lock(), threading.RLock()
         """Two locks, so that readers wait neither for the disk nor for another process that writes."""
         self._closed = False
-        self._writer: sqlite3.Connection | None = None if path else _connect(":memory:")
+        self._writer: sqlite3.Connection | None = None if path else _in_memory()
         self._reader: sqlite3.Connection | None = self._writer
         self._version: tuple[int, int] | None = None
         self._own = 0
@@ -139,20 +112,24 @@ class AccessStore:
         """Return the present state; cheap where nothing has changed. After `close` it stays the same.
 
         Raises:
-            ConfigError: the file cannot be read.
+            ConfigError: the file cannot be read, is damaged, or is missing although there was one.
         """
-        with self._reading, _usable():
+        with self._reading, usable():
             database = self._existing()
             if database is not None:
                 version = (int(database.execute("PRAGMA data_version").fetchone()[0]), self._own)
                 if version != self._version:
-                    self._snapshot, self._version = _read(database), version
+                    check(database)
+                    try:
+                        self._snapshot, self._version = _read(database), version
+                    except (ValueError, TypeError) as error:  # only in a file without checksums
+                        raise damaged("a row cannot be read") from error
             return self._snapshot
 
     def signing_key(self) -> bytes | None:
         """Return the secret that signs login tokens, constant for the life of the file; None if there is no file."""
         if self._key is None:
-            with self._reading, _usable():
+            with self._reading, usable():
                 database = self._existing()
                 if database is not None:
                     query = "SELECT value FROM secrets WHERE name = ?"
@@ -294,7 +271,7 @@ class AccessStore:
 
         The next day's spending counts, too: it is there if the clock was set back, which must not renew the budget.
         """
-        with self._reading, _usable():
+        with self._reading, usable():
             database = self._existing()
             query = (
                 "SELECT total(calls), total(tokens), total(cost) FROM spent"
@@ -311,6 +288,12 @@ class AccessStore:
                 " calls = calls + excluded.calls, tokens = tokens + excluded.tokens, cost = cost + excluded.cost",
                 (user, day, calls, tokens, cost),
             )
+
+    def seal(self) -> None:
+        """Add checksums to a file of an older version; a file that cannot be written stays without them."""
+        with self._writing, suppress(ConfigError):
+            if self.signing_key() is not None:
+                self._for_changes()
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -334,11 +317,12 @@ class AccessStore:
         Raises:
             ConfigError: the file cannot be written.
         """
-        with self._writing, _usable():
+        with self._writing, usable():
             database = self._for_changes()
             try:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
+                seal(database)
                 database.execute("COMMIT")
             except BaseException as error:
                 with suppress(sqlite3.Error):  # a failed write has rolled back already; the first error says why
@@ -347,56 +331,41 @@ class AccessStore:
                     self._forget_writer()
                 raise
             self._own += 1
+            # A damaged log would lose changes, or bring back rights that they took away. So no log stays.
+            with suppress(sqlite3.Error):  # another process reads: the next change empties the log
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _forget_writer(self) -> None:
         """Reopen the file at the next change: a connection that once could not write stays read-only.
 
         After other failures the connection stays. A reopened one would see the rows that a failed COMMIT had written.
         """
-        if self._path is not None and self._writer is not None:
+        if self._file is not None and self._writer is not None:
             self._writer.close()
             self._writer = None
 
     def _existing(self) -> sqlite3.Connection | None:
         """Return the connection for reading, or None while there is no file. The caller holds the lock."""
-        if self._reader is None and not self._closed and self._path is not None and self._path.exists():
-            self._reader = _connect(str(self._path))
+        if self._reader is None and not self._closed and self._file is not None and self._file.exists():
+            self._reader = self._file.connect()
         return self._reader
 
     def _for_changes(self) -> sqlite3.Connection:
         if self._closed:
             raise ConfigError("the user database is closed")
-        if self._writer is None and self._path is not None:
-            make_private(self._path.parent)
-            self._path.touch(mode=0o600)
-            self._writer = _connect(str(self._path))
-            self._writer.executescript(_TABLES)  # a file from an older server lacks newer tables
+        if self._writer is None and self._file is not None:
+            self._file.make()
+            self._writer = self._file.connect()
+            add_checksums(self._writer)
         if self._writer is None:
             raise ConfigError("the user database is closed")
         return self._writer
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    """Open the file; a new file gets its tables, key and first grants in one transaction."""
-    with _usable():
-        database = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS, isolation_level=None)
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = FULL")
-        if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'secrets'").fetchone() is None:
-            database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {_FIRST} COMMIT;")
+def _in_memory() -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    create(database)
     return database
-
-
-@contextmanager
-def _usable() -> Iterator[None]:
-    """Turn SQLite's errors into ours. Without the users' rights the server must not go on."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        reason = (
-            error.strerror if isinstance(error, OSError) else str(error)
-        )  # strerror, because the full text names a path
-        raise ConfigError(f"the user database access.sqlite in the data folder cannot be used: {reason}") from error
 
 
 def _read(database: sqlite3.Connection) -> AccessSnapshot:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from flightllm.access.file import AccessFile
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.cli.common import PASSWORD, OneLineErrors, data_folder_option
 from flightllm.cli.render import as_table, console_of, put
@@ -78,10 +79,14 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 @_attributes
 @click.option("--no-password", is_flag=True, help="Allow logins only by token, certificate or, with --linked, JWT.")
 @click.option("--again", is_flag=True, help="Give the user the tables of a former user with this name.")
+@click.option("--reset", is_flag=True, help="Start without the users and rights of a lost or damaged access.sqlite.")
 @click.argument("name")
-def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, **attributes: Any) -> None:
+def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, reset: bool, **attributes: Any) -> None:
     """Add a user; reads the password from FLIGHTLLM_PASSWORD, standard input or the terminal."""
     given = User(name, attributes["role"] or "user")
+    if reset:
+        aside = AccessFile(Config.load(config_file).data_folder / "access.sqlite").reset()
+        click.echo("started without users, grants, row filters and column masks" + (f"; kept {aside}" if aside else ""))
     with _store(config_file) as store:
         store.add_user(_changed(given, attributes), None if no_password else _password(), again=again)
     click.echo(f"added {name} ({given.role}) in {Config.load(config_file).data_folder}")

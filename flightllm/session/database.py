@@ -38,6 +38,7 @@ from flightllm.sandbox.pool import Isolation
 from flightllm.session.revocation import Revocation
 from flightllm.session.session import Session
 from flightllm.storage.decoded import DecodedCounts
+from flightllm.storage.lock import FolderLock
 from flightllm.system_tables.indexes import CacheTable, IndexTable, ServerTables
 from flightllm.system_tables.keys import KeyTables
 from flightllm.system_tables.models import ObjectTables
@@ -52,7 +53,12 @@ class Database:
     """One server's tables, functions, engine and answers. Safe to use from several threads."""
 
     def __init__(
-        self, services: Services, queries: QueryLog, sessions: SessionLog | None = None, notes: Sequence[str] = ()
+        self,
+        services: Services,
+        queries: QueryLog,
+        sessions: SessionLog | None = None,
+        notes: Sequence[str] = (),
+        lock: FolderLock | None = None,
     ) -> None:
         self._services = services
         self._revocation = Revocation(services, queries)
@@ -71,6 +77,7 @@ class Database:
         self.cache = services.cache
         self.config = services.config
         self.quarantine = services.watch.quarantine
+        self._lock = lock
 
     @classmethod
     def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
@@ -87,6 +94,15 @@ class Database:
             make_private(config.data_folder)
             if config.data_folder.stat().st_mode & 0o077:
                 _log.warning("other users of this machine can read the data folder", folder=str(config.data_folder))
+        with ExitStack() as held:
+            lock = FolderLock(config.data_folder)  # before any file of the folder changes
+            held.callback(lock.close)
+            database = cls._opened(config, watch, lock, restarted=restarted)
+            held.pop_all()
+        return database
+
+    @classmethod
+    def _opened(cls, config: Config, watch: Watch | None, lock: FolderLock, *, restarted: bool) -> "Database":
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
@@ -128,6 +144,7 @@ class Database:
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
             catalog.store.functions = partial(register_scalars, functions=functions, engine=lambda: engines.own.engine)
+            access.check_owners(_owners(catalog, objects))
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads the engine now, so that a wrong engine setting fails at the start
@@ -149,7 +166,7 @@ class Database:
                 watch or Watch(),
             )
             opened.pop_all()
-        database = cls(services, queries, sessions, notes)
+        database = cls(services, queries, sessions, notes, lock)
         database._revocation.start()
         return database
 
@@ -208,3 +225,11 @@ class Database:
         self.access.close()
         self.catalog.close()
         self.queries.close()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _owners(catalog: Catalog, objects: Objects) -> set[str]:
+    """Return the names of all users who own something."""
+    tables = {entry.owner for entry in catalog.store.entries.values()}
+    return tables | {model.owner for model in objects.models()} | {prompt.owner for prompt in objects.prompts()}

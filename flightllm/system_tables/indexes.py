@@ -80,7 +80,7 @@ class IndexTable:
     def _index(self, name: str) -> dict[str, object]:
         try:
             manifest = self._indexes.manifest(name)
-            self._indexes.check_sizes(name)
+            self._indexes.check(name)
         except FlightLLMError as error:
             return {"name": name, "status": str(error)}
         return {

@@ -10,11 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import structlog
+
 from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import InvalidInputError
 from flightllm.vector.manifest import IndexManifest, digest
 
 _MANIFEST = "manifest.json"
+_DROPPED = "dropped"
+"""A file that tells that the index was dropped, while its other files are removed."""
+_UNFINISHED = ".part"
+"""The end of the name of a generation that is being written."""
+SET_ASIDE = "set-aside"
+"""The folder, beside those of the indexes, for files that no manifest names."""
+_log = structlog.get_logger(__name__)
 
 
 class IndexFolder:
@@ -25,8 +34,6 @@ class IndexFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._written: set[str] = set()
-        """The generations that this process is writing."""
 
     def manifest(self) -> IndexManifest | None:
         """Return the manifest, or None if there is no index.
@@ -58,18 +65,23 @@ class IndexFolder:
             if not whole or not (sizes_only or digest(path) == wanted):
                 raise InvalidInputError(f"its file {name} is missing or damaged")
 
+    def times(self, manifest: IndexManifest) -> tuple[int, ...]:
+        """Return when each file of an index was last changed; 0 for a missing file."""
+        paths = [self.generation(manifest) / name for name in manifest.files]
+        return tuple(path.stat().st_mtime_ns if path.is_file() else 0 for path in paths)
+
     @contextmanager
     def writing(self) -> Iterator[Path]:
         """Yield a new folder for a generation; at the end it is removed, unless `commit` has made it the index."""
-        path = self.path / f"{uuid4().hex}-{os.getpid()}"
-        self._written.add(path.name)
+        path = self.path / f"{uuid4().hex}-{os.getpid()}{_UNFINISHED}"
+        before = self._generation()
         try:
             path.mkdir(parents=True)
             yield path
         finally:
-            self._written.discard(path.name)
-            with suppress(OSError):  # files that cannot be removed do no harm
-                self.clean()
+            shutil.rmtree(path, ignore_errors=True)
+            if before not in {None, self._generation()}:
+                shutil.rmtree(self.path / str(before), ignore_errors=True)
 
     def commit(self, written: Path, manifest: IndexManifest) -> IndexManifest:
         """Make a folder of `writing` the index; return its completed manifest."""
@@ -83,14 +95,27 @@ class IndexFolder:
         ):
             sync(path)
         files = {str(path.relative_to(written)): (path.stat().st_size, digest(path)) for path in paths}
-        complete = replace(manifest, generation=written.name, files=files)
+        whole = written.with_name(written.name.removesuffix(_UNFINISHED))
+        complete = replace(manifest, generation=whole.name, files=files)
         before = self._text()
+        written.replace(whole)
         try:
             write_atomically(self.path / _MANIFEST, complete.as_json().encode())
         except OSError:
             self._take_back(before)
+            if self._generation() != whole.name:
+                shutil.rmtree(whole, ignore_errors=True)
             raise
+        with suppress(OSError):
+            (self.path / _DROPPED).unlink(missing_ok=True)
         return complete
+
+    def _generation(self) -> str | None:
+        """Return the name of the present generation, or None if no manifest names one."""
+        with suppress(InvalidInputError):
+            manifest = self.manifest()
+            return manifest.generation if manifest else None
+        return None
 
     def _text(self) -> bytes | None:
         """Return the bytes of the manifest, or None if there is no manifest."""
@@ -110,30 +135,56 @@ class IndexFolder:
                 write_atomically(self.path / _MANIFEST, before)
 
     def clean(self) -> None:
-        """Remove the generations that the manifest does not name and that no process is writing."""
+        """Remove what unfinished builds and drops left; move aside other folders that no manifest names.
+
+        Such a folder can be an index whose manifest was lost. With a damaged manifest, all files stay.
+        """
         try:
             manifest = self.manifest()
         except InvalidInputError:
             return  # keep all files: they can help to repair the index
-        kept = {*self._written, *([manifest.generation] if manifest else [])}
+        if manifest is None and (self.path / _DROPPED).exists():
+            self.remove()
+            return
         for path in self.path.iterdir() if self.path.is_dir() else ():
-            if path.is_dir() and path.name not in kept and not _written_by_another(path.name):
+            if not path.is_dir() or (manifest and path.name == manifest.generation) or _written_by_another(path.name):
+                continue
+            if path.name.endswith(_UNFINISHED):
                 shutil.rmtree(path, ignore_errors=True)
+            else:
+                self._set_aside(path)
+
+    def _set_aside(self, path: Path) -> None:
+        aside = self.path.parent / SET_ASIDE / f"{self.path.name}-{path.name}-{uuid4().hex[:8]}"
+        try:
+            aside.parent.mkdir(exist_ok=True)
+            path.replace(aside)
+        except OSError as error:
+            _log.warning("files of a vector index that no manifest names", folder=str(path), error=error.strerror)
+            return
+        _log.warning(
+            "no manifest names these files of a vector index, so they were moved: build the index again if it is"
+            " missing, then delete them",
+            moved_to=str(aside),
+        )
 
     def remove(self) -> None:
-        """Remove the index; remove the manifest first, and sync it, so that a crash leaves no half-removed index.
+        """Remove the index. A crash leaves no half-removed index: the next start goes on to remove the rest.
 
         Files that cannot be removed stay in a folder without a manifest, which is not an index.
         """
         with suppress(FileNotFoundError):
-            (self.path / _MANIFEST).unlink()
+            (self.path / _MANIFEST).replace(self.path / _DROPPED)
             sync(self.path)
+        for path in list(self.path.iterdir()) if self.path.is_dir() else ():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def _written_by_another(name: str) -> bool:
     """Return whether another process that still runs has named this folder."""
-    number = name.rpartition("-")[2]
+    number = name.removesuffix(_UNFINISHED).rpartition("-")[2]
     if not number.isdecimal() or int(number) == os.getpid():
         return False
     try:

@@ -41,8 +41,9 @@ class IndexManifest:
     files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     def as_json(self) -> str:
-        """Return the manifest as a JSON document."""
-        return json.dumps({"version": VERSION, **asdict(self)}, indent=2)
+        """Return the manifest as a JSON document with its own checksum."""
+        values = {"version": VERSION, **asdict(self)}
+        return json.dumps({**values, "checksum": _checksum(values)}, indent=2)
 
     @classmethod
     def of_json(cls, text: str) -> IndexManifest:
@@ -53,6 +54,10 @@ class IndexManifest:
         """
         try:
             values: dict[str, Any] = json.loads(text)
+            checksum = values.pop("checksum", None)  # earlier versions wrote no checksum
+            unknown = values.keys() - {"version", *(one.name for one in fields(cls))}
+            if values["version"] == VERSION and (unknown or checksum not in {None, _checksum(values)}):
+                raise InvalidInputError("its manifest has a wrong checksum")
             if values.pop("version") != VERSION:
                 raise InvalidInputError("it was written by another version of FlightLLM")
             options = {**values["options"], "columns": tuple(values["options"]["columns"])}
@@ -62,6 +67,10 @@ class IndexManifest:
             return cls(**{**kept, "table": (schema, table), "options": IndexOptions(**options), "files": files})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInputError("its manifest cannot be read") from error
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(values, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def digest(path: Path) -> str:

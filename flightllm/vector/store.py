@@ -43,6 +43,8 @@ class VectorIndexes:
         """The latest open generation of each index."""
         self._open: WeakValueDictionary[tuple[str, str], VectorIndex] = WeakValueDictionary()
         """All open generations that are in use, by name and generation."""
+        self._whole: dict[str, tuple[str, tuple[int, ...]]] = {}
+        """The checked indexes: the generation, and when each file was changed."""
         self._left: set[str] = set()
         """Dropped indexes whose files could not all be removed."""
         for path in folder.glob(f"{_PREFIX}*"):
@@ -74,16 +76,20 @@ class VectorIndexes:
             raise missing(name)
         return manifest
 
-    def check_sizes(self, name: str) -> None:
-        """Check that all files of an index exist with the sizes that were written.
+    def check(self, name: str) -> None:
+        """Check all files of an index; files that have not changed since they were checked are not read again.
 
         Raises:
             NotFoundError: there is no such index.
             InvalidInputError: a file is missing or damaged.
         """
-        manifest = self.manifest(name)
+        manifest, folder = self.manifest(name), self._at(name)
         try:
-            self._at(name).check(manifest, sizes_only=True)
+            folder.check(manifest, sizes_only=True)
+            state = (manifest.generation, folder.times(manifest))
+            if self._whole.get(name) != state:
+                folder.check(manifest)
+                self._whole[name] = state
         except InvalidInputError as error:
             raise self._damaged(name, error) from error
 

@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> AccessStore:
 
 def test_spending_waits_for_a_file_in_use(store: AccessStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be written while another process holds the file is written afterwards."""
-    monkeypatch.setattr("flightllm.access.store._BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("flightllm.access.file._BUSY_SECONDS", 0.01)
     store = AccessStore(tmp_path / "access.sqlite")
     ledger = Ledger(store, "ann")
     ledger.look()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.access.file import AccessFile
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
 from flightllm.sql.grants import AccessPolicy, Grant
@@ -155,7 +156,7 @@ def test_a_file_of_an_older_server(tmp_path: Path) -> None:
     store.revoke([model])
     store.close()
     with closing(sqlite3.connect(path)) as database:
-        database.execute("DROP TABLE dropped")
+        database.executescript("DROP TABLE dropped; DROP TABLE checksums")
     again = AccessStore(path)
     assert set(again.snapshot().users) == {"alice"}
     again.drop_user("alice")
@@ -163,3 +164,73 @@ def test_a_file_of_an_older_server(tmp_path: Path) -> None:
         again.add_user(User("alice", "user"))
     assert model not in again.snapshot().grants
     again.close()
+
+
+def kept(path: Path) -> AccessStore:
+    """Make a file with a user, a grant, a row filter and spending; close it."""
+    with closing(AccessStore(path)) as store:
+        store.add_user(User("bob", "readonly"), SECRET)
+        store.add_token("bob", "laptop")
+        store.grant([Grant("bob", "SELECT", "TABLE", "public", "t")])
+        store.set_policy(AccessPolicy("bob", "public", "t", "", "a = 1"))
+        store.add_spent("bob", "2026-01-01", 1, 10, 0.5)
+    return AccessStore(path)
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "half"])
+def test_a_lost_file_is_not_a_server_without_users(tmp_path: Path, damage: str) -> None:
+    """Neither the server nor a command takes it for a new one; `reset` keeps what is left of it."""
+    path = tmp_path / "access.sqlite"
+    kept(path).close()
+    content = path.read_bytes()
+    left = {"gone": None, "empty": b"", "half": content[: len(content) // 2]}[damage]
+    if left is None:
+        path.unlink()
+    else:
+        path.write_bytes(left)
+    with closing(AccessStore(path)) as store:
+        with pytest.raises(ConfigError, match=r"restore .* backup, or start"):
+            store.snapshot()
+        with pytest.raises(ConfigError, match=r"restore .* backup, or start"):
+            store.add_user(User("eve", "admin"))
+    assert (path.read_bytes() if path.exists() else None) == left
+    aside = AccessFile(path).reset()
+    assert (aside and aside.read_bytes()) == left
+    with closing(AccessStore(path)) as store:
+        assert not store.snapshot().users
+        store.add_user(User("root", "admin"))
+    with pytest.raises(InvalidInputError, match="not damaged"):
+        AccessFile(path).reset()
+
+
+def test_no_flipped_bit_changes_a_right(tmp_path: Path) -> None:
+    """After a flip anywhere, the rights are the same or the file is refused: SQLite alone notices few of them."""
+    path = tmp_path / "access.sqlite"
+    with closing(kept(path)) as store:
+        right, key = store.snapshot(), store.signing_key()
+    content = path.read_bytes()
+    first = content.index(b"readonly", content.index(b"bob"))
+    refused = 0
+    for place in [*range(first, first + 8), *range(0, len(content), 509)]:
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        with closing(AccessStore(path)) as store:
+            try:
+                assert (store.snapshot(), store.signing_key()) == (right, key)
+            except ConfigError:
+                refused += 1
+    assert refused >= 8
+
+
+def test_a_change_by_an_older_version_is_no_damage(tmp_path: Path) -> None:
+    """It knows no checksums; the next change by this version adds them again."""
+    path = tmp_path / "access.sqlite"
+    kept(path).close()
+    with closing(sqlite3.connect(path)) as older, older:
+        older.execute("UPDATE users SET role = 'user'")
+    with closing(AccessStore(path)) as store:
+        assert store.user("bob").role == "user"
+        store.seal()
+    with closing(sqlite3.connect(path)) as database:
+        assert all(value for (value,) in database.execute("SELECT value FROM checksums"))

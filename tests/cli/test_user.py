@@ -76,3 +76,14 @@ def test_the_variable_that_help_names(tmp_path: Path, said: Said, monkeypatch: p
     monkeypatch.setenv(name, "a long password")
     assert said("add", "bob")[0] == 0
     assert users(tmp_path)["bob"].password
+
+
+def test_reset(tmp_path: Path, said: Said) -> None:
+    """Without the file, no command makes a new one by chance; `--reset` does, and only then."""
+    said("add", "bob", "--no-password")
+    assert said("add", "root", "--no-password", "--reset")[0] == 1
+    (tmp_path / "access.sqlite").unlink()
+    code, message = said("add", "root", "--no-password", "--role", "admin")
+    assert (code, "--reset" in message) == (1, True)
+    assert said("add", "root", "--no-password", "--role", "admin", "--reset")[0] == 0
+    assert set(users(tmp_path)) == {"root"}

@@ -1,11 +1,13 @@
 """The folder of an index: complete or as it was, whatever happens."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,6 +49,20 @@ def test_manifest_round_trip() -> None:
     """What is written is read again."""
     manifest = replace(MANIFEST, generation="g", files={"index": (3, "d")})
     assert IndexManifest.of_json(manifest.as_json()) == manifest
+
+
+def test_no_flipped_bit_changes_a_manifest() -> None:
+    """A flip anywhere is refused or changes nothing; a manifest of an earlier version has no checksum, and is read."""
+    manifest = replace(MANIFEST, generation="g", files={"index": (3, "d")})
+    content = manifest.as_json().encode()
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 7
+        with suppress(InvalidInputError):
+            assert IndexManifest.of_json(changed.decode()) == manifest
+    earlier = json.loads(content)
+    del earlier["checksum"]
+    assert IndexManifest.of_json(json.dumps(earlier)) == manifest
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99}', '{"version": 1, "name": "x"}'])

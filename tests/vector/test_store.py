@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from flightllm.errors import InvalidInputError, NotFoundError
 from flightllm.vector.folder import IndexFolder
@@ -54,9 +55,29 @@ def test_replaced_while_in_use(tmp_path: Path) -> None:
 
 def test_what_a_killed_first_build_leaves(tmp_path: Path) -> None:
     """Half an index, of which there is no manifest, is gone with the next start."""
-    left = tmp_path / "index-fruit" / "abc-999999"
+    left = tmp_path / "index-fruit" / "abc-999999.part"
     left.mkdir(parents=True)
     (left / "vectors.raw").write_bytes(b"1")
+    assert VectorIndexes(tmp_path).names() == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lost_manifest(tmp_path: Path) -> None:
+    """The next start moves the index's files aside, and says so: nobody knows that they are of no use."""
+    built = VectorIndexes(tmp_path).build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
+    folder = tmp_path / "index-fruit"
+    files = {name: (folder / built.generation / name).read_bytes() for name in built.files}
+    (folder / "manifest.json").unlink()
+    with capture_logs() as events:
+        assert VectorIndexes(tmp_path).names() == []
+    [event] = events
+    assert {name: (Path(event["moved_to"]) / name).read_bytes() for name in files} == files
+
+
+def test_a_killed_drop(tmp_path: Path) -> None:
+    """The next start removes the rest of an index that was being dropped."""
+    VectorIndexes(tmp_path).build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
+    (tmp_path / "index-fruit" / "manifest.json").rename(tmp_path / "index-fruit" / "dropped")
     assert VectorIndexes(tmp_path).names() == []
     assert not list(tmp_path.iterdir())
 
@@ -83,12 +104,12 @@ def test_damaged(tmp_path: Path) -> None:
     built = indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
     path = tmp_path / "index-fruit" / built.generation / "vectors.faiss"
     path.write_bytes(path.read_bytes()[:-9] + b"x" * 9)
-    indexes.check_sizes("fruit")
-    with pytest.raises(InvalidInputError, match=r"'fruit' is damaged: its file vectors.faiss .* REFRESH"):
-        indexes.open("fruit")
+    for use in (indexes.check, indexes.open):  # its size is right, and system.vector_indexes calls `check`
+        with pytest.raises(InvalidInputError, match=r"'fruit' is damaged: its file vectors.faiss .* REFRESH"):
+            use("fruit")
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InvalidInputError, match=r"'fruit' is damaged: its file vectors.faiss .* REFRESH"):
-        indexes.check_sizes("fruit")
+        indexes.check("fruit")
     indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
     assert first_row(indexes, TEXTS[3]) == 3
     (tmp_path / "index-fruit" / "manifest.json").write_text("{}", encoding="utf-8")

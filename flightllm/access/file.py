@@ -1,0 +1,255 @@
+"""The file of the users: made whole, checked against its own checksums, and never silently missing.
+
+SQLite does not notice a flipped bit inside a row. So the file has checksums of its rows, and triggers that empty a
+checksum when rows change. A change by an older version or by hand leaves it empty, and an empty one is not compared.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+from flightllm.common.atomic_files import make_private, sync
+from flightllm.errors import ConfigError, InvalidInputError
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS users (
+    name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, tenant TEXT NOT NULL, password TEXT,
+    daily_calls INTEGER, daily_tokens INTEGER, daily_cost REAL);
+CREATE TABLE IF NOT EXISTS tokens (
+    id TEXT PRIMARY KEY, user TEXT NOT NULL, label TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, created TEXT NOT NULL,
+    expires TEXT);
+CREATE TABLE IF NOT EXISTS grants (
+    grantee TEXT, privilege TEXT, kind TEXT, "schema" TEXT, name TEXT,
+    PRIMARY KEY (grantee, privilege, kind, "schema", name));
+CREATE TABLE IF NOT EXISTS policies (
+    grantee TEXT, "schema" TEXT, "table" TEXT, "column" TEXT, expression TEXT NOT NULL,
+    PRIMARY KEY (grantee, "schema", "table", "column"));
+CREATE TABLE IF NOT EXISTS spent (
+    user TEXT, day TEXT, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
+    PRIMARY KEY (user, day));
+CREATE TABLE IF NOT EXISTS dropped (name TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS departed (name TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS linked (name TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS checksums (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+_FIRST = """
+INSERT OR IGNORE INTO secrets VALUES ('signing key', lower(hex(randomblob(32))));
+INSERT OR IGNORE INTO grants VALUES ('user', 'USAGE', 'MODEL', '', 'default');
+INSERT OR IGNORE INTO grants VALUES ('readonly', 'USAGE', 'MODEL', '', 'default');
+"""
+_RIGHTS = ("users", "tokens", "grants", "policies", "dropped", "departed", "linked", "secrets")
+_CHECKED = {
+    "rights": {table: f"SELECT * FROM {table}" for table in _RIGHTS},
+    # Only the last two days count for budgets, and hashing all days at each change would be slow.
+    "spent": {"spent": "SELECT * FROM spent WHERE day >= (SELECT date(max(day), '-1 day') FROM spent)"},
+}
+"""For each checksum, the tables that it covers and the query for their rows."""
+_BUSY_SECONDS = 5.0
+_WRITTEN = b"""This data folder has had users, grants, row filters or column masks: they are in access.sqlite.
+While this file exists, no server starts without access.sqlite. Restore it from a backup.
+`flightllm user add --help` tells how to start without it.
+"""
+WAYS_OUT = (
+    "restore access.sqlite from a backup, or start without its users, grants, row filters and column masks by"
+    " `flightllm user add NAME --role admin --reset`"
+)
+
+
+class AccessFile:
+    """The path of `access.sqlite`, and the file `access.made` beside it, which tells that there must be one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._made = path.with_suffix(".made")
+
+    def exists(self) -> bool:
+        """Return whether there is a file.
+
+        Raises:
+            ConfigError: the file is missing, although there was one.
+        """
+        if self.path.exists():
+            return True
+        if self._made.exists() or any(one.exists() and one.stat().st_size for one in self._journals()):
+            raise ConfigError(f"the user database access.sqlite is missing from the data folder: {WAYS_OUT}")
+        return False
+
+    def connect(self) -> sqlite3.Connection:
+        """Open the file, which must exist, and check it.
+
+        Raises:
+            ConfigError: the file cannot be used, or is damaged.
+        """
+        if not self.path.stat().st_size:  # to SQLite, an empty file is a new database
+            raise damaged("it is empty")
+        with usable():
+            database = _connect(self.path)
+            try:
+                check(database, whole=True)
+                with suppress(OSError):  # the folder can be read-only
+                    self._mark()
+            except BaseException:
+                database.close()
+                raise
+        return database
+
+    def make(self) -> None:
+        """Create the file with its first rows, unless it exists; no other process ever sees half of it.
+
+        Raises:
+            ConfigError: the file is missing, although there was one.
+        """
+        if self.exists():
+            return
+        make_private(self.path.parent)
+        beside = self.path.with_name(f".{self.path.name}-{uuid4().hex}")
+        try:
+            beside.touch(mode=0o600)
+            with closing(sqlite3.connect(beside, isolation_level=None)) as database:
+                create(database)
+            sync(beside)
+            with suppress(FileExistsError):  # another process was quicker
+                os.link(beside, self.path)
+            sync(self.path.parent)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def reset(self) -> Path | None:
+        """Make a new file in place of a missing or damaged one; return the new name of the damaged one.
+
+        Raises:
+            InvalidInputError: the file can be used.
+            ConfigError: the folder cannot be written.
+        """
+        with suppress(ConfigError):
+            if self.exists():
+                self.connect().close()
+                raise InvalidInputError("the user database access.sqlite is not damaged: leave out --reset")
+        with usable():
+            aside = self._set_aside()
+            self._made.unlink(missing_ok=True)
+            self.make()
+            self._mark()
+        return aside
+
+    def _set_aside(self) -> Path | None:
+        """Rename the file and its journals; return the new name of the file, or None if there is no file."""
+        free = (self.path.with_name(f"{self.path.name}.damaged-{n}") for n in count(1))
+        aside = next(one for one in free if not any(self.path.parent.glob(f"{one.name}*")))
+        for one in self._journals():
+            with suppress(FileNotFoundError):
+                one.replace(aside.with_name(aside.name + one.name.removeprefix(self.path.name)))
+        try:
+            self.path.replace(aside)
+        except FileNotFoundError:
+            return None
+        return aside
+
+    def _journals(self) -> list[Path]:
+        return [self.path.with_name(self.path.name + end) for end in ("-wal", "-shm", "-journal")]
+
+    def _mark(self) -> None:
+        if not self._made.exists():
+            self._made.write_bytes(_WRITTEN)
+            sync(self._made.parent)
+
+
+def create(database: sqlite3.Connection) -> None:
+    """Create the tables, the signing key and the first grants in one transaction, unless they exist.
+
+    Raises:
+        ConfigError: SQLite cannot write them.
+    """
+    with usable():
+        database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {_FIRST} COMMIT;")
+        add_checksums(database)
+
+
+def add_checksums(database: sqlite3.Connection) -> None:
+    """Add what a file of an older version lacks: newer tables, checksums and their triggers."""
+    triggers = [
+        f"CREATE TRIGGER IF NOT EXISTS {table}_{event.lower()} AFTER {event} ON {table} BEGIN"
+        f" UPDATE checksums SET value = '' WHERE name = '{name}'; END;"
+        for name, tables in _CHECKED.items()
+        for table in tables
+        for event in ("INSERT", "UPDATE", "DELETE")
+    ]
+    names = "".join(f"INSERT OR IGNORE INTO checksums VALUES ('{name}', '');" for name in _CHECKED)
+    database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {names} {' '.join(triggers)} COMMIT;")
+    database.execute("BEGIN IMMEDIATE")
+    seal(database)
+    database.execute("COMMIT")
+
+
+def seal(database: sqlite3.Connection) -> None:
+    """Compute the checksums that the transaction has emptied. The caller commits."""
+    for (name,) in database.execute("SELECT name FROM checksums WHERE value = ''").fetchall():
+        if name in _CHECKED:
+            database.execute("UPDATE checksums SET value = ? WHERE name = ?", (_checksum(database, name), name))
+
+
+def check(database: sqlite3.Connection, *, whole: bool = False) -> None:
+    """Compare the rows with their checksums; with `whole`, check the structure of the file first.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    if whole and (found := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+        raise damaged(str(found).splitlines()[-1])
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if missing := {"users", "tokens", "grants", "policies", "secrets"} - tables:
+        raise damaged(f"the table {min(missing)} is missing")
+    if "checksums" not in tables:  # written by an older version
+        return
+    kept = dict(database.execute("SELECT name, value FROM checksums"))
+    for name in _CHECKED:
+        if name not in kept or (kept[name] and kept[name] != _checksum(database, name)):
+            raise damaged(f"the checksum of {name!r} is wrong")
+
+
+def _checksum(database: sqlite3.Connection, name: str) -> str:
+    digest = blake2b(digest_size=16)
+    for table, query in _CHECKED[name].items():
+        rows = sorted(repr(row) for row in database.execute(query))
+        digest.update(f"{table}\n{len(rows)}\n".encode())
+        digest.update("\n".join(rows).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def damaged(reason: str) -> ConfigError:
+    """Return the error that the file is damaged; the message says what to do."""
+    return ConfigError(f"the user database access.sqlite in the data folder is damaged: {reason}; {WAYS_OUT}")
+
+
+@contextmanager
+def usable() -> Iterator[None]:
+    """Turn SQLite's errors into ours. Without the users' rights the server must not go on."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or "decode to UTF-8" in str(error):
+            raise damaged(str(error).splitlines()[0]) from error
+        raise ConfigError(f"the user database access.sqlite in the data folder cannot be used: {error}") from error
+    except UnicodeDecodeError as error:  # Python cannot even read SQLite's error, which names a damaged part
+        raise damaged("its table of tables cannot be read") from error
+    except OSError as error:  # strerror, because the full text names a path
+        reason = error.strerror
+        raise ConfigError(f"the user database access.sqlite in the data folder cannot be used: {reason}") from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS, isolation_level=None)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        database.close()
+        raise
+    return database
