@@ -42,10 +42,10 @@ def restricted(config: EngineConfig, models: ModelsConfig) -> EngineConfig:
 
 
 def _own_variable(options: OpenAIOptions) -> str:
-    """Return the key's variable of the provider at an encrypted address; empty if the address is no provider's."""
+    """Return the key's variable of the provider at an encrypted address; empty for any other address."""
     parts = urlsplit(options.address)
     at = provider_at(options.address)
-    hosted = any(f".{parts.hostname}".endswith(f".{end}") for end in at.hosts)  # a port alone can be anyone's
+    hosted = any(f".{parts.hostname}".endswith(f".{end}") for end in at.hosts)  # any program can have a provider's port
     return at.key_env if hosted and parts.scheme == "https" else ""
 
 
