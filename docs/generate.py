@@ -35,6 +35,7 @@ _SECTIONS: Final = {
     "embedding": config.EmbeddingConfig,
     "storage": config.StorageConfig,
     "storage.object_stores.NAME": config.ObjectStoreConfig,
+    "models": config.ModelsConfig,
     "functions": config.FunctionsConfig,
     "limits": config.LimitsConfig,
     "cache": config.CacheConfig,

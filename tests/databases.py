@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import flightllm.demo
-from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig, RecoveryConfig
+from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig, ModelsConfig, RecoveryConfig
 from flightllm.execution.bind import extract, frame_of, scalar_context
 from flightllm.observe.query_record import QueryRecord
 from flightllm.optimizer import rewrite
@@ -72,6 +72,7 @@ def open_database(
     cache: CacheConfig | None = None,
     recovery: RecoveryConfig | None = None,
     tables: Mapping[str, Path] | None = None,
+    models: ModelsConfig | None = None,
 ) -> Database:
     """Open a database on the fake engine whose data folder is `folder`; `engine` are options of the engine."""
     config = Config(
@@ -80,6 +81,7 @@ def open_database(
         limits=limits or LimitsConfig(),
         cache=cache or CacheConfig(),
         recovery=recovery or RecoveryConfig(),
+        models=models or ModelsConfig(),
         data_folder=folder,
     )
     return Database.open(config)

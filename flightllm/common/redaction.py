@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 HIDDEN = "***"
 _LEAST = 6
-"""Shorter texts are no secrets, and occur by chance."""
+"""The shortest text to hide: shorter texts occur by chance."""
 _PLACEHOLDERS = frozenset({"ollama", "lm-studio", "not-needed", "no-key-required", "bearer"})
 """Words that users write where an endpoint needs no key."""
 

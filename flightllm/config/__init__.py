@@ -8,7 +8,7 @@ from flightllm.config.engine_kinds import EMBEDDERS, ENGINES
 from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder, read_engine_keys
-from flightllm.config.models import REPLICA_KEYS, EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.models import REPLICA_KEYS, EmbeddingConfig, EngineConfig, FunctionsConfig, ModelsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
@@ -30,6 +30,7 @@ __all__ = [
     "KvStoreConfig",
     "LimitsConfig",
     "LogConfig",
+    "ModelsConfig",
     "ObjectStoreConfig",
     "RecoveryConfig",
     "ServerConfig",

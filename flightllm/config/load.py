@@ -14,7 +14,7 @@ from flightllm.common.package_data import packaged_folder
 from flightllm.config.auth import AuthConfig
 from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
-from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig, ModelsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
@@ -37,6 +37,7 @@ class Config:
     auth: AuthConfig = field(default_factory=AuthConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
+    models: ModelsConfig = field(default_factory=ModelsConfig)
     tables: Mapping[str, TablePlace] = field(default_factory=lambda: MappingProxyType({}))
     """Paths, addresses in object stores as texts, and files that only the command line can name."""
     storage: StorageConfig = field(default_factory=StorageConfig)

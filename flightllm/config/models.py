@@ -77,3 +77,14 @@ class FunctionsConfig:
     """Folders of AI functions besides the shipped ones; no two files can define the same name."""
 
     folders: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsConfig:
+    """The secrets that models of CREATE MODEL can use: environment variables by name, and files in folders.
+
+    Its options can send a secret to any address, so SQL can use no other secret of the server.
+    """
+
+    secret_names: tuple[str, ...] = ()
+    secret_folders: tuple[Path, ...] = ()

@@ -2,9 +2,10 @@
 
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import Options, check_name, engine_config, missing
-from flightllm.config import ENGINES
+from flightllm.config import ENGINES, ModelsConfig
 from flightllm.engines import check_engine
 from flightllm.engines.registry import without_section
+from flightllm.engines.sql_secrets import restricted
 from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.execution.context import Services
 from flightllm.sql.statement import Statement
@@ -53,12 +54,12 @@ def _create_model(name: str, statement: Statement, services: Services) -> None:
     if name in {DEFAULT_MODEL, services.config.engine.model}:
         raise InvalidInputError(f"{name!r} is the model in the server's configuration: choose another name")
     if _is_new("model", statement, there=services.objects.model(name) is not None):
-        _check_options(name, statement.model_options)
+        _check_options(name, statement.model_options, services.config.models)
         services.objects.put_model(name, statement.model_options, services.rights.principal.name)
         services.engines.settle(name)
 
 
-def _check_options(name: str, options: Options) -> None:
+def _check_options(name: str, options: Options, models: ModelsConfig) -> None:
     """Check the options as far as possible without loading the model.
 
     Raises:
@@ -70,7 +71,7 @@ def _check_options(name: str, options: Options) -> None:
     if "model" not in options and options["engine"] != "fake":
         raise InvalidInputError(f"the model {name!r} needs the option model: the name that its engine uses")
     try:
-        check_engine(engine_config(options))
+        check_engine(restricted(engine_config(options), models))
     except ConfigError as error:
         raise InvalidInputError(f"the model {name!r}: {without_section(error)}") from error
 

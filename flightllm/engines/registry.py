@@ -9,11 +9,12 @@ from functools import cached_property
 
 import structlog
 
-from flightllm.config import EngineConfig
+from flightllm.config import EngineConfig, ModelsConfig
 from flightllm.engines import create_engine
 from flightllm.engines.observed import Health, LearnedByUser
 from flightllm.engines.openai.prices import prices_of
 from flightllm.engines.prompt_format import format_of
+from flightllm.engines.sql_secrets import restricted
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, FlightLLMError
 from flightllm.llm.cost import Costs, Prices
 from flightllm.llm.engine import Engine
@@ -80,11 +81,17 @@ class Engines:
         own: EngineConfig,
         created: Callable[[str], EngineConfig | None],
         create: Callable[[EngineConfig], Engine] = create_engine,
+        models: ModelsConfig | None = None,
     ) -> None:
-        """Open no engine yet. `created` returns the present configuration of a model of CREATE MODEL, or None."""
+        """Open no engine yet.
+
+        `created` returns the present configuration of a model of CREATE MODEL, or None. `models` lists the secrets that
+        these models can use.
+        """
         self.own_config = own
         self._created = created
         self._create = create
+        self._models = models or ModelsConfig()
         self._lock = threading.Lock()
         """Guards the fields below, and the slots."""
         self._slots: dict[str | None, _Slot] = {}
@@ -216,7 +223,8 @@ class Engines:
         """Open an engine; after a failure, the next query that needs it tries again."""
         try:
             format_ = format_of(slot.config)
-            engine = self._create(slot.config)
+            own = name is None
+            engine = self._create(slot.config if own else restricted(slot.config, self._models))
         except BaseException as error:  # noqa: BLE001 - raised again in the waiting threads
             with self._lock:
                 slot.opening, slot.error = None, _reason(error)

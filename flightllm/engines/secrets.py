@@ -29,6 +29,11 @@ def holds_secret(option: str, value: object) -> bool:
     return _without_user(value) != value or any(_is_secret(name) for name, _ in _parameters(value))
 
 
+def table_of(value: object) -> object:
+    """Return the table that an option's text holds as a JSON object, or the value itself."""
+    return _table(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
+
+
 def _table(text: str) -> object:
     try:
         return json.loads(text)

@@ -107,7 +107,10 @@ class Database:
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
         engines = Engines(
-            config.engine, objects.engine, supervised(config.recovery, config.engine if restarted else None)
+            config.engine,
+            objects.engine,
+            supervised(config.recovery, config.engine if restarted else None),
+            config.models,
         )
         queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         path = config.cache.path or config.data_folder / "answers.sqlite"

@@ -35,7 +35,7 @@ class AllowedHosts:
             await self._app(scope, receive, send)
             return
         error = PermissionDeniedError(
-            f"the page is not served under the name {host[:200]!r}: add it to hosts in [http] of the server's"
+            f"the server does not answer under the name {host[:200]!r}: add it to hosts in [http] of the server's"
             " configuration"
         )
         refused = Response(json_text({"error": described(error)}), http_status(error), media_type="application/json")

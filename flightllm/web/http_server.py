@@ -63,7 +63,8 @@ class HttpServer:
             if about.tls_certificate is not None:
                 tls = {"ssl_certfile": about.tls_certificate, "ssl_keyfile": about.tls_key}
             routes.append(create_page(database, server.core, host, config.hosts, encrypted=bool(tls)))
-        app = create_app(problem, Metrics(database, server) if config.shows_metrics else None, routes)
+        metrics = Metrics(database, server) if config.shows_metrics else None
+        app = create_app(problem, metrics, routes, listen=host, names=config.hosts)
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             listening = socket.create_server((host, port), family=family)

@@ -12,7 +12,7 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.common.principal import Principal
-from flightllm.config import Config, EngineConfig, RecoveryConfig
+from flightllm.config import Config, EngineConfig, ModelsConfig, RecoveryConfig
 from flightllm.errors import (
     AICallError,
     BudgetExceededError,
@@ -33,7 +33,8 @@ FAST = "CREATE MODEL fast OPTIONS (engine 'fake', model 'f', max_in_flight 4)"
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """Return a database with small tables and a model `fast` beside its own."""
-    database = small_database(tmp_path)
+    models = ModelsConfig(secret_names=("MY_KEY", "NOT_THERE"), secret_folders=(tmp_path,))
+    database = small_database(tmp_path, models=models)
     database.session().update(FAST)
     yield database
     database.close()
@@ -202,7 +203,8 @@ def test_broken_one_after_a_restart(tmp_path: Path) -> None:
     pytest.importorskip("openai", reason="the extra 'openai' is not installed")
     (tmp_path / "key").write_text("sk-1")
     recovery = RecoveryConfig(engine_wait_seconds=3)
-    config = Config(engine=EngineConfig("fake"), recovery=recovery, data_folder=tmp_path / "data")
+    models = ModelsConfig(secret_folders=(tmp_path,))
+    config = Config(engine=EngineConfig("fake"), recovery=recovery, models=models, data_folder=tmp_path / "data")
     with closing(Database.open(config, restarted=True)) as database:
         session = database.session()
         session.update(f"CREATE MODEL broken OPTIONS (engine 'openai', model 'm', api_key 'file:{tmp_path / 'key'}')")
@@ -284,6 +286,61 @@ def test_secrets_are_not_kept(session: Session, tmp_path: Path, monkeypatch: pyt
     assert (shown["engine"], shown["model"], shown["loaded"], options["api_key"]) == ("openai", "gpt", True, "env:…")
     told = repr([rows(session, f"SELECT * FROM system.{name}") for name in ("models", "queries", "ai_calls")])
     assert "sk-" not in told + (tmp_path / "objects.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("api_key 'file:/etc/passwd'", "secret_folders"),
+        ("api_key 'file:/proc/self/environ'", "secret_folders"),
+        ("api_key 'file:{folder}/../key'", "secret_folders"),
+        ("api_key 'file:{folder}/link'", "secret_folders"),
+        ("api_key 'env:OTHER_KEY'", "secret_names"),
+        ("api_key 'env:OPENAI_API_KEY'", "secret_names"),
+        ("provider 'groq'", "secret_names"),
+        ("provider 'openai'", "secret_names"),
+        ("proxy 'env:OTHER_KEY'", "secret_names"),
+        ('headers \'{{"X-Team": "env:OTHER_KEY"}}\'', "secret_names"),
+        ('query \'{{"q": "file:/etc/passwd"}}\'', "secret_folders"),
+    ],
+)
+def test_no_other_secret_of_the_server_is_sent(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, key: str
+) -> None:
+    """SQL chooses the address, so it can send only secrets that the configuration lists; the error names the key."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    for name in ("OTHER_KEY", "OPENAI_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.setenv(name, "sk-canary-of-the-server")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    with endpoint_of(lambda path, body, _: answer(path, body)) as endpoint:
+        options = f"engine 'openai', model 'm', base_url '{endpoint.url}', {option.format(folder=tmp_path)}"
+        with pytest.raises(InvalidInputError, match=rf"{key} in \[models\]") as caught:
+            session.update(f"CREATE MODEL m OPTIONS ({options})")
+        assert not endpoint.bodies
+        assert not endpoint.got
+    assert "canary" not in str(caught.value)
+
+
+def test_the_key_of_the_environment_stays_at_its_provider(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `api_key` another address gets no key; the provider's own address needs no list."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-of-the-server")
+    with endpoint_of(lambda path, body, _: answer(path, body)) as endpoint:
+        session.update(f"CREATE MODEL m OPTIONS (engine 'openai', model 'm', base_url '{endpoint.url}')")
+        ask(session, "SELECT ai_gen('x', model => m) AS a")
+        assert endpoint.keys == ["Bearer none"]
+        assert {key for _, key in endpoint.got} <= {"Bearer none"}
+    session.update("CREATE MODEL own OPTIONS (engine 'openai', model 'm', api_key 'env:OPENAI_API_KEY')")
+    session.update("CREATE MODEL usual OPTIONS (engine 'openai', model 'm')")
+
+
+def test_a_model_of_an_earlier_version_is_checked_too(session: Session, database: Database) -> None:
+    """A model that was created before the list existed cannot send a secret either."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    options = {"engine": "openai", "model": "m", "base_url": "http://127.0.0.1:1/v1", "api_key": "file:/etc/passwd"}
+    database._services.objects.put_model("old", options, "local")
+    with pytest.raises(EngineError, match=r"secret_folders in \[models\]"):
+        ask(session, "SELECT ai_gen('x', model => old) AS a")
 
 
 def test_tokens_and_answers_of_the_endpoint(session: Session) -> None:

@@ -39,9 +39,9 @@ def database(server: FlightSqlServer) -> Database:
     return database
 
 
-def _get(http_server: HttpServer, path: str) -> tuple[int, str]:
+def _get(http_server: HttpServer, path: str, **headers: str) -> tuple[int, str]:
     connection = http.client.HTTPConnection((http_server.uri or "").removeprefix("http://"), timeout=30)
-    connection.request("GET", path)
+    connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -173,6 +173,17 @@ def test_no_text_of_users_is_in_the_metrics(server: FlightSqlServer, database: D
         text = _get(http_server, "/metrics")[1]
         session = database.sessions.records()[-1].session_id
     assert [word for word in ("secretly", "hidden", "SELECT", session) if word in text] == []
+
+
+def test_no_other_site_reads_the_metrics(server: FlightSqlServer, database: Database) -> None:
+    """A site that points its name at this machine gets no metrics; probes work under every name."""
+    config = HttpConfig("127.0.0.1:0", hosts=("scraped.example",))
+    with HttpServer(config, database, server) as http_server:
+        assert _get(http_server, "/metrics", Host="evil.example")[0] == 403
+        assert "hosts in [http]" in _get(http_server, "/metrics", Host="evil.example:9090")[1]
+        assert _get(http_server, "/metrics", Host="scraped.example:9090")[0] == 200
+        assert _get(http_server, "/metrics", Host="localhost")[0] == 200
+        assert _get(http_server, "/healthz", Host="evil.example")[0] == 200
 
 
 def test_readiness(server: FlightSqlServer, database: Database) -> None:
