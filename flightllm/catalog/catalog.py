@@ -24,7 +24,7 @@ from flightllm.catalog.uploads import IngestMode
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, quoted
 from flightllm.common.principal import LOCAL
 from flightllm.config import LimitsConfig, StorageConfig
-from flightllm.errors import ConfigError, InvalidInputError, SqlError
+from flightllm.errors import ConfigError, InvalidInputError, LimitExceededError, SqlError
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
 from flightllm.sql.parsed_text import ParsedText, mentions
@@ -230,8 +230,10 @@ class Catalog:
         file, sheet = sheet_of(path)
         try:
             if is_converted(file):
-                return converted_table(file, NOTHING_SAID, sheet, self.store.folder)
-        except InvalidInputError as error:
+                return converted_table(
+                    file, NOTHING_SAID, sheet, self.store.folder, self.store.limits.memory_bytes, lambda: False
+                )
+        except (InvalidInputError, LimitExceededError) as error:
             raise ConfigError(f"table {name!r}: {path}: {error}") from error
         return files.open_file(name, path)
 
@@ -378,14 +380,14 @@ class Catalog:
         """
         statements.create_ai_view(self.store, statement, schema, self.owner)
 
-    def create_external(self, statement: Statement) -> None:
+    def create_external(self, statement: Statement, stopped: Callable[[], bool] = lambda: False) -> None:
         """Create a table over files in a place that the configuration lists; only for admins.
 
         Raises:
             InvalidInputError: the name exists (see `check_create`), or the place has no files of the format.
             PermissionDeniedError: the configuration does not list the place.
         """
-        external.create_external(self.store, statement, self.owner)
+        external.create_external(self.store, statement, self.owner, stopped)
 
     def inline_views(self, text: ParsedText) -> ParsedText:
         """Put the AI views that a query names before the query, as WITH queries; other text is the same object.

@@ -1,5 +1,6 @@
 """External tables: an admin's statement names files in a place that the configuration allows."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from flightllm.sql.external_tables import OPTION
 from flightllm.sql.statement import Statement
 
 
-def create_external(store: TableStore, statement: Statement, owner: str) -> None:
+def create_external(store: TableStore, statement: Statement, owner: str, stopped: Callable[[], bool]) -> None:
     """Create an external table. See `Catalog.create_external`."""
     name, wanted = target_of(statement), statement.options["format"]
     if not check_create(store, statement):
@@ -25,7 +26,7 @@ def create_external(store: TableStore, statement: Statement, owner: str) -> None
     if written and wanted != "csv":
         raise InvalidInputError(f"OPTIONS is only for CSV files; {wanted} files take no options: leave OPTIONS out")
     csv = CsvOptions.of(written)
-    found, suffix = _found(store, place, wanted, csv)
+    found, suffix = _found(store, place, wanted, csv, stopped)
     with kept_if_taken(found, store.folder) as copy:
         entry = _entry(name, place, wanted, csv, found, suffix, owner)
         with store.lock:
@@ -53,13 +54,15 @@ def _entry(
     return Entry(name, "external", found.schema, owner=owner, location=location, format=suffix, **given)
 
 
-def _found(store: TableStore, place: Path | str, wanted: str, csv: CsvOptions) -> tuple[FileTable, str]:
+def _found(
+    store: TableStore, place: Path | str, wanted: str, csv: CsvOptions, stopped: Callable[[], bool]
+) -> tuple[FileTable, str]:
     """Return the table at a place, and the ending of its file names, if the files have the wanted format."""
     endings = [suffix for suffix, kind in FORMATS.items() if kind == wanted]
     if isinstance(place, str):
         return open_address(place, store.places.stores, endings, csv)
     if wanted == "csv" and is_converted(place):
-        return converted_table(place, csv, "", store.folder), ".csv"
+        return converted_table(place, csv, "", store.folder, store.limits.memory_bytes, stopped), ".csv"
     suffix = file_suffix(place)
     if suffix.lower() not in endings:
         raise InvalidInputError(

@@ -65,6 +65,15 @@ _WHAT = {
 }
 
 
+class _Reading:
+    """The running reading of a source."""
+
+    def __init__(self) -> None:
+        self.done = Future[None]()
+        self.waiting = 0
+        """The number of statements that wait for it."""
+
+
 class TableStore:
     """All entries in one mapping. Every change replaces the whole mapping, so look-ups take no lock.
 
@@ -86,7 +95,7 @@ class TableStore:
         self.lock = RLock()
         self._starting = Lock()
         """Held while a thread starts or ends the reading of a source."""
-        self._readings: dict[TableName, Future[None]] = {}
+        self._readings: dict[TableName, _Reading] = {}
         """The running readings of sources, each in its own thread."""
         self._asked = local()
         self.forget: Callable[[ObjectKind, Collection[tuple[str, str]]], None] = lambda *_: None
@@ -300,7 +309,7 @@ class TableStore:
         raise an error until the source changes again.
 
         Raises:
-            CancelledError: `stopped()` turned true; the reading goes on, and its table is still replaced.
+            CancelledError: `stopped()` turned true; the reading goes on only while other statements wait for it.
         """
         entries = self._entries
         if all(entry.source is None for entry in entries.values()):
@@ -318,29 +327,34 @@ class TableStore:
                 reading = self._readings.get(name)
                 mine = reading is None
                 if reading is None:
-                    reading = Future()
+                    reading = _Reading()
                     Thread(target=self._read, args=(name, reading), name="flightllm-files", daemon=True).start()
                     self._readings[name] = reading  # the thread removes it under the same lock
-            while not await_futures([reading], _POLL_SECONDS).done:
-                if stopped():
-                    raise CancelledError("the statement was cancelled while a file was read")
+                reading.waiting += 1
+            try:
+                while not await_futures([reading.done], _POLL_SECONDS).done:
+                    if stopped():
+                        raise CancelledError("the statement was cancelled while a file was read")
+            finally:
+                with self._starting:
+                    reading.waiting -= 1  # at 0 the reading stops
             if mine:
-                reading.result()
+                reading.done.result()
 
-    def _read(self, name: TableName, reading: "Future[None]") -> None:
+    def _read(self, name: TableName, reading: "_Reading") -> None:
         error: BaseException | None = None
         try:
-            self._read_source(name)
+            self._read_source(name, lambda: not reading.waiting)
         except BaseException as raised:  # noqa: BLE001 - the waiting thread raises it
             error = raised
         with self._starting:
             del self._readings[name]
         if error is None:
-            reading.set_result(None)
+            reading.done.set_result(None)
         else:
-            reading.set_exception(error)
+            reading.done.set_exception(error)
 
-    def _read_source(self, name: TableName) -> None:
+    def _read_source(self, name: TableName, stopped: Callable[[], bool]) -> None:
         """Replace an entry by its source's present rows, or by the reason why the source cannot be read."""
         entry = self._entries.get(name)
         if entry is None or entry.path is None or entry.source is None:
@@ -353,7 +367,11 @@ class TableStore:
             if entry.kind == "external":
                 self.places.checked(entry.location)
             if not problem:
-                found = converted_table(entry.path, entry.csv, entry.source.sheet, self.folder)
+                found = converted_table(
+                    entry.path, entry.csv, entry.source.sheet, self.folder, self.limits.memory_bytes, stopped
+                )
+        except CancelledError:  # nothing is wrong with the file
+            raise
         except Exception as error:  # noqa: BLE001 - other tables can still be read
             problem = _problem(error)
             _log.warning("a file has changed and cannot be read", table=name.display, error=repr(error))

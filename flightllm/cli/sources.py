@@ -14,6 +14,8 @@ from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError, FlightLLMError
 
 Note = Callable[[str], None]
+_LONGEST = 1 << 24
+"""The most bytes of the JSON line whose columns are compared with those of other files."""
 _WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -141,7 +143,7 @@ def _columns(file: Path) -> Sequence[object]:
                     return rows.first
             case ".json" | ".jsonl" | ".ndjson":
                 with open_bytes(file) as stream:
-                    return sorted(json.loads(stream.readline()))
+                    return sorted(json.loads(stream.readline(_LONGEST)))
             case ".arrow" | ".feather" | ".ipc":
                 return list(_arrow_schema(file))
     except (*DAMAGED, FlightLLMError, ValueError, TypeError):

@@ -24,6 +24,7 @@ from flightllm.dml import (
     whole_values,
 )
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
+from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.query import plan, plan_rows, uses_ai
 from flightllm.execution.utility import ExplainQuery
@@ -170,7 +171,7 @@ def _administer(statement: Statement, services: Services) -> int:
     if statement.kind == "truncate":
         return services.cache.clear()
     if statement.kind == "create_external":
-        services.catalog.create_external(statement)
+        services.catalog.create_external(statement, stopped)
         return -1
     if statement.kind == "create_policy" and statement.policy is not None:
         check_policy(services.catalog.store, statement.policy)

@@ -13,6 +13,7 @@ from flightllm.catalog.memory import plain_schema
 from flightllm.common.limits import over_limit
 from flightllm.common.names import quoted
 from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
+from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.file_formats.excel import ENDINGS as SHEETS
 from flightllm.file_formats.options import CsvOptions
@@ -103,7 +104,7 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
     kept = services.files.find(place, csv, files_revision(place))
     if kept is not None:
         return kept
-    found = converted_table(place, csv, "", store.folder)
+    found = converted_table(place, csv, "", store.folder, store.limits.memory_bytes, stopped)
     try:
         if not place.name.lower().endswith(SHEETS):
             found.check_separator(csv)

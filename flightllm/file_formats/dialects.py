@@ -2,7 +2,6 @@
 
 import csv
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -21,6 +20,9 @@ _ONE_COLUMN = 0.05
 """The score of a file without a delimiter in its first line. A file with a wrong quote further down can score less."""
 _READABLE = 0.9
 """If this share of rows fits, backslashes are not tried as escapes."""
+LONGEST = 1 << 26
+"""The most characters of a line and of a value, which are in memory as a whole."""
+TOO_LONG = "field larger than field limit"
 UNENDED = "unexpected end of data"
 """The message of Python's `csv` reader about a quote that is never closed."""
 
@@ -36,9 +38,7 @@ class Dialect:
 
     def rows(self, lines: Iterable[str]) -> "Reader":
         """Return a reader of the rows, which raises `csv.Error` where quotes are wrong."""
-        csv.field_size_limit(
-            min(sys.maxsize, 2**31 - 1)
-        )  # a global of Python's csv module: fields here can be long texts
+        csv.field_size_limit(LONGEST)  # a global of Python's csv module: fields here can be long texts
         escape = None if self.escape == self.quote else self.escape  # the reader always handles doubled quotes
         return csv.reader(
             lines if escape is None else self._escaped(lines, escape),

@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import ending, open_bytes
-from flightllm.file_formats.dialects import SAMPLE, UNENDED, Dialect, dialect_of, row_fits
+from flightllm.file_formats.dialects import LONGEST, SAMPLE, TOO_LONG, UNENDED, Dialect, dialect_of, row_fits
 from flightllm.file_formats.encodings import encoding_of
 from flightllm.file_formats.options import CsvOptions
 
 _MARK = "\ufeff"
+_MOST_COLUMNS = 32_768
+"""Each column takes a few kilobytes of memory, however short its values are."""
 _BLANK = re.compile(r"\A(?: *(?:\r\n|\r|\n))+(?=[^\r\n])")
 """Matches empty lines before the column names, as some programs write them."""
 DAMAGED = (OSError, EOFError, lzma.LZMAError, pa.ArrowException)
@@ -62,9 +64,14 @@ class CsvRows:
             self.dialect = Dialect("\t", '"' if known.quote is None else known.quote, known.escape)
         else:
             self.dialect = dialect_of(start, known, whole=whole)
-        self._reader = self.dialect.rows(chain(self._rest_of_line(start), self._file))
+        self._reader = self.dialect.rows(chain(self._rest_of_line(start), self._lines()))
         self.nulls = {"", *known.null}
         self.first = next(self._rows(), [])
+        if len(self.first) > _MOST_COLUMNS:
+            raise InvalidInputError(
+                f"its first line has {len(self.first):,} columns, but at most {_MOST_COLUMNS:,} are possible: name the"
+                " delimiter by the option delimiter, or write a row for each value"
+            )
 
     @staticmethod
     def _encoding(path: Path) -> str:
@@ -82,7 +89,20 @@ class CsvRows:
             if after.strip("\n"):
                 yield from self._rest_of_line(after)
         else:
-            yield last + (self._file.readline() if not last.endswith("\n") else "")
+            yield last + (self._line() if not last.endswith("\n") else "")
+
+    def _lines(self) -> Iterator[str]:
+        return iter(self._line, "")
+
+    def _line(self) -> str:
+        """Return the next line, in memory as a whole; the limit keeps one line from taking all memory."""
+        line = self._file.readline(LONGEST + 1)
+        if len(line) > LONGEST:
+            raise InvalidInputError(
+                f"line {self._skipped + self._reader.line_num + 1} has more than {LONGEST:,} characters: end each row"
+                " by a line break, or convert the file to Parquet"
+            )
+        return line
 
     def not_text(self, error: UnicodeError) -> InvalidInputError:
         """Return the error for bytes that are not valid in the encoding."""
@@ -146,6 +166,8 @@ class CsvRows:
                 start = self._skipped + self._reader.line_num + 1
         except csv.Error as error:
             wrong = "a quote is never closed" if UNENDED in str(error) else f"quotes are wrong ({error})"
+            if TOO_LONG in str(error):
+                wrong = f"a value has more than {LONGEST:,} characters, perhaps because a quote is never closed"
             raise InvalidInputError(f"line {start}: {wrong}; {self._requoted}") from error
         except UnicodeError as error:
             raise self.not_text(error) from error

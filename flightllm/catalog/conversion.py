@@ -1,0 +1,201 @@
+"""Converts files to one Parquet file: in this process if their memory is bounded, else in a process of its own."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from flightllm import errors
+from flightllm.catalog.files import data_files, opened_file
+from flightllm.common.limits import over_limit
+from flightllm.datafusion.contexts import scratch_context
+from flightllm.datafusion.errors import plain_text
+from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, LimitExceededError, check_cancelled
+from flightllm.file_formats.compressed import COMPRESSIONS, ending, open_bytes
+from flightllm.file_formats.csv_files import convert_csv
+from flightllm.file_formats.excel import ENDINGS, convert_sheet
+from flightllm.file_formats.json_arrays import ENDINGS as JSON_ENDINGS
+from flightllm.file_formats.json_arrays import write_lines
+from flightllm.file_formats.options import CsvOptions
+from flightllm.file_formats.rows import DAMAGED
+
+_SMALL_CSV, _SMALL_JSON = 8 << 20, 1 << 18
+"""Files up to this size need no process: rows are bounded by it, and the number of columns is bounded as well.
+
+JSON has the smaller bound, because each object can add columns. Sheets have no bound: two cells span billions.
+"""
+_CHUNK = 1 << 20
+_IDLE_BYTES = 256 << 20
+"""The private memory of a process that has loaded its libraries, with room: it does not count."""
+_POLL_SECONDS = 0.05
+_TOLD = 4_000
+_BOOT = """\
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from flightllm.catalog.conversion_child import main
+main(int(sys.argv[2]))
+"""
+_NO_MEMORY = ("memory allocation", "failed to allocate", "MemoryError", "bad_alloc", "Cannot allocate memory")
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What to convert: a file, a folder of CSV files, or a sheet of a file."""
+
+    path: Path
+    csv: CsvOptions
+    sheet: str
+    target: Path
+
+    @property
+    def is_sheet(self) -> bool:
+        """Return whether the file is a spreadsheet."""
+        return self.path.is_file() and self.path.name.lower().endswith(ENDINGS)
+
+    @property
+    def is_json(self) -> bool:
+        """Return whether the file is a JSON array."""
+        return self.path.is_file() and ending(self.path) in JSON_ENDINGS
+
+    @property
+    def files(self) -> list[Path]:
+        """Return the files to read."""
+        return data_files(self.path) if self.path.is_dir() else [self.path]
+
+    def run(self) -> list[str]:
+        """Write the Parquet file in this process; return notes, one line each.
+
+        Raises:
+            InvalidInputError: a file cannot be read; the message says where.
+        """
+        if self.is_sheet:
+            return convert_sheet(self.path, self.sheet, self.target)
+        if self.is_json:
+            return _convert_json(self.path, self.target)
+        return convert_csv(self.files, self.csv, self.target)
+
+
+def convert(work: Conversion, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
+    """Write the Parquet file of a conversion; return notes, one line each.
+
+    Raises:
+        CancelledError: `stopped()` turned true; the process is then gone.
+        InvalidInputError: a file cannot be read; the message says where.
+        LimitExceededError: the conversion takes more memory than `memory_bytes`.
+    """
+    return work.run() if _is_small(work) else _run_apart(work, memory_bytes, stopped)
+
+
+def _is_small(work: Conversion) -> bool:
+    if work.is_sheet:
+        return False
+    left = _SMALL_JSON if work.is_json else _SMALL_CSV
+    for file in work.files:
+        left -= _bytes_up_to(file, left)
+        if left < 0:
+            return False
+    return True
+
+
+def _bytes_up_to(file: Path, most: int) -> int:
+    """Return the size of a file's content; more than `most` if the content is larger or its size is unknown."""
+    kind = COMPRESSIONS.get(file.suffix.lower())
+    try:
+        if kind is None:
+            return file.stat().st_size
+        if kind == "xz":  # a header alone can ask for a buffer of 4 GB
+            return most + 1
+        size = 0
+        with open_bytes(file) as stream:
+            while size <= most and (chunk := stream.read(_CHUNK)):
+                size += len(chunk)
+    except DAMAGED:  # the conversion says what is wrong
+        return most + 1
+    return size
+
+
+def _run_apart(work: Conversion, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
+    told = work.target.with_suffix(".told")
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        pickle.dump((work, memory_bytes + _IDLE_BYTES, told), given)
+        given.seek(0)
+        process = subprocess.Popen(  # noqa: S603 - runs this same interpreter
+            [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path), str(os.getpid())],
+            stdin=given,
+            stdout=said,
+            stderr=said,
+        )
+        try:
+            over = _await(process, memory_bytes + _IDLE_BYTES, stopped)
+        finally:
+            process.kill()
+            process.wait()
+        if not over and process.returncode == 0:
+            return _notes(json.loads(told.read_text()), work, memory_bytes)
+        said.seek(0)
+        text = said.read()[-_TOLD:].decode("utf-8", "replace")
+    _log.warning("the process that read a file has ended", file=str(work.path), exit=process.returncode, said=text)
+    if over or process.returncode == -9 or any(sign in text for sign in _NO_MEMORY):
+        raise _no_memory(work, memory_bytes)
+    raise InvalidInputError("it cannot be read: its reader has crashed, so the file is probably damaged")
+
+
+def _await(process: "subprocess.Popen[bytes]", most: int, stopped: Callable[[], bool]) -> bool:
+    """Wait until a process ends; return True once its private memory exceeds `most` bytes."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_SECONDS)
+            return False
+        check_cancelled(stopped)
+        with suppress(OSError, ValueError, IndexError):  # the process has just ended
+            fields = Path(f"/proc/{process.pid}/statm").read_text().split()
+            if (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE") > most:
+                return True
+
+
+def _notes(told: dict[str, object], work: Conversion, memory_bytes: int) -> list[str]:
+    """Return the notes that the process told, or raise its error."""
+    if "notes" in told:
+        return [str(note) for note in told["notes"]]  # type: ignore[attr-defined]
+    kind, message = getattr(errors, str(told["error"]), None), str(told["message"])
+    if told["error"] == "MemoryError" or any(sign in message for sign in _NO_MEMORY):
+        raise _no_memory(work, memory_bytes)
+    if isinstance(kind, type) and issubclass(kind, FlightLLMError):
+        raise kind(message)
+    raise InternalError("internal error")
+
+
+def _no_memory(work: Conversion, memory_bytes: int) -> LimitExceededError:
+    found = f"reading {work.path.name} takes too much memory"
+    instead = "split the file, shorten its values, or convert it to Parquet"
+    return over_limit("memory_bytes", memory_bytes, found, instead)
+
+
+def _convert_json(path: Path, target: Path) -> list[str]:
+    """Write the objects of an array to a Parquet file; return notes. Types are those of the same objects in lines.
+
+    Raises:
+        InvalidInputError: the file is not an array of non-empty objects; the message says where.
+    """
+    lines = target.with_suffix(".jsonl")
+    try:
+        write_lines(path, lines)
+        try:
+            found = opened_file(lines, lines.suffix)
+            scratch_context().read_table(found.table).write_parquet(str(target), compression="zstd")
+        except InvalidInputError as error:
+            raise InvalidInputError(str(error).replace(str(lines), "the objects of its array")) from error
+        except Exception as error:  # DataFusion raises bare exceptions, for example if a later object has another type
+            raise InvalidInputError(f"its objects do not fit one table: {plain_text(error)}") from error
+    finally:
+        lines.unlink(missing_ok=True)
+    return []

@@ -1,0 +1,157 @@
+"""Files that would take all memory are refused, and a reading that nobody waits for ends with its process."""
+
+import gzip
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from flightllm.catalog.converted import converted_table
+from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, LimitExceededError
+from flightllm.file_formats.options import NOTHING_SAID
+from flightllm.session.database import Database
+from flightllm.storage.folder import TablesFolder
+from tests.databases import rows
+from tests.servers import await_true
+
+MEMORY = 16 << 20
+ROOT = """<?xml version="1.0"?><Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">
+<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
+ Target="xl/workbook.xml"/></Relationships>"""
+SHEET = """<?xml version="1.0"?><worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>
+<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData></worksheet>"""
+BOOK = """<?xml version="1.0"?><workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+ xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets>
+<sheet name="s" sheetId="1" r:id="rId1"/></sheets></workbook>"""
+LINKS = """<?xml version="1.0"?><Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">
+<Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet"
+ Target="worksheets/sheet1.xml"/></Relationships>"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a folder with a good file; tests add bad files."""
+    folder = tmp_path / "open"
+    folder.mkdir()
+    (folder / "good.csv").write_text("a,b\n1,2\n")
+    return folder
+
+
+@pytest.fixture
+def database(tmp_path: Path, place: Path) -> Iterator[Database]:
+    """Return a database with little memory that can read the folder."""
+    config = Config(
+        engine=EngineConfig("fake"),
+        data_folder=tmp_path / "data",
+        limits=LimitsConfig(memory_bytes=MEMORY),
+        storage=StorageConfig((place,)),
+    )
+    opened = Database.open(config)
+    yield opened
+    opened.close()
+
+
+def bad_file(path: Path, kind: str) -> Path:
+    """Write a small file that takes much memory when it is read."""
+    if kind == "sheet":
+        with zipfile.ZipFile(path, "w") as book:
+            book.writestr("_rels/.rels", ROOT)
+            book.writestr("xl/workbook.xml", BOOK)
+            book.writestr("xl/_rels/workbook.xml.rels", LINKS)
+            book.writestr("xl/worksheets/sheet1.xml", SHEET)
+        return path
+    with gzip.open(path, "wb", 1) as file:
+        match kind:
+            case "line":
+                file.write(b'a,b\n1,"' + b"x" * (65 << 20))
+            case "value":
+                file.write(b'a,b\n1,"' + b"xxxxxxx\n" * (9 << 20))
+            case "columns":
+                file.write(b"a," * 40_000 + b"\n")
+            case "object":
+                file.write(b'[{"a":[' + b"1," * (20 << 20) + b"1]}]")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "told"),
+    [
+        pytest.param(
+            "line",
+            "bad.csv.gz",
+            "line 2 has more than 67,108,864 characters: end each row by a line break",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "value", "bad.csv.gz", "line 2: a value has more than 67,108,864 characters", marks=pytest.mark.slow
+        ),
+        ("columns", "bad.csv.gz", "its first line has 40,001 columns"),
+        pytest.param(
+            "object",
+            "bad.json.gz",
+            "reading bad.json.gz takes too much memory; .* memory_bytes = 16,777,216",
+            marks=pytest.mark.slow,
+        ),
+        ("sheet", "bad.xlsx", "reading bad.xlsx takes too much memory|its reader has crashed"),
+    ],
+)
+def test_bad_files(tmp_path: Path, kind: str, name: str, told: str) -> None:
+    """A file that would take all memory is refused with what to write instead, and no copy stays."""
+    folder = TablesFolder(tmp_path / "tables")
+    try:
+        path = bad_file(tmp_path / name, kind)
+        with pytest.raises((InvalidInputError, LimitExceededError), match=told):
+            converted_table(path, NOTHING_SAID, "", folder, 128 << 20 if kind in {"line", "value"} else MEMORY, never)
+    finally:
+        folder.close(remove=True)
+
+
+def test_the_server_goes_on(place: Path, database: Database) -> None:
+    """Statements that read a bad file fail, each in its way, and other statements go on."""
+    session = database.session()
+    bad_file(place / "bad.csv.gz", "columns")
+    for sql in (
+        f"SELECT * FROM '{place}/bad.csv.gz'",
+        f"CREATE EXTERNAL TABLE bad STORED AS CSV LOCATION '{place}/bad.csv.gz'",
+    ):
+        with pytest.raises(FlightLLMError, match="40,001 columns"):
+            session.update(sql) if sql.startswith("CREATE") else rows(session, sql)
+        assert rows(session, f"SELECT * FROM '{place}/good.csv'") == [{"a": 1, "b": 2}]
+
+
+def test_nobody_waits(tmp_path: Path) -> None:
+    """A reading whose statement is cancelled ends, and its process is gone."""
+    path = tmp_path / "long.csv"
+    path.write_bytes(b"a,b\n" + b"1,2\n" * (6 << 20))
+    folder = TablesFolder(tmp_path / "tables")
+    found, stop = list[BaseException](), list[bool]()
+
+    def read() -> None:
+        try:
+            converted_table(path, NOTHING_SAID, "", folder, 1 << 30, lambda: bool(stop))
+        except CancelledError as error:
+            found.append(error)
+
+    thread = Thread(target=read)
+    thread.start()
+    await_true(lambda: bool(children(thread)))
+    stop.append(True)
+    thread.join(60)
+    assert found
+    assert not children(thread)
+    folder.close(remove=True)
+
+
+def never() -> bool:
+    """Return that the statement goes on."""
+    return False
+
+
+def children(thread: Thread) -> list[str]:
+    """Return the process ids that a thread has started."""
+    listed = Path(f"/proc/{os.getpid()}/task/{thread.native_id}/children")
+    return listed.read_text().split() if listed.exists() else []
