@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flightllm"
 FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 MOST_MODULES = 8
-MOST_PASSED = 92
+MOST_PASSED = 94
 """The most files that a reader must open to follow one query."""
 
 

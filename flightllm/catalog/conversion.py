@@ -49,7 +49,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What to convert: a file, a folder of CSV files, or a sheet of a file."""
+    """The source of a conversion: a file, a folder of CSV files, or a sheet of a file."""
 
     path: Path
     csv: CsvOptions
@@ -112,7 +112,7 @@ def _bytes_up_to(file: Path, most: int) -> int:
     try:
         if kind is None:
             return file.stat().st_size
-        if kind == "xz":  # a header alone can ask for a buffer of 4 GB
+        if kind == "xz":  # the first bytes can ask for a buffer of 4 GB
             return most + 1
         size = 0
         with open_bytes(file) as stream:
