@@ -27,8 +27,8 @@ def is_long(text: str | bytes | None) -> bool:
 class LongTexts:
     """Gives out the one turn to read a long text, safe to use from several threads.
 
-    Waiting texts take turns over users, and then over the sessions of each user. After each turn follows a rest of the
-    same length. So the long texts of all users together take at most half of the time.
+    Waiting texts take turns over users, and then over the sessions of each user. After each turn follows a rest as
+    long as the turn. So long texts of all users together take at most half of the time.
     """
 
     def __init__(self, limits: FlightLimits) -> None:

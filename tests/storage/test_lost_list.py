@@ -51,6 +51,7 @@ def taken() -> "socket.socket":
     return listening
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_changes_nothing(tmp_path: Path, taken: socket.socket) -> None:
     """Neither a missing list nor a port in use costs a file. What is strange is moved once the server listens."""
     tables = tmp_path / "data" / "tables"
