@@ -17,7 +17,7 @@ from flightllm.common.principal import LOCAL
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.storage.layout import link_name
+from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
 EntryKind = Literal["file", "managed", "external", "view", "ai_view", "system"]

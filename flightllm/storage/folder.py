@@ -19,7 +19,7 @@ from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import CancelledError, ConfigError
 from flightllm.storage.damage import damaged, list_of_tables
 from flightllm.storage.disk import disk_errors
-from flightllm.storage.layout import COPY, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED, link_name
+from flightllm.storage.layout import COPY, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED
 from flightllm.storage.leftovers import Leftovers
 from flightllm.storage.lock import FolderLock
 
@@ -281,3 +281,8 @@ class Readers:
 def name_of(path: Path) -> str:
     """Return the name of a data file, which can still have its unfinished name."""
     return path.name.removeprefix(UNFINISHED)
+
+
+def link_name(index: int, suffix: str) -> str:
+    """Return the name of the link to a table's file at this index."""
+    return f"{index:06}{suffix}"

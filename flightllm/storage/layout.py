@@ -18,11 +18,6 @@ LINK = re.compile(r"[0-9]{6,}\.(parquet|arrow)")
 COPIED = re.compile(r"rows\.(parquet|texts|jsonl)")
 
 
-def link_name(index: int, suffix: str) -> str:
-    """Return the name of the link to a table's file at this index."""
-    return f"{index:06}{suffix}"
-
-
 def is_data(name: str) -> bool:
     """Return whether a file can have rows of tables: a lost manifest can have named it."""
     return name.endswith((".parquet", ".arrow")) and not UNFINISHED_FILE.fullmatch(name)
