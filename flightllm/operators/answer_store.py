@@ -9,15 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from zlib import crc32
 
 import structlog
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL)
+CREATE TABLE IF NOT EXISTS answers (
+    id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL, checksum INTEGER)
 """
 """The table evicts the lowest ids first; an answer of the older half moves to the end when it is used."""
-_INSERT = "INSERT OR REPLACE INTO answers (key, text) VALUES (?, ?)"
-_SELECT = "SELECT id, key, CAST(text AS BLOB) FROM answers WHERE key IN"
+_INSERT = "INSERT OR REPLACE INTO answers (key, text, checksum) VALUES (?, ?, ?)"
+_SELECT = "SELECT id, key, CAST(text AS BLOB), checksum FROM answers WHERE key IN"
 """Reads texts as bytes: one text with invalid UTF-8 would fail the whole look-up."""
 _TOUCH = "UPDATE answers SET id = (SELECT max(id) + 1 FROM answers) WHERE key = ?"
 _MIDDLE = "SELECT (SELECT min(id) FROM answers) + (SELECT max(id) FROM answers)"
@@ -169,7 +171,8 @@ class AnswerStore(ABC):
 
     def _insert(self, answers: Iterable[tuple[bytes, str]]) -> int:
         """Write answers, and move the used ones to the end; return the number of changed rows, or 0 if it failed."""
-        return self._write([(_INSERT, answers), (_TOUCH, [(key,) for key in self._used])])
+        rows = [(key, text, _checksum_of_text(key, text)) for key, text in answers]
+        return self._write([(_INSERT, rows), (_TOUCH, [(key,) for key in self._used])])
 
     def _delete_all(self) -> int:
         return self._write([("DELETE FROM answers", [()])])
@@ -190,10 +193,16 @@ class AnswerStore(ABC):
         except sqlite3.Error as error:
             self._fail(error)
             return []
-        return [(id_, key, text) for id_, key, raw in found if (text := self._text(raw)) is not None]
+        return [(id_, key, text) for id_, key, raw, kept in found if (text := self._text(key, raw, kept)) is not None]
 
-    def _text(self, raw: bytes) -> str | None:
-        """Return an answer's text, or None for a damaged answer: the next query asks again and replaces it."""
+    def _text(self, key: bytes, raw: bytes, checksum: int | None) -> str | None:
+        """Return an answer's text, or None for a damaged answer: the next query asks again and replaces it.
+
+        Earlier versions wrote no checksums.
+        """
+        if checksum is not None and checksum != _checksum(key, raw):
+            self._bad("cached answer damaged, the next query asks again", ValueError("the checksum is wrong"))
+            return None
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -294,7 +303,23 @@ def connect(path: str, wait: float) -> sqlite3.Connection:
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute(f"PRAGMA wal_autocheckpoint = {_MOST_PAGES}")
     database.execute(_SCHEMA)
+    if "checksum" not in {row[1] for row in database.execute("PRAGMA table_info(answers)")}:  # of an earlier version
+        with suppress(sqlite3.OperationalError):  # another process was quicker
+            database.execute("ALTER TABLE answers ADD COLUMN checksum INTEGER")
     return database
+
+
+def _checksum_of_text(key: bytes, text: str) -> int | None:
+    """Return the checksum of an answer, or None for a value that SQLite will refuse."""
+    try:
+        return _checksum(key, text.encode())
+    except (AttributeError, TypeError, UnicodeEncodeError):
+        return None
+
+
+def _checksum(key: bytes, raw: bytes) -> int:
+    """Return the checksum of an answer; SQLite does not notice a flipped bit in a row."""
+    return crc32(raw, crc32(key))
 
 
 def _pragma(database: sqlite3.Connection, name: str) -> int:

@@ -444,3 +444,22 @@ def test_damaged_rows(path: Path, cache: AnswerCache) -> None:
     assert cache.get([b"good", b"bad"]) == {b"good": "yes", b"bad": "again"}
     assert cache.clear() == 3
     assert cache.stats().entries == 0
+
+
+def test_a_flipped_bit_is_no_answer(path: Path, cache: AnswerCache) -> None:
+    """SQLite returns the changed text: the cache does not, and keeps the others; older rows have no checksum."""
+    cache.put(b"one", "a red apple")
+    cache.put(b"two", "a green pear")
+    cache.close()
+    content = path.read_bytes()
+    assert content.count(b"a red apple") == 1
+    path.write_bytes(content.replace(b"a red apple", b"a rad apple"))
+    with closing(AnswerCache(path)) as again:
+        assert again.get([b"one", b"two"]) == {b"two": "a green pear"}
+        again.put(b"one", "a red apple")
+        again.flush()
+        assert again.get([b"one"]) == {b"one": "a red apple"}
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("ALTER TABLE answers DROP COLUMN checksum")
+    with closing(AnswerCache(path)) as again:
+        assert again.get([b"one"]) == {b"one": "a red apple"}
