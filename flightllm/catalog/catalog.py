@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -24,9 +24,10 @@ from flightllm.catalog.uploads import IngestMode
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, quoted
 from flightllm.common.principal import LOCAL
 from flightllm.config import LimitsConfig, StorageConfig
-from flightllm.errors import ConfigError, InvalidInputError, LimitExceededError, SqlError
+from flightllm.errors import ConfigError, FlightLLMError, InvalidInputError, LimitExceededError, SqlError
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
+from flightllm.sql.number_lists import with_lists_as_texts
 from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import Reader, TablesFolder
@@ -279,8 +280,13 @@ class Catalog:
             LimitExceededError: the query is too large together with the views that it reads.
         """
         target = statements.target_of(statement)
-        check_query(statement.parsed_query, self.entries, self.store.limits)
-        return planned_rows(self.context(), self.store.writable(target), statement.columns, statement.query or "")
+        text, entry = statement.parsed_query, self.store.writable(target)
+        check_query(text, self.entries, self.store.limits)
+        quick = with_lists_as_texts(text)
+        if quick != text.sql:
+            with suppress(FlightLLMError):  # an error must show the user's own text
+                return planned_rows(self.context(), entry, statement.columns, quick)
+        return planned_rows(self.context(), entry, statement.columns, statement.query or "")
 
     def filled(
         self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]

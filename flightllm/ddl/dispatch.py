@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice, pairwise
 
 import pyarrow as pa
+from datafusion import DataFrame
 
 from flightllm.catalog import IngestMode
 from flightllm.catalog.scope import check_policy
@@ -82,7 +83,7 @@ def _changed(
             return _create_table_as(statement, record, services, settings)
         case "insert" if more is not None or _is_plain(statement, services.functions):
             frame = catalog.values(statement)
-            with closing(_values(statement, more or (), record, services, settings)) as rows:
+            with closing(_values(statement, frame, more or (), record, services, settings)) as rows:
                 return catalog.insert(replace(statement, columns=()), frame.schema(), rows)
         case "insert":
             query = plan_rows(statement.parsed_query, services, settings)
@@ -213,26 +214,32 @@ def _create_table_as(statement: Statement, record: QueryRecord, services: Servic
 
 
 def _values(
-    statement: Statement, more: Iterable[ParsedText], record: QueryRecord, services: Services, settings: Settings
+    statement: Statement,
+    frame: DataFrame,
+    more: Iterable[ParsedText],
+    record: QueryRecord,
+    services: Services,
+    settings: Settings,
 ) -> Batches:
-    """Yield the rows of VALUES, then the rows of `more`. Each text is planned when its turn comes."""
-    yield from _rows(_value_rows(statement, record, services, settings), record)
+    """Yield the rows of VALUES, whose plan is `frame`, then those of `more`. Each text is planned in its turn."""
+    yield from _rows(_value_rows(statement, frame, record, services, settings), record)
     for text in more:
         check_bound(text, services.config.limits)
         with services.watch.changing(text.sql, record.query_id, services.rights.blamed):
             whole = classify(text)
             if whole.columns != statement.columns or "default" in text.sql.lower():  # as in the first text
                 whole = _whole(whole, lambda: services)
-            yield from _rows(_value_rows(whole, record, services, settings), record)
+            yield from _rows(_value_rows(whole, services.catalog.values(whole), record, services, settings), record)
 
 
-def _value_rows(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> Batches:
-    """Run VALUES; yield rows that have all columns of the table.
+def _value_rows(
+    statement: Statement, frame: DataFrame, record: QueryRecord, services: Services, settings: Settings
+) -> Batches:
+    """Run VALUES, planned as `frame`; yield rows that have all columns of the table.
 
     VALUES without a row bound run as a query, and the result is then fitted to the table.
     """
     catalog, limits = services.catalog, services.config.limits
-    frame = catalog.values(statement)
     if unbounded(catalog.context(), frame, limits) is None:
         yield from services.loop.stream(frame, record.cancelled.is_set)
         return

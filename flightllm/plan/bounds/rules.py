@@ -1,5 +1,6 @@
 """The rules for bounds: how large a function's value is and how long a call takes, by the function's class."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ _NUMBER = 24
 _HASHED, _TEXT_ITEM, _COMPILED, _BYTE = 50, 140, 200, 0.1
 """Steps to hash an element, to write it as text, to compile one state of a pattern, and to read one byte."""
 _UNKNOWN = 1 << 20
+_NUMBERS = re.compile(r"List\((?:Float|U?Int)\d+\)\Z")
+"""The type of a list of numbers, as DataFusion writes it."""
 _DAY = 86_400
 
 
@@ -202,7 +205,11 @@ def overlaid(call: FunctionCall, budget: BoundsTally) -> ValueBounds:
 
 def split(call: FunctionCall, budget: BoundsTally) -> ValueBounds:
     """Bound a list of the parts of a text."""
-    text = call.arg(0)
+    text, between = call.arg(0), call.arg(1)
+    if text.literal is not None and between.literal:
+        parts = text.literal.split(between.literal)
+        size, longest = text.bytes + 8 * len(parts) + 16, max(map(len, parts)) * 4
+        return made(call, budget, ValueBounds(size, len(parts), longest, total=size))
     return made(call, budget, ValueBounds(text.bytes * 6 + 16, text.bytes + 1, text.bytes, total=text.total * 6))
 
 
@@ -305,6 +312,9 @@ def unknown(call: FunctionCall, budget: BoundsTally) -> ValueBounds:
 def cast(call: FunctionCall, budget: BoundsTally, kind: str) -> ValueBounds:
     """Bound a cast to the type that DataFusion writes as `kind`."""
     given = call.arg(0)
+    if _NUMBERS.match(kind):
+        size = min(given.bytes * 4, given.items * 8) + 16
+        return made(call, budget, replace(given, bytes=size, each=8, total=given.total * 4, literal=None))
     if "List" in kind or "Map" in kind or "Struct" in kind:
         return made(call, budget, replace(given, bytes=given.bytes * 4 + 16, literal=None))
     if not kind.startswith(("Utf8", "LargeUtf8", "Binary", "LargeBinary", "FixedSizeBinary", "Dictionary")):
