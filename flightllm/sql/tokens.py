@@ -108,8 +108,10 @@ _LONG_RUN = 64
 _SIGNED = r"-?(?:[0-9]++(?:\.[0-9]++)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
 _RUN = rf"{_SIGNED}(?:\s*+,\s*+{_SIGNED}){{{_LONG_RUN - 1},}}+"
 """Many numbers in a row, as in a vector. They are one token, so no later step goes through all of them."""
+_LISTED = rf"(?<=\[){_RUN}(?=\s*+\])"
+_AFTER_IN = rf"(?:(?<=\s[iI][nN] \()|(?<=\s[iI][nN]\()){_RUN}(?=\s*+\))"
 _FORMS = (
-    (TokenKind.NUMBER, rf"(?<=\[){_RUN}(?=\s*+\])|(?:(?<=\s[iI][nN] \()|(?<=\s[iI][nN]\()){_RUN}(?=\s*+\))"),
+    (TokenKind.NUMBER, f"{_LISTED}|{_AFTER_IN}"),
     (TokenKind.WORD, rf"(?![nNbBeExX]'|[uU]&')[^\s0-9{_SINGLE}][^\s{_INSIDE}]*+"),
     (TokenKind.NUMBER, r"[0-9]++(?:\.[0-9]++)?+(?=[\s,()\[\]{};:=<>+\-*/%|&^!~?]|\Z)"),
     (TokenKind.SYMBOL, rf"(?!/\*)(?:{_SYMBOLS}|[(),.;\[\]{{}}&^:\-=><%!|+/*~])"),
@@ -125,11 +127,19 @@ _NUMBERS = 1
 _VALUED = len(_FORMS) - 1
 """From this group on, a token is in quotes."""
 _RARE = len(_FORMS) + 1
-_USUAL = re.compile(rf"{_SKIPPED}(?:{'|'.join(f'({form})' for _, form in _FORMS)}|(\S))?")
-_USUAL_WITH_MARK = re.compile(_USUAL.pattern.replace(f"{MARK}[0-9]", f"(?!){MARK}[0-9]"))
-"""The pattern for a text that has `MARK` itself, which is then an ordinary character."""
+_USUAL = rf"{_SKIPPED}(?:{'|'.join(f'({form})' for _, form in _FORMS)}|(\S))?"
 _GAP = re.compile(_SKIPPED)
 _JOINED = (":", "$")
+
+
+@lru_cache(maxsize=4)
+def _pattern(*, marked: bool, pivots: bool) -> re.Pattern[str]:
+    """Return the pattern for a text that has `MARK` itself as an ordinary character, or that can have a PIVOT.
+
+    PIVOT makes a column of each value of its list, so there the list is no run.
+    """
+    usual = _USUAL.replace(f"{MARK}[0-9]", f"(?!){MARK}[0-9]") if marked else _USUAL
+    return re.compile(usual.replace(_AFTER_IN, "(?!)") if pivots else usual)
 
 
 def _scan(sql: str) -> list[Token]:
@@ -141,7 +151,7 @@ def _scan(sql: str) -> list[Token]:
     rare = _RareForms(sql)
     tokens: list[Token] = []
     add, at = tokens.append, 0
-    usual = _USUAL_WITH_MARK if MARK in sql else _USUAL
+    usual = _pattern(marked=MARK in sql, pivots="pivot" in sql.lower())
     while True:
         for found in usual.finditer(rare.marked, at):
             group = found.lastindex

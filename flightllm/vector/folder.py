@@ -80,7 +80,8 @@ class IndexFolder:
             yield path
         finally:
             shutil.rmtree(path, ignore_errors=True)
-            if before not in {None, self._generation()}:
+            after = self._generation()
+            if None not in {before, after} and before != after:  # a manifest that cannot be read replaces nothing
                 shutil.rmtree(self.path / str(before), ignore_errors=True)
 
     def commit(self, written: Path, manifest: IndexManifest) -> IndexManifest:

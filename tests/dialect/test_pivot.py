@@ -250,3 +250,12 @@ def test_texts_of_all_types_are_alike(session: Session, kind: str) -> None:
 def test_leaves_alone(sql: str) -> None:
     """Both words are names elsewhere."""
     assert rewrite(ParsedText(sql), EMPTY).text == sql
+
+
+@pytest.mark.parametrize("count", [63, 64, 65])
+def test_pivot_of_many_numbers(session: Session, count: int) -> None:
+    """Each number of a long list gets its column."""
+    numbers = ", ".join(map(str, range(count)))
+    names, rows = _found(session, f"PIVOT (SELECT id, id AS n FROM people) ON n IN ({numbers}) USING count(*)")
+    assert names == ["id", *map(str, range(count))]
+    assert all(row[int(str(row[0])) + 1] == 1 for row in rows)

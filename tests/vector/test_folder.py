@@ -65,6 +65,22 @@ def test_no_flipped_bit_changes_a_manifest() -> None:
     assert IndexManifest.of_json(json.dumps(earlier)) == manifest
 
 
+def test_an_unreadable_manifest_replaces_nothing(tmp_path: Path) -> None:
+    """A build that fails while the manifest cannot be read leaves the present generation in place."""
+    folder = IndexFolder(tmp_path / "index")
+    present = write(folder, b"one")
+    kept = (folder.path / "manifest.json").read_bytes()
+
+    def damaged(_: Path) -> None:
+        (folder.path / "manifest.json").write_bytes(b"")
+        raise OSError("too many open files")
+
+    with pytest.raises(OSError, match="too many"):
+        write(folder, b"two", damaged)
+    (folder.path / "manifest.json").write_bytes(kept)
+    folder.check(present)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99}', '{"version": 1, "name": "x"}'])
 def test_what_is_no_manifest(text: str) -> None:
     """Anything else is an error of ours."""
