@@ -14,10 +14,15 @@ from typing import Any, TypeAlias, TypeVar
 from flightllm.common.atomic_files import make_private, write_atomically
 from flightllm.config import EngineConfig, read_engine_keys
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
+from flightllm.storage.sealed import sealed, unsealed
 
 FILE = "objects.json"
+PREVIOUS = f"{FILE}.previous"
+"""The state before the last change. It also tells that the file is missing, and not just never written."""
 _T = TypeVar("_T")
 _FORMAT = 1
+_UNSEALED_KEYS = frozenset({"format", "models", "prompts", "numbers"})
+"""The keys of a file that an earlier version wrote without a checksum."""
 _MOST_BYTES = 16 << 20
 """A bound on the file's size, because every change rewrites the file."""
 _LONGEST_NAME = 60
@@ -189,21 +194,26 @@ class Objects:
 
     def _write(self, state: _State) -> None:
         """Write a state to disk, then make it the current state. The caller holds the lock."""
-        content = json.dumps(_document(state), indent=1).encode()
+        content = _text(state)
         if len(content) > _MOST_BYTES:
             raise LimitExceededError(
                 f"models and prompts can take at most {_MOST_BYTES >> 20} MiB together: drop some first"
             )
         try:
             make_private(self._path.parent)
-            for left in self._path.parent.glob(f".{FILE}-*"):  # left by a server that was killed while it wrote
+            for left in self._path.parent.glob(f".{FILE}*-*"):  # left by a server that was killed while it wrote
                 left.unlink()
+            write_atomically(self._path.with_name(PREVIOUS), _text(self._state))
             write_atomically(self._path, content)
         except OSError as error:
             raise InternalError(
                 f"the change could not be written to disk, and nothing has changed: {error.strerror}"
             ) from error
         self._state = state
+
+
+def _text(state: _State) -> bytes:
+    return sealed(json.dumps(_document(state), indent=1)).encode()
 
 
 def _document(state: _State) -> dict[str, Any]:
@@ -219,21 +229,28 @@ def _document(state: _State) -> dict[str, Any]:
 
 
 def _read(path: Path) -> _State:
-    """Read the file; a missing file is read as an empty one.
+    """Read the file; a file that was never written is read as an empty one.
 
     Raises:
-        ConfigError: the file cannot be read, or is damaged.
+        ConfigError: the file cannot be read, is damaged, or is missing although it was written.
     """
+    previous = path.with_name(PREVIOUS)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return _state(document)
-    except FileNotFoundError:
-        return _State()
+        return _state(unsealed(path.read_bytes().decode(), _UNSEALED_KEYS))
+    except FileNotFoundError as error:
+        if not previous.exists():
+            return _State()
+        raise ConfigError(
+            f"the file of models and prompts {path} is missing, but {PREVIOUS} is there: restore {FILE} from a backup;"
+            f" or copy {PREVIOUS} in its place, which is the state before the last change; or move {PREVIOUS} away to"
+            " begin without models and prompts"
+        ) from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ConfigError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         raise ConfigError(
-            f"{path}: models and prompts cannot be read ({reason}): restore the file from a backup, or move it away to"
-            " begin without models and prompts"
+            f"{path}: models and prompts cannot be read ({reason}): restore the file from a backup; or copy {PREVIOUS}"
+            f" in its place, if it is there, which is the state before the last change; or move {FILE} and {PREVIOUS}"
+            " away to begin without models and prompts"
         ) from error
 
 

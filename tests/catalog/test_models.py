@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.catalog.models import FILE, Objects, check_name, is_reference
+from flightllm.catalog.models import FILE, PREVIOUS, Objects, check_name, is_reference
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
 
@@ -97,7 +97,7 @@ def test_damaged(tmp_path: Path, change: dict[str, object]) -> None:
     path.write_text(json.dumps(whole))
     assert Objects(tmp_path).prompt("p").text == "x"
     path.write_text(content := json.dumps(whole | change))
-    with pytest.raises(ConfigError, match=r"objects\.json.*restore the file from a backup, or move it away"):
+    with pytest.raises(ConfigError, match=r"objects\.json.*restore the file from a backup; or copy .* away to begin"):
         Objects(tmp_path)
     assert path.read_text() == content
 
@@ -140,7 +140,7 @@ def test_killed(tmp_path: Path) -> None:
         assert Objects(tmp_path).prompt("p").version >= last
     (tmp_path / f".{FILE}-left").write_text("{")
     Objects(tmp_path).put_prompt("q", "x y", "me")
-    assert [path.name for path in tmp_path.iterdir()] == [FILE], "what a killed one left is gone"
+    assert {path.name for path in tmp_path.iterdir()} == {FILE, PREVIOUS}, "what a killed one left is gone"
     json.loads((tmp_path / FILE).read_text())
 
 
