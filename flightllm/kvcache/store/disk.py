@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 from types import MappingProxyType
 from typing import Self
 from uuid import uuid4
@@ -16,7 +17,7 @@ from flightllm.common.atomic_files import make_private
 from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, StoreUnavailableError
 from flightllm.kvcache.store.eviction import Policy, least_recently_used
 from flightllm.kvcache.store.index import Index, StoredBitstream
-from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names
+from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names, is_file_of_store
 from flightllm.kvcache.store.parts import CHECK_BYTES, checksum, write
 from flightllm.kvcache.store.status import CodecUsage, StoreStatus
 from flightllm.storage.lock import FolderLock
@@ -255,17 +256,38 @@ class DiskStore:
                 _log.warning("file of a KV chunk cannot be removed", file=entry.file, error=error.strerror)
 
     def _remove_leftovers(self) -> None:
-        """Remove files that no row names, and rows whose file is missing or incomplete."""
+        """Remove bitstreams that no row names, and rows whose file is missing or incomplete; move other files aside."""
         entries = {entry.file: entry for entry in self._index.by_last_use()}
         found = {path.relative_to(self._files).as_posix(): path for path in self._files.glob("*/*")}
-        for name, path in found.items():
-            if name not in entries:
-                path.unlink()
+        unnamed = [name for name in found if name not in entries]
+        ours = [name for name in unnamed if is_file_of_store(name) and S_ISREG(found[name].lstat().st_mode)]
+        for name in ours:  # engines can compute them again
+            found[name].unlink()
+        if ours and not entries:
+            _log.warning("the index of KV chunks was lost, so the files of all chunks were removed", files=len(ours))
+        elif ours:
+            _log.info("files of KV chunks that no index names were removed", files=len(ours))
+        self._move_aside([found[name] for name in unnamed if name not in ours])
         lost = [one for name, one in entries.items() if name not in found or found[name].stat().st_size != one.size]
         if lost:
             _log.warning("KV chunks are lost", count=len(lost))
             self._index.change(lost)
             self._unlink(lost)
+
+    def _move_aside(self, strange: Sequence[Path]) -> None:
+        """Move what no store wrote out of the folder of bitstreams."""
+        for path in strange:
+            aside = self._files.parent / "set-aside" / f"{path.parent.name}-{path.name}-{uuid4().hex[:8]}"
+            try:
+                make_private(aside.parent)
+                path.rename(aside)
+            except OSError as error:  # it stays; its name is never that of a bitstream
+                _log.warning("a strange file is among the KV chunks", path=str(path), error=error.strerror)
+            else:
+                _log.warning(
+                    "a strange file was among the KV chunks and was moved: delete it if you do not need it",
+                    moved_to=str(aside),
+                )
 
 
 @contextmanager

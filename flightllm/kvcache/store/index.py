@@ -39,7 +39,7 @@ class Index:
     """The file of the index, for one thread at a time. All methods raise `sqlite3.Error` if it is not usable.
 
     Changes are not synced to disk one by one: killing the process loses nothing, a power cut loses at most the last
-    changes. A damaged file is replaced by an empty one, because all bitstreams can be computed again.
+    changes. A new file replaces a damaged one, which stays as `index.sqlite.damaged` until the next one is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,9 +48,13 @@ class Index:
         except sqlite3.DatabaseError as error:
             if (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF) not in _DAMAGED:
                 raise
-            _log.warning("the index of KV chunks is damaged, starting with an empty one", error=str(error))
+            aside = path.with_name(f"{path.name}.damaged")
             for end in ("", "-wal", "-shm"):
-                path.with_name(path.name + end).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    path.with_name(path.name + end).replace(aside.with_name(aside.name + end))
+            _log.warning(
+                "the index of KV chunks is damaged, starting with an empty one", error=str(error), set_aside=aside.name
+            )
             self._database = _opened(path)
         self.bytes, self._clock = self._one("SELECT coalesce(sum(size), 0), coalesce(max(used), 0) FROM chunks")
 

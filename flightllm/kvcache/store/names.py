@@ -11,6 +11,7 @@ PART_BYTES: Final = 1 << 20
 
 _KEY = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _CODEC = re.compile(r"[a-z0-9-]{1,16}", re.ASCII)
+_FILE = re.compile(r"([0-9a-f]{2})/(?=\1)[0-9a-f]{40}\.[a-z0-9-]{1,16}\.[0-9a-f]{32}", re.ASCII)
 _SHOWN = 60
 
 
@@ -33,6 +34,11 @@ def check_names(key: object, codec: object) -> None:
     """Raise `InvalidInputError` if the key or the codec name is invalid."""
     check_keys([key])
     check_codec(codec)
+
+
+def is_file_of_store(name: str) -> bool:
+    """Return whether a path below `chunks` has the form of a bitstream's file: `ab/KEY.CODEC.ID`."""
+    return _FILE.fullmatch(name) is not None
 
 
 def _shown(name: object) -> str:

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from flightllm.errors import (
     ConfigError,
@@ -456,3 +457,23 @@ def test_an_index_in_use_elsewhere(store: DiskStore, tmp_path: Path) -> None:
     other.close()
     assert files(tmp_path / "kv") == []
     store.put(key_of(1), "raw", b"x")
+
+
+def test_what_no_store_wrote(tmp_path: Path) -> None:
+    """Files and folders of strangers are moved aside; bitstreams that no index names are removed, with their index."""
+    folder = tmp_path / "kv"
+    with DiskStore(folder, MIB) as store:
+        store.put(key_of(1), "raw", b"x")
+    [held] = files(folder)
+    (held.parent / "thesis.tex").write_text("mine")
+    (held.parent / "photos").mkdir()
+    (held.parent / "photos" / "1.jpg").write_text("a photo")
+    (folder / "index.sqlite").write_bytes(b"no database" * 1_000)
+    with capture_logs() as log, DiskStore(folder, MIB) as store:
+        assert store.lookup([key_of(1)]) == [{}]
+    assert files(folder) == []
+    assert (folder / "index.sqlite.damaged").read_bytes() == b"no database" * 1_000
+    kept = {path.read_text() for path in (folder / "set-aside").rglob("*") if path.is_file()}
+    assert kept == {"mine", "a photo"}
+    assert sum("was moved" in str(line["event"]) for line in log) == 2
+    assert sum("index of KV chunks was lost" in str(line["event"]) for line in log) == 1
