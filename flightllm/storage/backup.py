@@ -1,6 +1,7 @@
 """Copy a data folder, in use or not; the copy is a valid data folder."""
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -12,10 +13,12 @@ from uuid import uuid4
 from flightllm.common.atomic_files import sync
 from flightllm.errors import InternalError, InvalidInputError
 from flightllm.storage.damage import damaged, files_of, list_of_tables, parsed
-from flightllm.storage.layout import FILES, MANIFEST
+from flightllm.storage.layout import FILES, MANIFEST, PREVIOUS, READING
 
 _TABLES, _VECTORS, _KV_CACHES = "tables", "vectors", "kvstore"
 _SQLITE = (".sqlite", ".sqlite-wal", ".sqlite-shm")
+_PASSING = re.compile(r"\.lock$|\.(objects|manifest|access)\.[a-z.]+-")
+"""Locks, and files that are about to be renamed."""
 _MOST_TRIES = 1_000
 _Files: TypeAlias = Mapping[Path, int]
 """Paths relative to a folder, and the sizes of these files."""
@@ -25,7 +28,8 @@ def back_up(source: Path, target: Path) -> list[str]:
     """Copy the data folder `source` to `target`, which must not exist; return the files that were damaged already.
 
     A server can run meanwhile: the copies of tables, indexes and databases never have half of a change. KV caches are
-    not copied, because engines can compute them again. Files that no table has are not copied either.
+    not copied, because engines can compute them again. Data files that no table has are not copied either.
+    Files that the server set aside are copied.
 
     `target` appears when it is complete and on disk.
 
@@ -60,20 +64,40 @@ def _copy(source: Path, target: Path) -> list[str]:
     for path in sorted(source.iterdir()):
         if path.name == _TABLES:
             harmed += _copy_named(path, target / path.name, list_of_tables, _files_of_tables)
+            for unknown in sorted(one for one in path.iterdir() if not _is_of_tables(one.name)):
+                _copy_unknown(unknown, target / path.name / unknown.name)
         elif path.name == _VECTORS:
-            for index in sorted(one for one in path.iterdir() if (one / MANIFEST).exists()):
+            for index in sorted(path.iterdir()):
+                if not (index / MANIFEST).exists():
+                    _copy_unknown(index, target / path.name / index.name)
+                    continue
                 harmed += _copy_named(index, target / path.name / index.name, _list_of_index, _files_of_index)
         elif path.name == _KV_CACHES:  # not copied: large, and engines can compute them again
             continue
         elif path.suffix == _SQLITE[0]:
             _copy_database(path, target / path.name)
-        elif path.is_dir():
-            shutil.copytree(path, target / path.name, symlinks=True)
-        elif (
-            path.is_file() and path.suffix not in _SQLITE and not path.name.startswith(".")
-        ):  # "." files are about to be renamed
-            shutil.copy2(path, target / path.name)
+        elif path.is_dir() or path.suffix not in _SQLITE:
+            _copy_unknown(path, target / path.name)
     return harmed
+
+
+def _is_of_tables(name: str) -> bool:
+    """Return whether a name in the folder of tables is one that the server gives, and not `set-aside`."""
+    return name in {FILES, READING, MANIFEST, PREVIOUS} or _PASSING.match(name) is not None
+
+
+def _copy_unknown(source: Path, target: Path) -> None:
+    """Copy a file or folder of which no list tells, without locks and files that are being written."""
+    for path in (source, *(sorted(source.rglob("*")) if source.is_dir() and not source.is_symlink() else ())):
+        below = path.relative_to(source)
+        if any(_PASSING.match(part) or part.endswith((".part", ".lock")) for part in (source.name, *below.parts)):
+            continue
+        with suppress(FileNotFoundError):  # such as a file that the server removes meanwhile
+            if path.is_symlink() or path.is_file():
+                (target / below).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target / below, follow_symlinks=False)
+            elif path.is_dir():
+                (target / below).mkdir(parents=True, exist_ok=True)
 
 
 def _copy_named(

@@ -151,3 +151,22 @@ def test_damage_is_told(tmp_path: Path, database: Database) -> None:
     with pytest.raises(InvalidInputError, match=r"manifest\.json is damaged"):
         back_up(tmp_path / "data", tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "data"]
+
+
+def test_what_was_set_aside(tmp_path: Path, database: Database) -> None:
+    """Files that the server moved aside, and folders that it does not know, are in the copy; locks are not."""
+    database.session().update("CREATE TABLE t AS SELECT 1 AS a")
+    names = (
+        "vectors/set-aside/index-i-1/rows.arrow", "vectors/index-lost/1-1/rows.arrow", "vectors/notes.txt",
+        "tables/set-aside/1/files/a.parquet", "tables/notes.txt", "answers.sqlite.damaged-1", "mine/.hidden",
+    )  # fmt: skip
+    for name in (*names, "vectors/index-i.lock"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).write_text(name)
+    assert back_up(tmp_path / "data", tmp_path / "copy") == []
+    assert [name for name in names if (tmp_path / "copy" / name).read_text() != name] == []
+    assert not list((tmp_path / "copy").rglob("*.lock"))
+    assert not (tmp_path / "copy" / "tables" / "reading").exists()
+    copy = opened_in(tmp_path / "copy")
+    assert rows(copy.session(), "SELECT a FROM t") == [{"a": 1}]
+    copy.close()
