@@ -52,6 +52,15 @@ class VectorIndexes:
                 self._at(unquote(path.name.removeprefix(_PREFIX))).clean()
                 with suppress(OSError):  # the folder is not empty
                     path.rmdir()
+        self._warn_of_damage()
+
+    def _warn_of_damage(self) -> None:
+        """Log each index whose manifest or sizes of files are wrong; reading all bytes would make a start slow."""
+        for name in self.names():
+            try:
+                self._at(name).check(self.manifest(name), sizes_only=True)
+            except FlightLLMError as error:
+                _log.warning("a vector index is damaged", index=name, error=str(error))
 
     def names(self) -> list[str]:
         """Return the names of all indexes, damaged ones included."""

@@ -128,3 +128,19 @@ def test_any_name(tmp_path: Path) -> None:
         indexes.build(replace(manifest(IndexOptions()), name=name), SCHEMA, parts(TEXTS[:3]))
     assert indexes.names() == sorted(names)
     assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
+
+
+def test_a_start_names_short_files(tmp_path: Path) -> None:
+    """A start compares only sizes, so it is quick; a search compares all bytes."""
+    indexes = VectorIndexes(tmp_path)
+    built = indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
+    with capture_logs() as log:
+        VectorIndexes(tmp_path)
+    assert log == []
+    path = next(tmp_path.glob("index-fruit/*/rows.arrow"))
+    path.write_bytes(path.read_bytes()[:-1])
+    with capture_logs() as log:
+        VectorIndexes(tmp_path)
+    [line] = log
+    assert (line["log_level"], line["index"]) == ("warning", built.name)
+    assert "rows.arrow is missing or damaged" in line["error"]
