@@ -70,11 +70,24 @@ class AnswerCache(AnswerStore):
             try:
                 if not self._path.parent.is_dir():
                     self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._set_lost_log_aside()
                 self._database = connect(str(self._path), _BUSY_SECONDS)
                 self._inode = self._path.stat().st_ino
                 again = False
             except (OSError, sqlite3.Error) as error:
                 again = self._is_set_aside(error)
+
+    def _set_lost_log_aside(self) -> None:
+        """Rename a write-ahead log whose file is missing or empty: SQLite would delete it with its answers."""
+        log = self._path.with_name(f"{self._path.name}-wal")
+        with suppress(FileNotFoundError):
+            lost = log.stat().st_size > 0 and not (self._path.exists() and self._path.stat().st_size)
+            if lost:
+                if not self._path.exists():
+                    self._path.touch()
+                aside = _set_aside(self._path)
+                self._failures += 1
+                _log.warning("answer cache lost its file, a new file replaces it", set_aside=str(aside))
 
     def _leave_moved(self) -> bool:
         """Close a file that another process renamed or removed; tell whether it did. The caller holds the lock."""
