@@ -25,6 +25,8 @@ def configure_logging(config: LogConfig) -> None:
     # Neither format shows local variables, because these hold texts from rows.
     without = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     traceback = [structlog.processors.ExceptionRenderer(without)] if config.format == "json" else []
+    if logging.lastResort is not None:  # where packages log that know nothing of structlog
+        logging.lastResort.setFormatter(_Redacting())
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -38,6 +40,13 @@ def configure_logging(config: LogConfig) -> None:
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+class _Redacting(logging.Formatter):
+    """Formats a record of the standard library without secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
 
 
 def _without_secrets(_logger: object, _method: str, event: Any) -> Any:

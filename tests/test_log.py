@@ -1,10 +1,12 @@
 """Logging goes to standard error, in the form and from the level that the configuration says."""
 
 import json
+import logging
 
 import pytest
 import structlog
 
+from flightllm.common.redaction import keep_secret
 from flightllm.config import LogConfig
 from flightllm.log import configure_logging
 
@@ -42,3 +44,13 @@ def test_tracebacks_show_no_values(capsys: pytest.CaptureFixture[str], form: str
     written = capsys.readouterr().err
     assert "ValueError" in written
     assert secret not in written
+
+
+def test_other_packages_log_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    """A package that logs without structlog shows no secret either."""
+    configure_logging(LogConfig())
+    keep_secret("canary-in-a-package")
+    assert logging.lastResort is not None
+    record = logging.LogRecord("otel", logging.ERROR, "", 0, "sent with %s", ("canary-in-a-package",), None)
+    logging.lastResort.handle(record)
+    assert capsys.readouterr().err == "sent with ***\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from flightllm.access.keys import FetchedKeys
+from flightllm.common.redaction import keep_secret
 from flightllm.config.auth import AuthConfig
 from flightllm.errors import ConfigError, MissingExtraError, UnauthenticatedError
 
@@ -33,6 +34,8 @@ class JwtClaims:
         self._config = config
         place = config.jwks or ""
         self._file = Path(place.removeprefix("file:")).expanduser() if place.startswith("file:") else None
+        if "@" in place or "?" in place:
+            keep_secret(place)  # a login or a parameter of the address, which an error of the fetch can quote
         client = None if self._file else jwt.PyJWKClient(place, cache_jwk_set=False, timeout=_FETCH_SECONDS)
         self._fetched = None if client is None else FetchedKeys(lambda: self._by_id(client.get_jwk_set()))
         self._lock = threading.Lock()

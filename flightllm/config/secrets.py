@@ -47,14 +47,17 @@ _LOOKALIKES = {
 """Characters that come along when a key is copied from a document."""
 
 
-def checked_secret(key: str, value: str, where: str = "the value") -> str:
+def checked_secret(key: str, value: str, where: str = "the value", *, keep: bool = True) -> str:
     """Return a secret that is one line of printable ASCII, as HTTP headers need it; no text shows it from now on.
+
+    Without `keep` only the characters are checked.
 
     Raises:
         ConfigError: the secret has another character. The error names the kind and place of the character, not the
             secret.
     """
-    keep_secret(value)
+    if keep:
+        keep_secret(value)
     for place, letter in enumerate(value, 1):
         if " " <= letter <= "~":
             continue

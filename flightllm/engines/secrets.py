@@ -29,6 +29,11 @@ def holds_secret(option: str, value: object) -> bool:
     return _without_user(value) != value or any(_is_secret(name) for name, _ in _parameters(value))
 
 
+def looks_like_key(text: str) -> bool:
+    """Return whether a text looks like a key, wherever it stands."""
+    return _LIKE_KEY.fullmatch(text) is not None
+
+
 def table_of(value: object) -> object:
     """Return the table that an option's text holds as a JSON object, or the value itself."""
     return _table(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
@@ -89,41 +94,52 @@ def names_secret(option: str) -> bool:
 
 def shown_options(options: Mapping[str, object]) -> dict[str, object]:
     """Return options as clients can see them; a secret shows only whether it comes from a variable or a file."""
-    return {name: _shown(name, value) for name, value in options.items()}
+    return {name: _shown(name, value, free=name == _FREE) for name, value in options.items()}
 
 
-def _shown(option: str, value: object) -> object:
+def _shown(option: str, value: object, *, free: bool = False) -> object:
     if isinstance(value, Mapping):
-        return {name: "hidden" if option == "headers" else _shown(name, one) for name, one in value.items()}
+        return {name: "hidden" if option == "headers" else _shown(name, one, free=free) for name, one in value.items()}
     if isinstance(value, list):
-        return [_shown(option, one) for one in value]
+        return [_shown(option, one, free=free) for one in value]
+    if free and isinstance(value, str) and looks_like_key(value):
+        return "hidden"
     if names_secret(option):
         match = REFERENCE.fullmatch(str(value))
         return "hidden" if match is None else f"{match[1]}:…"
     return "hidden" if holds_secret(option, value) else value
 
 
+_FREE = "extra_body"
+"""The option whose values have names that only the endpoint knows."""
 _PRIVATE = frozenset({"headers", "query", "organization", "project"})
 """Options whose literal values no output needs, whatever their names."""
+_PUBLIC = frozenset({"accept", "accept-encoding", "accept-language", "api-version", "content-type", "user-agent"})
+"""Headers and parameters that hold no secret."""
+_ORDINARY = re.compile(r"[^\W\d]{0,7}(?:\s[^\W\d]{0,7})*")
+"""Short words without digits: errors have these words too, such as the organization `default`."""
+_LIKE_KEY = re.compile(r"(?:sk|pk|rk|ghp|gho|hf|xox[a-z]|AKIA)[-_]?\w[\w-]{11,}|(?=\w*\d)(?=\w*[^\W\d])\w{16,}")
+"""A text that looks like a key at any place: with a usual prefix, or many letters and digits in one piece."""
 
 
 def keep_secrets(options: Mapping[str, object]) -> None:
     """Note the secrets among literal options, so that no error, log or system table shows them."""
     for name, value in options.items():
-        _keep(name, value, private=name in _PRIVATE)
+        _keep(name, value, private=name in _PRIVATE, free=name == _FREE)
 
 
-def _keep(name: str, value: object, *, private: bool) -> None:
+def _keep(name: str, value: object, *, private: bool, free: bool) -> None:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         value = _table(value)
     if isinstance(value, Mapping):
         for inner, one in value.items():
-            _keep(str(inner), one, private=private)
+            _keep(str(inner), one, private=private, free=free)
     elif isinstance(value, list):
         for one in value:
-            _keep(name, one, private=private)
+            _keep(name, one, private=private, free=free)
     elif isinstance(value, str) and REFERENCE.fullmatch(value) is None:
         if name in {"api_key_env", "api_key_file", "tls_key"}:
             return  # a variable or a file, not the secret itself
-        if private or holds_secret(name, value):
+        private = private and name.lower() not in _PUBLIC and not _ORDINARY.fullmatch(value)
+        if private or holds_secret(name, value) or (free and looks_like_key(value)):
             keep_secret(value)

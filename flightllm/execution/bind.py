@@ -44,6 +44,9 @@ SEARCH_CATALOG = "search"
 MERGE_JOINS = "SET datafusion.optimizer.prefer_hash_join = false"
 """Makes right and full joins run as sort-merge joins; DataFusion plans these only in a parallel context."""
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
+_SIZES = re.compile(
+    r"(?:, )?(?:partitions=\d+, )?partition_sizes=\[[^\]]*\]|(?:, )?statistics=\[.*?\](?=$|,|\n)|, input_partitions=\d+"
+)
 _FILE_GROUPS, _BETWEEN_PATHS = "file_groups={", re.compile(r"([\[\],\s])")
 """The parts of a physical plan that hold file paths; clients must not see the folders."""
 _MAY_BE_OUTER_JOIN = re.compile(r"^ *(?:(?:Left|Right|Full) Join|Subquery):", re.MULTILINE)
@@ -324,6 +327,12 @@ def without_folders(physical: str) -> str:
     """Return a physical plan with the names of files, but without their folders."""
     before, *groups = physical.split(_FILE_GROUPS)
     return _FILE_GROUPS.join([before, *map(_files_alone, groups)])
+
+
+def without_sizes(plan: str) -> str:
+    """Return a physical plan without the sizes of its tables: no files, bytes or partitions."""
+    before, *groups = _SIZES.sub("", plan).split(_FILE_GROUPS)
+    return f"{_FILE_GROUPS}…}}".join([before, *(group.partition("}")[2] for group in groups)])
 
 
 def _files_alone(groups: str) -> str:

@@ -18,6 +18,7 @@ from flightllm.engines.predict import PromptTokens
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import CancelledError, EngineError, FlightLLMError
 from flightllm.execution.accounting import AskingQuery, costs_of, models_of, predict, prompt_tokens
+from flightllm.execution.bind import without_sizes
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_SECONDS
 from flightllm.llm.cost import ModelCosts
@@ -70,6 +71,8 @@ def explain(
 
 def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Explained, ModelCosts]:
     plan = [(title, text.replace(STORED_SUFFIX, "")) for title, text in query.explain()]
+    if query.services.rights.policies:  # the sizes are those of whole tables, with the rows that the user cannot see
+        plan = [(title, without_sizes(text)) for title, text in plan]
     engine = query.services.engine.name
     if not isinstance(query, PredictableQuery):
         return Explained("plain", engine, plan, None, _run(query, record) if analyze else None), ModelCosts({})

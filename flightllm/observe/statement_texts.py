@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from flightllm.common.redaction import HIDDEN, redacted
 from flightllm.config.secrets import REFERENCE
-from flightllm.engines.secrets import holds_secret, names_secret
+from flightllm.engines.secrets import holds_secret, looks_like_key, names_secret
 
 _OF_A_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 _LEAST = 6
@@ -14,6 +14,8 @@ _QUERY = re.compile(r"\s*(?:select|with|values|insert|update|delete|merge)\b", r
 _DEFINES = re.compile(r";\s*(?:create|alter|replace)\b[^;']*\bmodel\b", re.IGNORECASE)
 _SHOWN = frozenset({"engine", "model", "provider", "api", "reasoning", "prompt_format", "tokenizer", "base_url"})
 """Options whose texts are shown; the text of any other option can be a secret at a wrong place."""
+_FREELY_NAMED = frozenset({"model", "tokenizer", "base_url"})
+"""Shown options whose values can look like keys."""
 _TOKEN = re.compile(
     r"""(?P<comment>--[^\n]*|/\*.*?(?:\*/|$))
     |(?P<text>'(?:[^']|'')*(?:'|$)|\$\$.*?(?:\$\$|$)|[“”„‘’‚].*?(?:[“”‘’]|$))
@@ -71,5 +73,7 @@ def _is_plain(name: str, piece: str) -> bool:
     """Return whether a text of an option can be shown: it is a reference, or an option without secrets."""
     value = piece[1:-1].replace("''", "'")
     if not piece.startswith("'") or not piece.endswith("'"):
+        return False
+    if name not in _FREELY_NAMED and looks_like_key(value):
         return False
     return REFERENCE.fullmatch(value) is not None or (name in _SHOWN and not holds_secret(name, value))

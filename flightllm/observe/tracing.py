@@ -1,11 +1,14 @@
 """OpenTelemetry traces: the spans of `flightllm.observe.spans`, sent by OTLP over HTTP."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from urllib.parse import unquote
 
+from flightllm.common.redaction import keep_secret
 from flightllm.config import TracingConfig
 from flightllm.errors import MissingExtraError
 from flightllm.observe.spans import NO_SPANS, Spans, Value
@@ -32,11 +35,33 @@ def create_spans(config: TracingConfig) -> Spans:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from requests import Response, Session
+        from requests.exceptions import TooManyRedirects
     except ImportError as exc:
         raise MissingExtraError("[tracing]", "otel") from exc
+
+    class Straight(Session):
+        """A session that follows no redirect, because requests would take the headers along to another host."""
+
+        def get_redirect_target(self, resp: Response) -> str | None:
+            if super().get_redirect_target(resp) is not None:
+                raise TooManyRedirects("the address redirects: write the final address into [tracing] endpoint")
+            return None
+
+    _keep_secrets(config.endpoint)
     provider = TracerProvider(resource=Resource.create({"service.name": config.service_name}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=config.endpoint, timeout=_SEND_SECONDS)))
+    exporter = OTLPSpanExporter(endpoint=config.endpoint, timeout=_SEND_SECONDS, session=Straight())
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     return TracedSpans(provider)
+
+
+def _keep_secrets(endpoint: str) -> None:
+    """Note the secrets of the exporter: those in its address, and the headers of the environment."""
+    if "@" in endpoint or "?" in endpoint:
+        keep_secret(endpoint)
+    for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
+        for pair in os.environ.get(name, "").split(","):
+            keep_secret(unquote(pair.partition("=")[2].strip()))
 
 
 class TracedSpans:

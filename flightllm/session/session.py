@@ -374,6 +374,7 @@ class Session:
         try:
             read, names = self._reader.rewritten(sql, chosen)
         except FlightLLMError as error:
+            error.args = (without_its_secrets(str(error), sql),)
             self._began(sql, cancelled, "update").finish("failed", error=str(error))
             raise
         if parameters is None:
@@ -420,6 +421,8 @@ class Session:
             if isinstance(mapped, CancelledError) and record.reason is not None:
                 mapped = record.reason
             self._reader.explain(mapped, sql, settings.dialect)
+            if isinstance(mapped, FlightLLMError):
+                mapped.args = (without_its_secrets(str(mapped), sql),)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(changed.rows, 0))

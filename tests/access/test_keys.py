@@ -34,6 +34,7 @@ class Provider(ThreadingHTTPServer):
         self.answering.set()
         self.asked = threading.Semaphore(0)
         self.requests = 0
+        self.leads_to = ""
         self.rotate("k1")
         self.claims = JwtClaims(AuthConfig(jwks=f"https://127.0.0.1:{self.server_port}/keys"))
 
@@ -57,6 +58,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests += 1
         self.server.asked.release()
         self.server.answering.wait()
+        if self.server.leads_to:
+            self.send_response(302)
+            self.send_header("Location", self.server.leads_to)
+            self.end_headers()
+            return
         self.send_response(200)
         self.end_headers()
         self.wfile.write(self.server.published)
@@ -135,3 +141,11 @@ def test_no_keys_at_all(provider: Provider) -> None:
     provider.published = b"<html>down</html>"
     with pytest.raises(UnauthenticatedError, match="cannot fetch the keys"):
         provider.claims.read(provider.token())
+
+
+def test_no_keys_of_another_host(provider: Provider) -> None:
+    """An address that redirects gives no keys: whoever answers there could sign tokens."""
+    provider.leads_to = f"https://localhost:{provider.server_port}/keys"
+    with pytest.raises(UnauthenticatedError, match="cannot fetch the keys"):
+        provider.claims.read(provider.token())
+    assert provider.requests == 1

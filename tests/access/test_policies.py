@@ -11,6 +11,7 @@ import pytest
 from flightllm.access.store import User
 from flightllm.common.names import STORED_SUFFIX
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
+from flightllm.execution.bind import without_sizes
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.sql.grants import AccessPolicy
@@ -308,3 +309,40 @@ def test_grants_to_several(database: Database) -> None:
     }
     admin.update("REVOKE ALL ON managed FROM reader, eu")
     assert not [g for g in store.snapshot().grants if g.name == "managed"]
+
+
+@pytest.mark.parametrize("form", ["EXPLAIN", "EXPLAIN ANALYZE", "EXPLAIN VERBOSE", "EXPLAIN FORMAT JSON"])
+@pytest.mark.parametrize("parts", [1, 4])
+def test_no_size_of_the_whole_table(database: Database, alice: Session, form: str, parts: int) -> None:
+    """EXPLAIN shows no file, byte range or partition of a table of which the user sees only some rows."""
+    for part in range(1, parts):
+        database.session().update(f"INSERT INTO managed VALUES ({part}, 'us', 'more', 1)")
+    for name in ("parquet", "csv", "managed", "plain"):
+        shown = str(ask(alice, f"{form} SELECT count(*) FROM {name}").table.to_pylist())
+        assert "file_groups={…}" in shown
+        for told in (
+            "patients.parquet",
+            "rows.parquet",
+            "00.parquet",
+            "partition_sizes",
+            "statistics",
+            "input_partitions",
+            "group:",
+        ):
+            assert told not in shown
+    whole = str(ask(database.session(), f"{form} SELECT count(*) FROM parquet WHERE id > 1").table.to_pylist())
+    assert "patients.parquet" in whole
+
+
+@pytest.mark.parametrize(
+    ("plan", "shown"),
+    [
+        ("DataSourceExec: file_groups={2 groups: [[a.parquet:0..812], [a.parquet:812..1624]]}, file_type=parquet",
+         "DataSourceExec: file_groups={…}, file_type=parquet"),
+        ("DataSourceExec: partitions=1, partition_sizes=[7]", "DataSourceExec: "),
+        ("FilterExec: a@0 = 1, statistics=[Rows=Exact(7), Bytes=Exact(9), [(Col[0]: )]]", "FilterExec: a@0 = 1"),
+    ],
+)  # fmt: skip
+def test_sizes_in_plans(plan: str, shown: str) -> None:
+    """A plan keeps its operators and loses what tells the size of a table."""
+    assert without_sizes(plan) == shown

@@ -2,7 +2,8 @@
 
 import pytest
 
-from flightllm.engines.secrets import holds_secret, shown_address, shown_options
+from flightllm.common.redaction import redacted
+from flightllm.engines.secrets import holds_secret, keep_secrets, shown_address, shown_options
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,35 @@ def test_shown() -> None:
 def test_shown_address(address: str, shown: str) -> None:
     """An address is shown without the secrets in it."""
     assert shown_address(address) == shown
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"organization": "default", "project": "prompt"},
+        {"headers": {"X-Team": "default", "Accept": "application/json", "User-Agent": "client-1.2.3"}},
+        {"query": {"api-version": "2024-10-21", "mode": "column"}},
+        {"extra_body": {"backend": "xgrammar", "model": "gpt-4o-mini-2024-07-18", "note": "production"}},
+    ],
+)
+def test_ordinary_words_stay(options: dict[str, object]) -> None:
+    """Words that errors need are no secrets, although an option has them."""
+    text = "default prompt application/json client-1.2.3 2024-10-21 column xgrammar gpt-4o-mini-2024-07-18 production"
+    keep_secrets(options)
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "secret"),
+    [
+        ({"organization": "org-canary99"}, "org-canary99"),
+        ({"headers": {"X-Team": "canary-word-of-a-team"}}, "canary-word-of-a-team"),
+        ({"extra_body": {"deep": [{"plain": "sk-canarycanary2"}]}}, "sk-canarycanary2"),
+        ({"extra_body": {"plain": "canary0123456789abcdef"}}, "canary0123456789abcdef"),
+        ({"extra_body": '{"plain": "canary0123456789fedcba"}'}, "canary0123456789fedcba"),
+    ],
+)
+def test_values_like_keys_are_hidden(options: dict[str, object], secret: str) -> None:
+    """A value that looks like a key is hidden, whatever its name, in errors and in `system.models`."""
+    keep_secrets(options)
+    assert redacted(f"got {secret}") == "got ***"

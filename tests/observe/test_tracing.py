@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from flightllm.client import Client
+from flightllm.common.redaction import redacted
 from flightllm.config import Config, EngineConfig, ServerConfig, TracingConfig
 from flightllm.errors import ConfigError, FlightLLMError
 from flightllm.flight.server import FlightSqlServer
@@ -139,3 +140,30 @@ def test_off_unless_configured() -> None:
     assert create_spans(TracingConfig()) is NO_SPANS
     with pytest.raises(ConfigError, match=r"\[tracing\] endpoint: expected an address"):
         TracingConfig("localhost:4318")
+
+
+def test_headers_do_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A collector that redirects to another host does not get the exporter's key there, and the log says it."""
+    got: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(self.headers["x-api-key"])
+            self.send_response(307)
+            self.send_header("Location", f"http://127.0.0.2:{server.server_port}/v1/traces")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=otlp%2Fcanary4711")
+    with HTTPServer(("0.0.0.0", 0), Handler) as server:  # noqa: S104 - two loopback addresses, one server
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        spans = create_spans(TracingConfig(endpoint=f"http://127.0.0.1:{server.server_port}/v1/traces"))
+        spans.statement().end()
+        spans.close()
+        server.shutdown()
+    assert got == ["otlp/canary4711"]
+    assert "the address redirects" in caplog.text
+    assert redacted("key otlp/canary4711") == "key ***"

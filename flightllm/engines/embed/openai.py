@@ -150,13 +150,13 @@ class OpenAIEmbedder:
             raise self._broken(error) from error
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             raise self._failed(
-                f"rejected the request: {excerpt(error.message)} (if the texts are too long for the model, set "
+                f"rejected the request: {self._said(error)} (if the texts are too long for the model, set "
                 "[embedding] max_chars, or for vLLM extra_body = {truncate_prompt_tokens = -1})"
             ) from error
         except (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError) as error:
-            raise EngineError(f"the embedding engine {self.name} rejects requests: {excerpt(error.message)}") from error
+            raise EngineError(f"the embedding engine {self.name} rejects requests: {self._said(error)}") from error
         except openai.APIError as error:
-            raise self._failed(f"failed: {excerpt(error.message)}", shared=True) from error
+            raise self._failed(f"failed: {self._said(error)}", shared=True) from error
         except UnicodeEncodeError as error:
             raise self._failed("cannot take a text with lone surrogates: UTF-8 cannot encode them") from error
         except Exception as error:
@@ -176,6 +176,9 @@ class OpenAIEmbedder:
     async def _knock(self) -> None:
         impatient = self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS)
         await impatient.with_raw_response.models.list()
+
+    def _said(self, error: openai.APIError) -> str:
+        return hidden(excerpt(error.message), self._client.api_key)
 
     def _failed(self, what: str, *, shared: bool = False) -> AnswerError:
         return AnswerError(f"the embedding engine {self.name} {what}", shared=shared)

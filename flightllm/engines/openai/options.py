@@ -195,7 +195,7 @@ class OpenAIOptions:
         return {
             key: read_secret(f"[engine] {name}.{key}", str(value))
             if REFERENCE.fullmatch(str(value))
-            else checked_secret(f"[engine] {name}.{key}", str(value))
+            else checked_secret(f"[engine] {name}.{key}", str(value), keep=False)  # `read_options` kept what is secret
             for key, value in table.items()
         }
 
