@@ -15,6 +15,9 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 HIDDEN = "***"
 _LEAST = 6
 """The shortest text to hide: shorter texts occur by chance."""
+_SCHEMES = frozenset({"bearer", "basic", "token", "apikey", "api-key", "key", "digest"})
+_OF_A_KEY = re.compile("key|token|secret|sig|pass|pwd|code|auth|cred|session", re.IGNORECASE)
+"""The names of parameters that hold secrets."""
 _PLACEHOLDERS = frozenset({"ollama", "lm-studio", "not-needed", "no-key-required", "bearer"})
 """Words that users write where an endpoint needs no key."""
 
@@ -55,18 +58,33 @@ def redacted(text: str) -> str:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield a secret, its words, and the user, password and parameters of an address."""
-    yield value
-    yield from value.split()
-    if "://" in value:
-        try:
-            parts = urlsplit(value)
-            found = [parts.username, parts.password, *re.split("[&=]", parts.query)]
-        except ValueError:
-            return
-        for one in found:
-            if one and one != parts.hostname:
-                yield from (one, unquote(one))
+    """Yield a secret, the key after a scheme such as `Bearer`, and the password and keys of an address.
+
+    The other words of a long secret are no secrets: errors have such words, too.
+    """
+    if "://" not in value:
+        yield value
+        scheme, _, key = value.partition(" ")
+        if key and scheme.lower() in _SCHEMES:
+            yield key.strip()
+        return
+    try:
+        parts = urlsplit(value)
+        found = [parts.password, *(one for name, one in _parameters(parts.query) if _OF_A_KEY.search(name))]
+        if parts.password is None:  # a token can stand in the user's place
+            found.append(parts.username)
+    except ValueError:
+        yield value
+        return
+    for one in found:
+        if one and one != parts.hostname:
+            yield from (one, unquote(one))
+
+
+def _parameters(query: str) -> Iterator[tuple[str, str]]:
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        yield (name, value) if value else ("key", name)
 
 
 @lru_cache(maxsize=1_024)

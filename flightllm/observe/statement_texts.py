@@ -10,7 +10,13 @@ from flightllm.engines.secrets import holds_secret, looks_like_key, names_secret
 _OF_A_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 _LEAST = 6
 _WORDS = re.compile(r"[\s\"{},:]+")
-_QUERY = re.compile(r"\s*(?:select|with|values|insert|update|delete|merge)\b", re.IGNORECASE)
+_NO_MODEL = re.compile(
+    r"\s*(?:explain\s+(?:analyze\s+|verbose\s+)*)?"
+    r"(?:(?:select|with|values|insert|update|delete|merge|comment|show|describe|copy|grant|revoke|drop)\b"
+    r"|create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:external\s+)?(?:table|view|schema|index|prompt)\b)",
+    re.IGNORECASE,
+)
+"""How statements begin that define no model."""
 _DEFINES = re.compile(r";\s*(?:create|alter|replace)\b[^;']*\bmodel\b", re.IGNORECASE)
 _SHOWN = frozenset({"engine", "model", "provider", "api", "reasoning", "prompt_format", "tokenizer", "base_url"})
 """Options whose texts are shown; the text of any other option can be a secret at a wrong place."""
@@ -46,7 +52,7 @@ def without_its_secrets(message: str, sql: str) -> str:
 
 def _can_hold(sql: str) -> bool:
     """Return whether a text is a statement about a model, or tries to be one."""
-    return bool(_OF_A_MODEL.search(sql) and (_DEFINES.search(sql) or not _QUERY.match(sql)))
+    return bool(_OF_A_MODEL.search(sql) and (_DEFINES.search(sql) or not _NO_MODEL.match(sql)))
 
 
 def _pieces(sql: str) -> Iterator[tuple[str, str]]:

@@ -44,6 +44,15 @@ def test_an_address_is_hidden_in_parts() -> None:
     assert redacted("canary/pass canary%2Fpass proxy.example") == "*** *** proxy.example"
 
 
+def test_other_words_beside_a_secret_stay() -> None:
+    """The names and plain values of an address's parameters, and the words of a long secret, are no secrets."""
+    keep_secret("postgres://someone:canary-pass@localhost/db?sslmode=require&application_name=reports&token=canary-1")
+    keep_secret("canary of the production system")
+    keep_secret("Bearer canary-bearer")
+    plain = "sslmode require application_name reports someone localhost production system"
+    assert redacted(f"{plain} canary-pass canary-1 canary-bearer") == f"{plain} *** *** ***"
+
+
 def test_a_cut_leaves_no_beginning_of_a_secret() -> None:
     """An excerpt that ends within a secret does not show its start."""
     keep_secret("canary-at-the-end-of-an-excerpt")

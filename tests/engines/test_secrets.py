@@ -87,6 +87,7 @@ def test_shown_address(address: str, shown: str) -> None:
     [
         {"organization": "default", "project": "prompt"},
         {"headers": {"X-Team": "default", "Accept": "application/json", "User-Agent": "client-1.2.3"}},
+        {"headers": {"anthropic-version": "2024-10-21", "X-Kind": "application/json"}},
         {"query": {"api-version": "2024-10-21", "mode": "column"}},
         {"extra_body": {"backend": "xgrammar", "model": "gpt-4o-mini-2024-07-18", "note": "production"}},
     ],

@@ -41,6 +41,10 @@ def test_secrets_are_hidden(text: str) -> None:
         "SELECT key, 'a model' FROM t WHERE token = 'abcdefgh'",
         "INSERT INTO t VALUES ('create a model with key abcdefgh')",
         "SELECT ai_complete(text, model => 'small') FROM t",
+        "COMMENT ON TABLE model IS 'hello there'",
+        "CREATE TABLE t (model TEXT, city TEXT DEFAULT 'Amsterdam')",
+        "SHOW TABLES LIKE 'model%'",
+        "COPY (SELECT 'column table found' FROM model) TO 'there.csv'",
     ],
 )
 def test_other_texts_stay(text: str) -> None:
