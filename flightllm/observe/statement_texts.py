@@ -20,7 +20,7 @@ _NO_MODEL = re.compile(
 _DEFINES = re.compile(r";\s*(?:create|alter|replace)\b[^;']*\bmodel\b", re.IGNORECASE)
 _SHOWN = frozenset({"engine", "model", "provider", "api", "reasoning", "prompt_format", "tokenizer", "base_url"})
 """Options whose texts are shown; the text of any other option can be a secret at a wrong place."""
-_FREELY_NAMED = frozenset({"model", "tokenizer", "base_url"})
+_FREELY_NAMED = frozenset({"model", "tokenizer"})
 """Shown options whose values can look like keys."""
 _TOKEN = re.compile(
     r"""(?P<comment>--[^\n]*|/\*.*?(?:\*/|$))
@@ -80,6 +80,6 @@ def _is_plain(name: str, piece: str) -> bool:
     value = piece[1:-1].replace("''", "'")
     if not piece.startswith("'") or not piece.endswith("'"):
         return False
-    if name not in _FREELY_NAMED and looks_like_key(value):
+    if name not in _FREELY_NAMED and any(map(looks_like_key, _WORDS.split(value))):
         return False
     return REFERENCE.fullmatch(value) is not None or (name in _SHOWN and not holds_secret(name, value))
