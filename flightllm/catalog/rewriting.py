@@ -12,6 +12,7 @@ from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
+from flightllm.common.stopping import text_is_read
 from flightllm.datafusion.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import UnsupportedError
@@ -35,6 +36,7 @@ def run_change(store: TableStore, name: TableName, text: str, counting: str, col
     with store.folder.readers.open():
         entry = check_change(store, name, text, counting)
         check_files(entry)
+        text_is_read()
         with store.rewriting(rows_of(entry)):
             return _Change(store, same_table(store, entry), text, counting, collect).run()
 

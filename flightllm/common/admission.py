@@ -8,6 +8,8 @@ from flightllm.common.fair_queue import FairQueue, HeldCounts, Requester
 from flightllm.common.limits import busy
 from flightllm.errors import BusyError, CancelledError
 
+QUEUE = "queued_queries"
+"""The key in `[limits]` of the most waiting statements."""
 _RESERVE_PARTS = 4
 """Users without a place share this part of `size` as additional places."""
 _PAUSED, _PAUSED_OF_USER = 16, 4
@@ -133,6 +135,14 @@ class AdmissionControl:
         with self._lock:
             return self._place(asker, cancel, time.monotonic() - started)
 
+    def take_now(self, asker: Requester, cancel: Callable[[], None] = lambda: None) -> AdmissionSlot | None:
+        """Take a place as `take` does, or return None if it would have to wait."""
+        with self._lock:
+            if not self._has_room(asker):
+                return None
+            self._occupy(asker)
+            return self._place(asker, cancel, 0.0)
+
     def _has_room(self, asker: Requester) -> bool:
         """Return whether a statement can have a place at once; the caller holds the lock."""
         reserve = self.size // _RESERVE_PARTS
@@ -160,7 +170,7 @@ class AdmissionControl:
 
     def _too_many(self) -> BusyError:
         found = f"all {self.size} places are taken and {self._queue:,} statements wait for one"
-        return busy("queued_queries", self._queue, found)
+        return busy(QUEUE, self._queue, found)
 
     def _wait(self, ticket: _Ticket, started: float, gone: Callable[[], bool]) -> None:
         while not ticket.called.wait(self._poll_seconds):

@@ -11,6 +11,7 @@ from datafusion import DataFrame
 
 from flightllm.catalog import IngestMode
 from flightllm.catalog.scope import check_policy
+from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.grants import check_there
@@ -83,6 +84,7 @@ def _changed(
             return _create_table_as(statement, record, services, settings)
         case "insert" if more is not None or _is_plain(statement, services.functions):
             frame = catalog.values(statement)
+            text_is_read()
             with closing(_values(statement, frame, more or (), record, services, settings)) as rows:
                 return catalog.insert(replace(statement, columns=()), frame.schema(), rows)
         case "insert":
@@ -94,6 +96,7 @@ def _changed(
             catalog.create_ai_view(statement, plan(statement.parsed_query, services, settings).schema)
             return -1
         case "create_index" | "refresh_index" | "drop_index":
+            text_is_read()
             return change_index(statement, record, services, settings)
         case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
             return change_object(statement, services)

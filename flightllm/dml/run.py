@@ -22,6 +22,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import fitted
 from flightllm.common.limits import over_limit
 from flightllm.common.names import quoted
+from flightllm.common.stopping import text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.dml.conflicts import ORDER, PROPOSED, conflict_change, ordered_rows, table_of, without_doubles
@@ -124,7 +125,9 @@ def explain_row_change(
 def _alone(store: TableStore, entry: Entry, record: QueryRecord) -> Iterator[None]:
     """Keep other statements from changing a table inside the block. The wait for the lock can be cancelled."""
     lock = store.rewriting(rows_of(entry))
-    while not lock.acquire(timeout=_POLL_SECONDS):
+    if not (taken := lock.acquire(blocking=False)):
+        text_is_read()  # the turn to read long texts does not wait for other statements
+    while not taken and not lock.acquire(timeout=_POLL_SECONDS):
         if record.cancelled.is_set():
             raise CancelledError("the statement was cancelled")
     try:
@@ -299,6 +302,7 @@ class _Run(_Planned):
         statement, catalog = self.statement, self.services.catalog
         if statement.adds_values and not self.services.functions.may_be_in(statement.query or ""):
             frame = catalog.values(statement)
+            text_is_read()
             schema, columns = frame.schema(), tuple[str, ...]()
             rows = self.services.loop.stream(frame, self._record.cancelled.is_set)
         else:

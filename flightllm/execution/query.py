@@ -193,11 +193,13 @@ def _searched(
     def table(call: TableCall) -> str:
         from flightllm.execution.vector_search import search_table
 
+        text_is_read()  # a search asks an endpoint: no other text waits for that
         return kept(call.index, search_table(call, rows))
 
     def pairs(join: SemanticJoin) -> Pairs:
         from flightllm.execution.vector_search import join_table
 
+        text_is_read()
         found, column = join_table(join, services, rows)
         return Pairs(kept(join.index, found), column)
 

@@ -11,7 +11,7 @@ from pyarrow import flight
 from flightllm.access.login import Login
 from flightllm.common.admission import AdmissionControl, AdmissionSlot
 from flightllm.common.fair_queue import Requester
-from flightllm.common.limits import Refusals, Sum
+from flightllm.common.limits import Deadline, Refusals, Sum
 from flightllm.common.principal import Principal
 from flightllm.errors import (
     CancelledError,
@@ -28,7 +28,7 @@ from flightllm.flight.buffered import StreamBytes
 from flightllm.flight.kept import KeptPlans
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import ServerLoad
-from flightllm.flight.long_texts import LongTexts, is_long
+from flightllm.flight.long_texts import LongTexts, Turn, is_long
 from flightllm.flight.planned import PlannedStatements
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Recipient
@@ -217,13 +217,17 @@ class Core:
         limit = session.time_limit(call_of(context).settings)  # a wrong setting fails before a place is taken
         with self.database.queries.spans.attached(call_of(context).traceparent):
             deadline, turn = None, None
-            if is_long(text):  # it waits outside the places, and its time runs, so that a crowd of them ends
+
+            def cancel() -> None:
+                stop(CancelledError("the server stops"))
+
+            if text is not None and is_long(text):  # its time runs while it waits, so that a crowd of them ends
                 deadline = limit.start()
-                asker = Requester(session.principal.name, session.id)
-                turn = self.long_texts.turn(asker, context.is_cancelled, deadline)
+                place, turn = self._place_and_turn(context, session, text, deadline, cancel)
                 function = turn.during(function)
+            else:
+                place = self.admit(context, session, cancel)
             try:
-                place = self.admit(context, session, lambda: stop(CancelledError("the server stops")))
                 patience = CallDeadline(context.is_cancelled, deadline or limit.start())
                 return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
             except BaseException:
@@ -231,13 +235,44 @@ class Core:
                     turn.end_unused()
                 raise
 
-    def ask(self, context: Context, session: BackendSession, text: str, question: Callable[[], bool]) -> bool:
-        """Answer a question about the kind of a statement; a long text is read in its turn.
+    def _place_and_turn(
+        self,
+        context: Context,
+        session: BackendSession,
+        text: str | bytes,
+        deadline: Deadline,
+        cancel: Callable[[], None],
+    ) -> tuple[AdmissionSlot, Turn]:
+        """Wait for a place and for the turn to read a long text.
 
-        Raises:
-            FlightLLMError: see `run`, and the question's own errors.
+        The text waits for its turn outside the places. The turn never waits for a place: if all places are taken, the
+        turn goes to another text. This text then waits for a place and keeps the place until its next turn.
         """
-        return self.run(context, session, question, text=text) if is_long(text) else question()
+        asker = Requester(session.principal.name, session.id)
+
+        def turn(own: int) -> Turn:
+            def others() -> bool:
+                return self.slots.running + self.slots.queued > own
+
+            return self.long_texts.turn(
+                asker, context.is_cancelled, deadline, others=others, plan=isinstance(text, bytes)
+            )
+
+        first = turn(0)
+        try:
+            place = self.slots.take_now(asker, cancel)
+        except BaseException:
+            first.end_unused()
+            raise
+        if place is not None:
+            return place, first
+        first.end_unused()
+        place = self.admit(context, session, cancel)
+        try:
+            return place, turn(1)
+        except BaseException:
+            place.release()
+            raise
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` if the server is shutting down."""

@@ -7,14 +7,13 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import UnsupportedError
-from flightllm.flight.backend import BackendQueryResult, BackendSession
+from flightllm.flight.backend import BackendSession
 from flightllm.flight.core import Core, call_of, check_transaction
 from flightllm.flight.endpoints import endpoints, ticket
-from flightllm.flight.long_texts import is_long
 from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema
 from flightllm.flight.statements import FlightStatement, promised
-from flightllm.flight.updates import client_row_count, run_returning, run_update
+from flightllm.flight.updates import client_row_count, run_statement
 from flightllm.sql.parameters import each_row
 
 DONE = b"done"
@@ -34,43 +33,26 @@ def flight_info(
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
         statement = FlightStatement(prepared.session, prepared.text, prepared.values, settings, names=prepared.names)
         statement.kept = None if statement.parameters is not None else prepared.description.plan
-        is_update = prepared.description.is_update
+        is_update: bool | None = prepared.description.is_update
     else:
         text = _text(command)
         statement = FlightStatement(core.session(context), text, None, settings)
         check_transaction(statement.session, command.message)
-        is_update = isinstance(text, str) and core.ask(
-            context, statement.session, text, partial(statement.session.is_update, text, settings)
-        )
-    sql = str(statement.text)
-    returns_rows = partial(statement.session.returns_rows, sql, settings)
-    if is_update and core.ask(context, statement.session, sql, returns_rows):
-        returned = run_returning(core, context, statement.session, sql, statement.parameters)
+        is_update = None
+    statement.parts = _parts(statement.session, settings)
+    outcome = run_statement(core, context, statement, is_update=is_update)
+    returned, result = outcome.returned, outcome.planned
+    if returned is not None:
+        statement.parts = 1
         statement.keep(returned.rows)
         parts = endpoints(core, core.statements.add(statement), 1)
         return _info(returned.rows.schema, descriptor, parts, records=returned.rows.num_rows)
-    if is_update:
-        count = run_update(core, context, statement.session, sql, statement.parameters)
-        return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=client_row_count(count))
-    statement.parts = _parts(statement.session, settings)
-    result = _planned(core, context, statement)
+    if result is None:
+        count = client_row_count(outcome.affected)
+        return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=count)
     parts = endpoints(core, core.statements.add(statement), statement.parts)
     core.planned.add(statement)
     return _info(result.schema, descriptor, parts, metadata=result.query.query_id.encode())
-
-
-def _planned(core: Core, context: flight.ServerCallContext, statement: FlightStatement) -> BackendQueryResult:
-    """Plan a query; a long text whose plan is at hand needs no turn."""
-
-    def discard(_: BackendQueryResult | None) -> None:
-        statement.drop()
-
-    result = None
-    if statement.kept is not None and is_long(statement.text):
-        result = core.run(context, statement.session, statement.plan_again, discard=discard)
-    if result is None:
-        result = core.run(context, statement.session, statement.plan, text=statement.text, discard=discard)
-    return result
 
 
 def result_schema(core: Core, context: flight.ServerCallContext, command: Command) -> pa.Schema:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from flightllm.common.admission import AdmissionControl, AdmissionSlot
+from flightllm.common.admission import QUEUE, AdmissionControl, AdmissionSlot
 from flightllm.common.fair_queue import Requester
 from flightllm.common.limits import Deadline
 from flightllm.common.stopping import when_read
@@ -28,7 +28,7 @@ class LongTexts:
     """Gives out the one turn to read a long text, safe to use from several threads.
 
     Waiting texts take turns over users, and then over the sessions of each user. After each turn follows a rest as
-    long as the turn. So long texts of all users together take at most half of the time.
+    long as the turn, while other statements run or wait. So long texts take at most half of the time from them.
     """
 
     def __init__(self, limits: FlightLimits) -> None:
@@ -49,8 +49,16 @@ class LongTexts:
         """Return how many texts are read: 0 or 1."""
         return self._turns.running
 
-    def turn(self, asker: Requester, gone: Callable[[], bool], deadline: Deadline) -> "Turn":
-        """Wait for the turn to read a long text.
+    def turn(
+        self,
+        asker: Requester,
+        gone: Callable[[], bool],
+        deadline: Deadline,
+        *,
+        others: Callable[[], bool] = lambda: True,
+        plan: bool = False,
+    ) -> "Turn":
+        """Wait for the turn to read a long text, or a `plan`; the rest is over once `others()` is false.
 
         Raises:
             BusyError: too many texts wait, or this text waited too long.
@@ -60,29 +68,40 @@ class LongTexts:
         try:
             place = self._turns.take(asker, lambda: gone() or deadline.over)
         except BusyError as error:
-            busy = BusyError(
-                f"this text has more than {LONG_BYTES:,} characters, and other long texts were read first for"
-                f" {self._limits.queue_seconds:g} seconds: send the values as parameters or upload them as a table"
-            )
-            busy.limit = error.limit
-            raise busy from error
+            raise self._busy(error, plan=plan) from error
         except CancelledError:
             if deadline.over:
                 raise deadline.error() from None
             raise
         turn = Turn(place, self._rest)
         try:
-            self._wait(gone, deadline)
+            self._wait(gone, deadline, others)
         except BaseException:
             turn.end()
             raise
         return turn
 
-    def _wait(self, gone: Callable[[], bool], deadline: Deadline) -> None:
+    def _busy(self, error: BusyError, *, plan: bool) -> BusyError:
+        if error.limit == QUEUE:
+            why = f"{self._limits.queued_queries:,} long texts wait to be read"
+        else:
+            why = f"other long texts were read first for {self._limits.queue_seconds:g} seconds"
+        if plan:
+            said = f"this plan has more than {LONG_BYTES:,} bytes, and {why}: upload its values as a table"
+        else:
+            said = (
+                f"this text has more than {LONG_BYTES:,} characters, and {why}: move values from the text to"
+                " parameters, or upload them as a table"
+            )
+        busy = BusyError(said)
+        busy.limit = error.limit
+        return busy
+
+    def _wait(self, gone: Callable[[], bool], deadline: Deadline, others: Callable[[], bool]) -> None:
         """Wait for the end of the rest."""
         with self._lock:
             until = self._rests_until
-        while (left := until - time.monotonic()) > 0:
+        while (left := until - time.monotonic()) > 0 and others():
             if deadline.over:
                 raise deadline.error()
             if gone():
@@ -94,6 +113,37 @@ class LongTexts:
             self._rests_until = time.monotonic() + seconds
 
 
+class _Collector:
+    """Python's collection of garbage, which is off while a long text is read; safe to use from several threads.
+
+    A full collection goes through all tokens, up to half a second each time, while all threads wait.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._readers = 0
+        """The servers of one process can read a text each."""
+        self._was_on = False
+
+    def off(self) -> None:
+        """Turn the collection off until `on` was called as often as this method."""
+        with self._lock:
+            if not self._readers:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._readers += 1
+
+    def on(self) -> None:
+        """Undo a call of `off`."""
+        with self._lock:
+            self._readers -= 1
+            if not self._readers and self._was_on:
+                gc.enable()
+
+
+_COLLECTOR = _Collector()
+
+
 class Turn:
     """A turn to read a long text; `end` is idempotent."""
 
@@ -101,25 +151,42 @@ class Turn:
         self._place = place
         self._rest = rest
         self._lock = threading.Lock()
+        """Guards whether the turn has begun and ended: a turn that has ended never begins."""
         self._began: float | None = None
         self._ended = False
-        self._collects = False
-        """Whether to turn the collection of garbage on again."""
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._ended:
+                raise CancelledError("the statement was cancelled before it started")
+            self._began = time.monotonic()
+            _COLLECTOR.off()
 
     def end(self) -> None:
         """End the turn, for the next text in the queue."""
         with self._lock:
-            ended, self._ended = self._ended, True
-        if not ended:
-            if self._collects:
-                gc.enable()
-            self._rest(0.0 if self._began is None else time.monotonic() - self._began)
-            self._place.release()
+            self._end()
 
     def end_unused(self) -> None:
-        """End the turn if the work has not begun; work that has begun ends it even if its client has gone."""
-        if self._began is None:
-            self.end()
+        """End the turn if the work has not begun; work that has begun ends it even if its client has gone.
+
+        Work that has not begun then fails with `CancelledError` when it begins.
+        """
+        with self._lock:
+            if self._began is None:
+                self._end()
+
+    def _end(self) -> None:
+        """See `end`; the caller holds the lock."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            if self._began is not None:
+                _COLLECTOR.on()
+                self._rest(time.monotonic() - self._began)
+        finally:
+            self._place.release()
 
     def during(self, function: Callable[[], _T]) -> Callable[[], _T]:
         """Return a function that ends the turn once its text is read and planned, and at its own end at the latest."""
@@ -132,10 +199,7 @@ class Turn:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        self._began = time.monotonic()
-        # A full collection goes through all tokens, up to half a second each time, while all threads wait.
-        self._collects = gc.isenabled()
-        gc.disable()
+        self._begin()
         try:
             with when_read(self.end):
                 yield

@@ -1,7 +1,6 @@
 """DoPut: bind parameters, run updates, ingest tables."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -46,9 +45,7 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
     elif command.name == "CommandStatementUpdate":
         session, sql = core.session(context), command.message.query
         check_transaction(session, command.message)
-        if not core.ask(context, session, sql, partial(session.is_update, sql, call_of(context).settings)):
-            raise InvalidInputError("the statement returns rows: execute it as a query, not as an update")
-        count = run_update(core, context, session, sql, None)
+        count = run_update(core, context, session, sql, None, asks_kind=True)
     elif command.name == "CommandPreparedStatementUpdate":
         count = _prepared_update(core, context, command, reader)
     elif command.name == "CommandStatementSubstraitPlan":

@@ -52,9 +52,9 @@ def do(
     `cancel_token.stopped_by`.
 
     Raises:
-    BusyError: the system starts no more threads.
-    CancelledError: the client left before the result.
-    StatementTimeoutError: the deadline passed before the result.
+        BusyError: the system starts no more threads.
+        CancelledError: the client left before the result.
+        StatementTimeoutError: the deadline passed before the result.
     """
     inner = CancelToken()
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from functools import partial
 from typing import Any, TypeAlias
 
 from flightllm.flight.backend import BackendQueryRecord
 from flightllm.flight.core import Core
 from flightllm.flight.results import pulled
 from flightllm.flight.statements import FlightStatement
-from flightllm.flight.updates import run_returning, run_update
+from flightllm.flight.updates import run_statement
 from flightllm.web.calls import WebCall
 from flightllm.web.cells import columns_of, rows_of
 from flightllm.web.errors import described
@@ -57,24 +56,21 @@ class StatementRun(Iterator[Event]):
         core, call = self._core, self._call
         core.refuse_when_draining()
         session = call.session(core)
-        changes = core.ask(call, session, self._sql, partial(session.is_update, self._sql))
-        if changes and core.ask(call, session, self._sql, partial(session.returns_rows, self._sql)):
-            rows = run_returning(core, call, session, self._sql, None).rows
+        # this can be refused, so it runs before there is a result to close
+        recipient = core.recipient(call, session, {})
+        statement = FlightStatement(session, self._sql, None, {})
+        outcome = run_statement(core, call, statement)
+        if outcome.returned is not None:
+            rows = outcome.returned.rows
             shown = rows.slice(0, self._most_rows)
             yield {"event": "columns", "query_id": "", "columns": columns_of(rows.schema)}
             for batch in shown.to_batches():
                 yield {"event": "rows", "rows": rows_of(batch)}
             yield {"event": "end", "rows": shown.num_rows, "more": rows.num_rows > shown.num_rows}
             return
-        if changes:
-            affected = run_update(core, call, session, self._sql, None)
-            yield {"event": "affected", "rows": affected if affected >= 0 else None}
+        if outcome.planned is None:
+            yield {"event": "affected", "rows": outcome.affected if outcome.affected >= 0 else None}
             return
-        recipient = core.recipient(
-            call, session, {}
-        )  # this can be refused, so it runs before there is a result to close
-        statement = FlightStatement(session, self._sql, None, {})
-        core.run(call, session, statement.plan, text=self._sql, discard=lambda _: statement.drop())
         result = statement.take()
         self._query = result.query
         sent, characters, more = 0, 0, False
