@@ -1,4 +1,4 @@
 """Users: authentication, roles, rights and budgets.
 
-Imports: common, config, errors, sql.
+Imports: common, config, errors, sql, storage.
 """

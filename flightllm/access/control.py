@@ -32,7 +32,6 @@ def open_access(config: Config) -> "AccessControl":
     store = AccessStore(config.data_folder / "access.sqlite")
     try:
         store.snapshot()  # a server that cannot read rights must not start
-        store.seal()
     except BaseException:
         store.close()
         raise
@@ -51,18 +50,22 @@ class AccessControl:
         self._rights = self._reader_of(AccessSnapshot())
 
     def check_owners(self, owners: Collection[str]) -> None:
-        """Check that the file of the users is there if users own tables, and remember owners that it does not have.
+        """Check that the file of the users is there if users own tables.
 
         Raises:
             ConfigError: users own tables, but the file is missing.
         """
-        others = {owner for owner in owners if owner not in {"", LOCAL.name}}
+        others = _users(owners)
         if others and self.store.signing_key() is None:
             raise ConfigError(
                 f"{min(others)!r} owns tables or prompts, but the user database access.sqlite is missing from the data"
                 f" folder: {WAYS_OUT}"
             )
-        for owner in sorted(others - set(self.store.snapshot().users)):  # after a new start without the old users
+
+    def tidy(self, owners: Collection[str]) -> None:
+        """Add what the file lacks: checksums, and the names of owners who are no users."""
+        self.store.seal()
+        for owner in sorted(_users(owners) - set(self.store.snapshot().users)):  # after a start without the old users
             with suppress(ConfigError):  # the folder can be read-only
                 self.store.note(owner)
 
@@ -156,3 +159,7 @@ class AccessControl:
         for ledger in ledgers:
             ledger.write()
         self.store.close()
+
+
+def _users(owners: Collection[str]) -> set[str]:
+    return {owner for owner in owners if owner not in {"", LOCAL.name}}

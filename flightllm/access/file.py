@@ -6,15 +6,17 @@ checksum when rows change. A change by an older version or by hand leaves it emp
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 from flightllm.common.atomic_files import make_private, sync
 from flightllm.errors import ConfigError, InvalidInputError
+from flightllm.storage.lock import FolderLock
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS users (
@@ -51,6 +53,7 @@ _CHECKED = {
 }
 """For each checksum, the tables that it covers and the query for their rows."""
 _BUSY_SECONDS = 5.0
+_Read = TypeVar("_Read")
 _WRITTEN = b"""This data folder has had users, grants, row filters or column masks: they are in access.sqlite.
 While this file exists, no server starts without access.sqlite. Restore it from a backup.
 `flightllm user add --help` tells how to start without it.
@@ -59,6 +62,10 @@ WAYS_OUT = (
     "restore access.sqlite from a backup, or start without its users, grants, row filters and column masks by"
     " `flightllm user add NAME --role admin --reset`"
 )
+
+
+class DamagedUsersError(ConfigError):
+    """The file of the users is damaged. After other errors, such as a locked file, it can be whole."""
 
 
 class AccessFile:
@@ -86,14 +93,12 @@ class AccessFile:
         Raises:
             ConfigError: the file cannot be used, or is damaged.
         """
-        if not self.path.stat().st_size:  # to SQLite, an empty file is a new database
-            raise damaged("it is empty")
         with usable():
+            if not self.path.stat().st_size:  # to SQLite, an empty file is a new database
+                raise damaged("it is empty")
             database = _connect(self.path)
             try:
-                check(database, whole=True)
-                with suppress(OSError):  # the folder can be read-only
-                    self._mark()
+                at_one_moment(database, lambda: check(database, whole=True))
             except BaseException:
                 database.close()
                 raise
@@ -105,8 +110,10 @@ class AccessFile:
         Raises:
             ConfigError: the file is missing, although there was one.
         """
-        if self.exists():
-            return
+        if not self.exists():
+            self._make()
+
+    def _make(self) -> None:
         make_private(self.path.parent)
         beside = self.path.with_name(f".{self.path.name}-{uuid4().hex}")
         try:
@@ -115,46 +122,64 @@ class AccessFile:
                 create(database)
             sync(beside)
             with suppress(FileExistsError):  # another process was quicker
-                os.link(beside, self.path)
+                try:
+                    os.link(beside, self.path)
+                except FileExistsError:
+                    raise
+                except OSError:  # the filesystem has no hard links
+                    self._write_in_place(beside.read_bytes())
             sync(self.path.parent)
         finally:
             beside.unlink(missing_ok=True)
+
+    def _write_in_place(self, content: bytes) -> None:
+        """Write the file where nobody else has made one; what a crash leaves is refused as damaged."""
+        with open(self.path, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                self.path.unlink()
+                raise
 
     def reset(self) -> Path | None:
         """Make a new file in place of a missing or damaged one; return the new name of the damaged one.
 
         Raises:
             InvalidInputError: the file can be used.
-            ConfigError: the folder cannot be written.
+            ConfigError: a server runs on the folder, the folder cannot be written, or the file cannot be read now.
         """
-        with suppress(ConfigError):
-            if self.exists():
-                self.connect().close()
-                raise InvalidInputError("the user database access.sqlite is not damaged: leave out --reset")
         with usable():
-            aside = self._set_aside()
-            self._made.unlink(missing_ok=True)
-            self.make()
-            self._mark()
+            make_private(self.path.parent)
+            with closing(FolderLock(self.path.parent, "users")):
+                if self.path.exists():
+                    with suppress(DamagedUsersError):
+                        self.connect().close()
+                        raise InvalidInputError("the user database access.sqlite is not damaged: leave out --reset")
+                self.mark()  # first: what a crash leaves must not look like a server without users
+                aside = self._set_aside()
+                self._make()
         return aside
 
     def _set_aside(self) -> Path | None:
         """Rename the file and its journals; return the new name of the file, or None if there is no file."""
         free = (self.path.with_name(f"{self.path.name}.damaged-{n}") for n in count(1))
         aside = next(one for one in free if not any(self.path.parent.glob(f"{one.name}*")))
-        for one in self._journals():
+        found = False
+        with suppress(FileNotFoundError):
+            self.path.replace(aside)
+            found = True
+        for one in self._journals():  # later: without them, the file could have old rights
             with suppress(FileNotFoundError):
                 one.replace(aside.with_name(aside.name + one.name.removeprefix(self.path.name)))
-        try:
-            self.path.replace(aside)
-        except FileNotFoundError:
-            return None
-        return aside
+        return aside if found else None
 
     def _journals(self) -> list[Path]:
         return [self.path.with_name(self.path.name + end) for end in ("-wal", "-shm", "-journal")]
 
-    def _mark(self) -> None:
+    def mark(self) -> None:
+        """Write the file that tells that there must be a file of the users."""
         if not self._made.exists():
             self._made.write_bytes(_WRITTEN)
             sync(self._made.parent)
@@ -194,11 +219,48 @@ def seal(database: sqlite3.Connection) -> None:
             database.execute("UPDATE checksums SET value = ? WHERE name = ?", (_checksum(database, name), name))
 
 
-def check(database: sqlite3.Connection, *, whole: bool = False) -> None:
-    """Compare the rows with their checksums; with `whole`, check the structure of the file first.
+def at_one_moment(database: sqlite3.Connection, read: Callable[[], _Read]) -> _Read:
+    """Call `read` in one transaction, so that no change comes between its queries.
+
+    If it finds damage, call it once more in another transaction.
 
     Raises:
-        ConfigError: the file is damaged.
+        DamagedUsersError: both calls found damage.
+    """
+
+    def once() -> _Read:
+        with usable():
+            database.execute("BEGIN")
+            try:
+                return read()
+            finally:
+                with suppress(sqlite3.Error):  # the first error says why
+                    database.execute("ROLLBACK")
+
+    try:
+        return once()
+    except DamagedUsersError:
+        return once()
+
+
+def stored_checksum(database: sqlite3.Connection, name: str) -> str:
+    """Return a checksum as it is stored; empty if nobody can tell whether the rows changed."""
+    try:
+        row = database.execute("SELECT value FROM checksums WHERE name = ?", (name,)).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        return ""  # written by an older version
+    return str(row[0]) if row else ""
+
+
+def check(database: sqlite3.Connection, *names: str, whole: bool = False) -> None:
+    """Compare the rows with these checksums, or with all. With `whole`, check the structure of the file first.
+
+    The caller has begun a transaction: see `at_one_moment`.
+
+    Raises:
+        DamagedUsersError: the file is damaged.
     """
     if whole and (found := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
         raise damaged(str(found).splitlines()[-1])
@@ -208,7 +270,7 @@ def check(database: sqlite3.Connection, *, whole: bool = False) -> None:
     if "checksums" not in tables:  # written by an older version
         return
     kept = dict(database.execute("SELECT name, value FROM checksums"))
-    for name in _CHECKED:
+    for name in names or _CHECKED:
         if name not in kept or (kept[name] and kept[name] != _checksum(database, name)):
             raise damaged(f"the checksum of {name!r} is wrong")
 
@@ -222,9 +284,9 @@ def _checksum(database: sqlite3.Connection, name: str) -> str:
     return digest.hexdigest()
 
 
-def damaged(reason: str) -> ConfigError:
+def damaged(reason: str) -> DamagedUsersError:
     """Return the error that the file is damaged; the message says what to do."""
-    return ConfigError(f"the user database access.sqlite in the data folder is damaged: {reason}; {WAYS_OUT}")
+    return DamagedUsersError(f"the user database access.sqlite in the data folder is damaged: {reason}; {WAYS_OUT}")
 
 
 @contextmanager

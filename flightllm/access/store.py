@@ -5,13 +5,23 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from flightllm.access.file import AccessFile, add_checksums, check, create, damaged, seal, usable
+from flightllm.access.file import (
+    AccessFile,
+    add_checksums,
+    at_one_moment,
+    check,
+    create,
+    damaged,
+    seal,
+    stored_checksum,
+    usable,
+)
 from flightllm.access.passwords import hash_password, hash_token, new_token
 from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
@@ -96,13 +106,19 @@ class AccessStore:
 
     def __init__(self, path: Path | None) -> None:
         self._file = None if path is None else AccessFile(path)
-        self._reading, self._writing = threading.Lock(), threading.RLock()
-        """Two locks, so that readers wait neither for the disk nor for another process that writes."""
+        self._writing = threading.RLock()
+        self._reading: AbstractContextManager[object] = threading.Lock() if path else self._writing
+        """Another lock, so that readers wait neither for the disk nor for another process that writes.
+
+        In memory there is one connection, so that readers wait for the writer.
+        """
         self._closed = False
         self._writer: sqlite3.Connection | None = None if path else _in_memory()
         self._reader: sqlite3.Connection | None = self._writer
         self._version: tuple[int, int] | None = None
         self._own = 0
+        self._checksum = ""
+        """The checksum of the snapshot's rows, or empty."""
         self._snapshot = AccessSnapshot()
         self._key: bytes | None = None
 
@@ -119,12 +135,20 @@ class AccessStore:
             if database is not None:
                 version = (int(database.execute("PRAGMA data_version").fetchone()[0]), self._own)
                 if version != self._version:
-                    check(database)
-                    try:
-                        self._snapshot, self._version = _read(database), version
-                    except (ValueError, TypeError) as error:  # only in a file without checksums
-                        raise damaged("a row cannot be read") from error
+                    at_one_moment(database, lambda: self._read(database))
+                    self._version = version
             return self._snapshot
+
+    def _read(self, database: sqlite3.Connection) -> None:
+        """Read the snapshot, unless its checksum is the same: spending changes the file at each query."""
+        checksum = stored_checksum(database, "rights")
+        if checksum and checksum == self._checksum:
+            return
+        check(database, "rights")
+        try:
+            self._snapshot, self._checksum = _read(database), checksum
+        except (ValueError, TypeError) as error:  # only in a file without checksums
+            raise damaged("a row cannot be read") from error
 
     def signing_key(self) -> bytes | None:
         """Return the secret that signs login tokens, constant for the life of the file; None if there is no file."""
@@ -277,7 +301,13 @@ class AccessStore:
                 "SELECT total(calls), total(tokens), total(cost) FROM spent"
                 " WHERE user = ? AND day IN (?, date(?, '+1 day'))"
             )
-            row = database.execute(query, (user, day, day)).fetchone() if database else (0, 0, 0)
+
+            def read(database: sqlite3.Connection) -> tuple[float, float, float]:
+                check(database, "spent")
+                found: tuple[float, float, float] = database.execute(query, (user, day, day)).fetchone()
+                return found
+
+            row = at_one_moment(database, lambda: read(database)) if database else (0, 0, 0)
         return int(row[0]), int(row[1]), float(row[2])
 
     def add_spent(self, user: str, day: str, calls: int, tokens: int, cost: float) -> None:
@@ -290,7 +320,7 @@ class AccessStore:
             )
 
     def seal(self) -> None:
-        """Add checksums to a file of an older version; a file that cannot be written stays without them."""
+        """Add what a file of an older version lacks, unless it cannot be written: checksums, and the file beside it."""
         with self._writing, suppress(ConfigError):
             if self.signing_key() is not None:
                 self._for_changes()
@@ -356,6 +386,8 @@ class AccessStore:
         if self._writer is None and self._file is not None:
             self._file.make()
             self._writer = self._file.connect()
+            with suppress(OSError):  # the next start tries again
+                self._file.mark()
             add_checksums(self._writer)
         if self._writer is None:
             raise ConfigError("the user database is closed")

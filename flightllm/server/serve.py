@@ -58,7 +58,7 @@ def run(
                 keep_alive(http.port, config.recovery.dead_peer_seconds)
             if server.certified_port is not None:
                 _log.info("listening to clients with certificates", port=server.certified_port)
-            database.catalog.store.tidy()  # not earlier: a start that fails must change nothing
+            database.tidy()  # not earlier: a start that fails must change nothing
             database.warm()
             page = http.uri if config.http.page else None
             table = next((name for name in config.tables if parse_name(name) in database.catalog.entries), None)

@@ -209,6 +209,11 @@ class Database:
         """Return how many separate processes run statements, or parts of statements, without a memory bound."""
         return self._services.isolation.running
 
+    def tidy(self) -> None:
+        """Delete what earlier processes left, and complete the file of the users. A server calls it once it listens."""
+        self.catalog.store.tidy()
+        self.access.tidy(_owners(self.catalog, self._services.objects))
+
     def warm(self) -> None:
         """Start the sandbox processes ahead of the first statement, and the memory guard. Do not wait for them."""
         self._services.isolation.warm()

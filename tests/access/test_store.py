@@ -1,6 +1,9 @@
 """Users, tokens, grants and policies as they are kept."""
 
+import errno
+import os
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from flightllm.access.file import AccessFile
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
 from flightllm.sql.grants import AccessPolicy, Grant
+from flightllm.storage.lock import FolderLock
 
 SECRET = "correct horse"
 
@@ -234,3 +238,88 @@ def test_a_change_by_an_older_version_is_no_damage(tmp_path: Path) -> None:
         store.seal()
     with closing(sqlite3.connect(path)) as database:
         assert all(value for (value,) in database.execute("SELECT value FROM checksums"))
+
+
+def test_readers_beside_a_writer_find_no_damage(tmp_path: Path) -> None:
+    """Rights, spending and new connections are read at one moment each, while another thread changes the file."""
+    path = tmp_path / "access.sqlite"
+    done = threading.Event()
+    with closing(kept(path)) as store, closing(AccessStore(path)) as other:
+
+        def write() -> None:
+            try:
+                for number in range(120):
+                    other.add_spent("bob", "2026-01-01", 1, 1, 0.0)
+                    other.grant([Grant("bob", "SELECT", "TABLE", "public", f"t{number}")])
+            finally:
+                done.set()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            while not done.is_set():
+                store.snapshot()
+                store.spent("bob", "2026-01-01")
+                AccessFile(path).connect().close()
+        finally:
+            thread.join()
+        assert len(store.snapshot().grants) == 123
+        assert store.spent("bob", "2026-01-01")[0] == 121
+
+
+def test_spending_reads_no_rights_again(tmp_path: Path) -> None:
+    """Each query adds spending: the snapshot stays the same object."""
+    with closing(kept(tmp_path / "access.sqlite")) as store:
+        before = store.snapshot()
+        store.add_spent("bob", "2026-01-01", 1, 1, 0.0)
+        assert store.snapshot() is before
+        store.add_token("bob")
+        assert len(store.snapshot().tokens) == 2
+
+
+def test_reset_leaves_what_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locked file is no damaged one, and nobody takes the file from a running server."""
+    path = tmp_path / "access.sqlite"
+    kept(path).close()
+    monkeypatch.setattr("flightllm.access.file._BUSY_SECONDS", 0.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        other.execute("UPDATE users SET role = role")
+        with pytest.raises(ConfigError, match="locked"):
+            AccessFile(path).reset()
+    path.write_bytes(b"")
+    with closing(FolderLock(tmp_path)), pytest.raises(ConfigError, match="another server uses the folder"):
+        AccessFile(path).reset()
+    assert path.read_bytes() == b""
+    assert not list(tmp_path.glob("*damaged*"))
+
+
+def test_a_reset_that_stops_half_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start tells that the users are missing: nobody becomes an admin."""
+    path = tmp_path / "access.sqlite"
+    kept(path).close()
+    path.write_bytes(b"")
+    with monkeypatch.context() as patched:
+        patched.setattr(AccessFile, "_make", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            AccessFile(path).reset()
+    with closing(AccessStore(path)) as store, pytest.raises(ConfigError, match="missing"):
+        store.snapshot()
+    AccessFile(path).reset()
+    assert path.exists()
+
+
+def test_a_filesystem_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first user is kept there, too, in a file for its owner alone."""
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    path = tmp_path / "access.sqlite"
+    with closing(AccessStore(path)) as store:
+        store.add_user(User("ann", "admin"))
+    assert path.stat().st_mode & 0o777 == 0o600
+    with closing(AccessStore(path)) as store:
+        assert set(store.snapshot().users) == {"ann"}

@@ -40,7 +40,8 @@ def test_owned_tables_without_the_users(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'bob' owns .* restore access.sqlite"):
         Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path))
     AccessFile(tmp_path / "access.sqlite").reset()
-    Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path)).close()
+    with closing(Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path))) as database:
+        database.tidy()
     with (
         closing(AccessStore(tmp_path / "access.sqlite")) as store,
         pytest.raises(InvalidInputError, match="an earlier user had the name"),
