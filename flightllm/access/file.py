@@ -119,6 +119,7 @@ class AccessFile:
         try:
             beside.touch(mode=0o600)
             with closing(sqlite3.connect(beside, isolation_level=None)) as database:
+                database.execute("PRAGMA journal_mode = MEMORY")  # a file that is not in use yet needs no journal
                 create(database)
             sync(beside)
             with suppress(FileExistsError):  # another process was quicker

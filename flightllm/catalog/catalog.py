@@ -24,7 +24,7 @@ from flightllm.catalog.uploads import IngestMode
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, quoted
 from flightllm.common.principal import LOCAL
 from flightllm.config import LimitsConfig, StorageConfig
-from flightllm.errors import ConfigError, FlightLLMError, InvalidInputError, LimitExceededError, SqlError
+from flightllm.errors import ConfigError, InvalidInputError, LimitExceededError, SqlError
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
 from flightllm.sql.number_lists import with_lists_as_texts
@@ -284,7 +284,7 @@ class Catalog:
         check_query(text, self.entries, self.store.limits)
         quick = with_lists_as_texts(text)
         if quick != text.sql:
-            with suppress(FlightLLMError):  # an error must show the user's own text
+            with suppress(SqlError):  # an error must show the user's own text
                 return planned_rows(self.context(), entry, statement.columns, quick)
         return planned_rows(self.context(), entry, statement.columns, statement.query or "")
 

@@ -133,6 +133,8 @@ def test_circular_views_of_an_older_server(tmp_path: Path, reopen: Callable[...,
     for entry in document["entries"]:
         if entry["name"] == "v0":
             entry["query"] = "SELECT a FROM v1"
+    for key in document.keys() - {"version", "revision", "schemas", "entries"}:  # an older server wrote no others
+        del document[key]
     for path in (tmp_path / "tables").iterdir():
         if path.is_file() and "SELECT a FROM t" in text(path):
             path.write_text(json.dumps(document))
