@@ -63,7 +63,7 @@ class AccessControl:
             )
 
     def tidy(self, owners: Collection[str]) -> None:
-        """Add what the file lacks: checksums, and the names of owners who are no users."""
+        """Add what the file lacks: checksums, and the names of owners without an account."""
         self.store.seal()
         for owner in sorted(_users(owners) - set(self.store.snapshot().users)):  # after a start without the old users
             with suppress(ConfigError):  # the folder can be read-only

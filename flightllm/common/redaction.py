@@ -60,7 +60,7 @@ def redacted(text: str) -> str:
 def _parts(value: str) -> Iterator[str]:
     """Yield a secret, the key after a scheme such as `Bearer`, and the password and keys of an address.
 
-    The other words of a long secret are no secrets: errors have such words, too.
+    The other words of a long secret stay: errors have these words, too.
     """
     if "://" not in value:
         yield value
@@ -71,7 +71,7 @@ def _parts(value: str) -> Iterator[str]:
     try:
         parts = urlsplit(value)
         found = [parts.password, *(one for name, one in _parameters(parts.query) if _OF_A_KEY.search(name))]
-        if parts.password is None:  # a token can stand in the user's place
+        if parts.password is None:  # some services take a token as the user
             found.append(parts.username)
     except ValueError:
         yield value

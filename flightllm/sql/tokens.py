@@ -136,7 +136,7 @@ _JOINED = (":", "$")
 def _pattern(*, marked: bool, pivots: bool) -> re.Pattern[str]:
     """Return the pattern for a text that has `MARK` itself as an ordinary character, or that can have a PIVOT.
 
-    PIVOT makes a column of each value of its list, so there the list is no run.
+    PIVOT makes a column of each value of its list, so the parts of its list are tokens of their own.
     """
     usual = _USUAL.replace(f"{MARK}[0-9]", f"(?!){MARK}[0-9]") if marked else _USUAL
     return re.compile(usual.replace(_AFTER_IN, "(?!)") if pivots else usual)
