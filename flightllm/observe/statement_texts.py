@@ -20,6 +20,10 @@ _NO_MODEL = re.compile(
 _DEFINES = re.compile(r";\s*(?:create|alter|replace)\b[^;']*\bmodel\b", re.IGNORECASE)
 _SHOWN = frozenset({"engine", "model", "provider", "api", "reasoning", "prompt_format", "tokenizer", "base_url"})
 """Options whose texts are shown; the text of any other option can be a secret at a wrong place."""
+_PLAIN_VALUE = re.compile(
+    r"[\s=:>]*(?:[-+]?[\d.]+|true|false|null)?\s*(?:[,()'$\u201c\u201d\u2018\u2019]|\Z)", re.IGNORECASE
+)
+"""The text after the name of an option, if no part outside of quotes can be a secret: a number, a flag, or a quote."""
 _FREELY_NAMED = frozenset({"model", "tokenizer"})
 """Shown options whose values can look like keys."""
 _TOKEN = re.compile(
@@ -57,13 +61,13 @@ def _can_hold(sql: str) -> bool:
 
 def _pieces(sql: str) -> Iterator[tuple[str, str]]:
     """Yield the pieces of a text: what to show, and what that hides."""
-    name, hides = "", False
+    name, hides, listed = "", False, False
     for token in _TOKEN.finditer(sql):
         piece, hidden = token[0], ""
         if token["comment"]:
             piece, hidden = " ", piece
         elif token["end"]:
-            name, hides = "", False
+            name, hides, listed = "", False, listed or piece == "("
         elif token["text"]:
             if not _is_plain(name, piece):
                 piece, hidden = f"'{HIDDEN}'", piece.strip("'$\u201c\u201d\u2018\u2019")
@@ -71,7 +75,7 @@ def _pieces(sql: str) -> Iterator[tuple[str, str]]:
             piece, hidden = HIDDEN, piece
         elif token["name"]:
             name = piece.strip('"').lower()
-            hides = names_secret(name)
+            hides = names_secret(name) or (listed and not _PLAIN_VALUE.match(sql, token.end()))
         yield piece, hidden
 
 

@@ -68,7 +68,7 @@ _OTHERS = {
     "greatest": Shape("SELECT greatest({}) FROM t", "{k}00000000000"),
     "calls": Shape("SELECT concat({}) FROM t", "abs({k})"),
     "casts": Shape("SELECT concat({}) FROM t", "CAST({k} AS TEXT)"),
-    "items": Shape("SELECT {} FROM t", "i AS c{k}"),
+    "items": Shape("SELECT {} FROM t", "i AS a_name_that_is_long_enough_{k}"),
     "items of sums": Shape("SELECT {} FROM t", "concat(s, 'a text that is long enough {k}') AS c{k}"),
     "quoted names": Shape("SELECT {}", '"a"', "."),
     "names in FROM": Shape("SELECT 1 FROM {}", "a", "."),
