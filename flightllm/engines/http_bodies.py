@@ -77,8 +77,8 @@ async def stays(response: httpx2.Response) -> None:
     try:
         target = asked.join(response.headers["location"])
         origin = _origin(target)
-    except (httpx2.InvalidURL, ValueError) as error:
-        raise RedirectError("redirects to an address that is not valid") from error
+    except (httpx2.InvalidURL, ValueError):
+        return  # the client refuses this address, which is a fault of one response
     if origin != _origin(asked):
         scheme, host, _ = origin
         port = "" if target.port is None else f":{target.port}"

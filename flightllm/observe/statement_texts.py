@@ -11,10 +11,10 @@ _OF_A_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 _LEAST = 6
 _WORDS = re.compile(r"[\s\"{},:]+")
 _NO_MODEL = re.compile(
-    r"\s*(?:explain\s+(?:analyze\s+|verbose\s+)*)?"
+    r"(?:[\s(]++|--[^\n]*+\n|(?>/\*.*?\*/))*+(?:explain\s+(?:analyze\s+|verbose\s+)*)?"
     r"(?:(?:select|with|values|insert|update|delete|merge|comment|show|describe|copy|grant|revoke|drop)\b"
     r"|create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:external\s+)?(?:table|view|schema|index|prompt)\b)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.DOTALL,
 )
 """How statements begin that define no model."""
 _DEFINES = re.compile(r";\s*(?:create|alter|replace)\b[^;']*\bmodel\b", re.IGNORECASE)

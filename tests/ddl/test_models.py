@@ -116,7 +116,7 @@ def test_kept_over_a_restart(tmp_path: Path) -> None:
             ask(session, "SELECT ai_gen('x', note, model => gone) FROM people")
         database.close()
     (tmp_path / "objects.json").write_text("{")
-    with pytest.raises(ConfigError, match="move it away"):
+    with pytest.raises(ConfigError, match="previous away to begin"):
         small_database(tmp_path)
 
 

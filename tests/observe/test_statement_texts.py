@@ -45,6 +45,7 @@ def test_secrets_are_hidden(text: str) -> None:
         "INSERT INTO t VALUES ('create a model with key abcdefgh')",
         "SELECT ai_complete(text, model => 'small') FROM t",
         "COMMENT ON TABLE model IS 'hello there'",
+        "-- of a tool\n/* and\nmore */ (SELECT count(*) FROM replicas WHERE model = 'default')",
         "CREATE TABLE t (model TEXT, city TEXT DEFAULT 'Amsterdam')",
         "SHOW TABLES LIKE 'model%'",
         "COPY (SELECT 'column table found' FROM model) TO 'there.csv'",

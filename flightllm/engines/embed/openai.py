@@ -145,7 +145,7 @@ class OpenAIEmbedder:
         except (MalformedError, BodyError) as error:
             raise self._failed(f"returned an answer that cannot be read: {error}") from error
         except RedirectError as error:
-            raise EngineError(f"the embedding engine {self.name} {error}") from error
+            raise self._failed(str(error)) from error  # others of its answers can be right
         except openai.APIConnectionError as error:
             raise self._broken(error) from error
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:

@@ -342,7 +342,7 @@ class OpenAIEngine:
         except (MalformedError, BodyError) as exc:
             raise _MalformedAnswerError(f"returned an answer that cannot be read: {exc}", exc) from exc
         except RedirectError as exc:
-            raise self._moved(exc) from exc
+            raise _MalformedAnswerError(str(exc)) from exc  # others of its answers can be right
         except openai.APITimeoutError as exc:
             seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
             raise _RowsError(f"did not answer within {seconds:g} s") from exc
