@@ -20,6 +20,7 @@ FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 MOST_MODULES = 8
 MOST_PASSED = 94
 """The most files that a reader must open to follow one query."""
+LOCKED = re.compile(r"functools(\.| import .*)\bcached_property\b")
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +130,10 @@ def _wrapped(line: str) -> str:
 
 if __name__ == "__main__":
     main()
+
+
+def test_no_cached_property_holds_a_lock() -> None:
+    """The standard library's cached property makes threads wait for each other; the package uses its own."""
+    own = PACKAGE / "common" / "cached.py"
+    found = [path for path in PACKAGE.rglob("*.py") if path != own and LOCKED.search(path.read_text())]
+    assert found == []

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import structlog
 
+from flightllm.common.cached import cached_property
 from flightllm.config import EngineConfig, ModelsConfig
 from flightllm.engines import create_engine
 from flightllm.engines.observed import Health, LearnedByUser

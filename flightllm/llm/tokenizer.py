@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from flightllm.common.cached import cached_property
 from flightllm.common.package_data import demo_model
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.llm.prompt_formats import messages, one_text

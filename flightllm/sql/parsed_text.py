@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from flightllm.common.cached import cached_property
 from flightllm.sql.keywords import ENDS_FROM
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import Scopes, read_scopes

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
+from flightllm.common.cached import cached_property
 from flightllm.common.names import TableName
 from flightllm.sql.grants import AccessPolicy, Grant
 from flightllm.sql.keys import NO_KEYS, TableKeys

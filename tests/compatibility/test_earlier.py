@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ import pytest
 
 from flightllm.access.store import AccessStore, User
 from flightllm.client import Client
+from flightllm.common.cached import cached_property
 from flightllm.config import Config, EmbeddingConfig, EngineConfig, ServerConfig
 from flightllm.errors import NotFoundError, PermissionDeniedError, StoreUnavailableError, UnauthenticatedError
 from flightllm.flight.server import FlightSqlServer

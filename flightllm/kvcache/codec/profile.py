@@ -7,7 +7,6 @@ import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from flightllm.common.atomic_files import write_atomically
+from flightllm.common.cached import cached_property
 from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.kvcache.codec.base import KvShape
 from flightllm.kvcache.codec.container import PROFILE_BYTES

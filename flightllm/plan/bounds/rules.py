@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from math import inf
 
+from flightllm.common.cached import cached_property
 from flightllm.plan.bounds.patterns import LARGEST_PROGRAM, regex_states
 from flightllm.plan.bounds.value import BoundsTally, UnboundedError, ValueBounds, largest
 
