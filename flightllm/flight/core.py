@@ -30,6 +30,7 @@ from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import ServerLoad
 from flightllm.flight.long_texts import LongTexts, Turn, is_long
 from flightllm.flight.planned import PlannedStatements
+from flightllm.flight.planning_turns import PlanningTurns, planned_within
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Recipient
 from flightllm.flight.sessions import SessionStore
@@ -74,6 +75,7 @@ class Core:
     kept: KeptPlans = field(init=False)
     slots: AdmissionControl = field(init=False)
     long_texts: LongTexts = field(init=False)
+    planning: PlanningTurns = field(default_factory=PlanningTurns)
     draining: threading.Event = field(default_factory=threading.Event)
     refusals: Refusals = field(default_factory=Refusals)
     waiting: StreamBytes = field(default_factory=StreamBytes)
@@ -227,6 +229,8 @@ class Core:
                 function = turn.during(function)
             else:
                 place = self.admit(context, session, cancel)
+                if text is not None:
+                    function = self._in_turn(context, session, place, function)
             try:
                 patience = CallDeadline(context.is_cancelled, deadline or limit.start())
                 return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
@@ -234,6 +238,17 @@ class Core:
                 if turn is not None:
                     turn.end_unused()
                 raise
+
+    def _in_turn(
+        self, context: Context, session: BackendSession, place: AdmissionSlot, function: Callable[[], _T]
+    ) -> Callable[[], _T]:
+        """Wait for a turn to plan a short text; return the function that gives the turn back."""
+        asker = Requester(session.principal.name, session.id)
+        try:
+            return planned_within(self.planning.turn(asker, context.is_cancelled), function)
+        except BaseException:
+            place.release()
+            raise
 
     def _place_and_turn(
         self,

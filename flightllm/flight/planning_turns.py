@@ -1,0 +1,78 @@
+"""Turns for planning: Python plans one statement at a time anyway, and a crowd must not make all others wait."""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from flightllm.common.admission import AdmissionControl, AdmissionSlot
+from flightllm.common.fair_queue import Requester
+from flightllm.common.stopping import when_read
+
+_T = TypeVar("_T")
+_LEASE_SECONDS = 0.1
+"""After this time a turn passes on, although its statement is still planned: planning can wait for a model."""
+_POLL_SECONDS = 0.2
+_ENDLESS = 1 << 30
+"""A turn refuses nobody: each statement that waits for one has a place already, and their number is limited."""
+
+
+class PlanningTurns:
+    """Gives out one turn for each core to plan a statement, safe to use from several threads.
+
+    Users take turns. Without this order, a user who sends 200 statements at once makes each statement of another user
+    wait until all 200 are planned, because threads take Python's interpreter in no order.
+    """
+
+    def __init__(self, size: int = os.cpu_count() or 1, lease_seconds: float = _LEASE_SECONDS) -> None:
+        self._lease_seconds = lease_seconds
+        self._places = AdmissionControl(size, queue=_ENDLESS, wait_seconds=_ENDLESS, poll_seconds=_POLL_SECONDS)
+        self._lock = threading.Lock()
+        self._given: deque[tuple[float, AdmissionSlot]] = deque()
+        """The turns that were given out, the oldest first, with the time until which each can be kept."""
+
+    @property
+    def queued(self) -> int:
+        """Return how many statements wait for a turn."""
+        return self._places.queued
+
+    def turn(self, asker: Requester, gone: Callable[[], bool]) -> AdmissionSlot:
+        """Wait for a turn; release it once the statement is planned.
+
+        Raises:
+            CancelledError: `gone()` returned true.
+        """
+        self._expire()
+
+        def looks() -> bool:
+            self._expire()
+            return gone()
+
+        place = self._places.take(asker, looks)
+        with self._lock:
+            self._given.append((time.monotonic() + self._lease_seconds, place))
+        return place
+
+    def _expire(self) -> None:
+        """Take back the turns that were kept too long."""
+        now, over = time.monotonic(), list[AdmissionSlot]()
+        with self._lock:
+            while self._given and self._given[0][0] <= now:
+                over.append(self._given.popleft()[1])
+        for place in over:
+            place.release()
+
+
+def planned_within(turn: AdmissionSlot, function: Callable[[], _T]) -> Callable[[], _T]:
+    """Return a function that gives its turn back once its statement is planned, and at its own end at the latest."""
+
+    def within() -> _T:
+        try:
+            with when_read(turn.release):
+                return function()
+        finally:
+            turn.release()
+
+    return within
