@@ -22,8 +22,8 @@ _ENDLESS = 1 << 30
 class PlanningTurns:
     """Gives out one turn for each core to plan a statement, safe to use from several threads.
 
-    Users take turns. Without this order, a user who sends 200 statements at once makes each statement of another user
-    wait until all 200 are planned, because threads take Python's interpreter in no order.
+    Users take turns, because threads take Python's interpreter in no order. Without turns, a user who sends 200
+    statements at once makes the statement of another user wait until all 200 are planned.
     """
 
     def __init__(self, size: int = os.cpu_count() or 1, lease_seconds: float = _LEASE_SECONDS) -> None:
