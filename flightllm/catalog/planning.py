@@ -97,7 +97,7 @@ class ViewPlans:
                 frame = context.sql_with_options(text, QUERY_ONLY)
                 if UNPIVOT in text:
                     check_types(frame.logical_plan().display_indent_schema)
-                types = row_types(context, frame)
+                types = row_types(frame)
                 if types != frame.schema().types:
                     frame = with_types(frame, types)
                 table = Table(frame)

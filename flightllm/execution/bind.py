@@ -255,7 +255,7 @@ def unevaluated(services: Services, extracted: Extracted, planned: DataFrame) ->
     return unfolded(scalar_context(services, extracted), planned, (*FOLDING_RULES, *DECORRELATING_RULES))
 
 
-def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> pa.Schema:
+def shown(planned: DataFrame, extracted: Extracted) -> pa.Schema:
     """Return the schema that users see: AI calls have their written names, and each column is nullable.
 
     A plain column of a table keeps its declared extension type and metadata.
@@ -265,7 +265,7 @@ def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> 
     """
     check_wanted()
     try:
-        coerced = row_schema(context, planned)
+        coerced = row_schema(planned)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
     types = list(with_plain_types(coerced, unions=True).types)

@@ -257,7 +257,7 @@ class PlainQuery:
         planned = frame_of(context, extracted)
         self.planned_schema = planned.schema()
         """DataFusion's own schema, before `shown` maps types to the plain types of clients."""
-        self.schema = shown(context, planned, extracted)
+        self.schema = shown(planned, extracted)
         self.unbounded = unbounded(context, planned, services.config.limits)
         """Why the query can exceed its share of memory and runs in a separate process, or None if it does not."""
         settings = join_settings(unevaluated(services, extracted, planned) if self.unbounded else planned)
@@ -332,7 +332,7 @@ class BatchQuery:
                 f" ({reason}): keep the rows without the AI call in a table by CREATE TABLE … AS first"
             )
         self.planned_schema = planned.schema()
-        self.schema = shown(context, planned, extracted)
+        self.schema = shown(planned, extracted)
         self._join_settings = join_settings(planned)
         self.merges_joins = MERGE_JOINS in self._join_settings
         if self.merges_joins:  # the context is then parallel, so the plan must show its parallel parts
@@ -452,7 +452,7 @@ class StagedQuery:
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
         self.planned_schema = frame.schema()
-        self.schema = shown(planning, frame, extracted)
+        self.schema = shown(frame, extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:

@@ -12,7 +12,7 @@ from flightllm.common.fair_queue import Requester
 from flightllm.common.stopping import when_read
 
 _T = TypeVar("_T")
-_LEASE_SECONDS = 0.1
+_LEASE_SECONDS = 1.0
 """After this time a turn passes on, although its statement is still planned: planning can wait for a model."""
 _POLL_SECONDS = 0.2
 _ENDLESS = 1 << 30

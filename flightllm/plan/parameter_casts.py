@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import pyarrow as pa
-from datafusion import LogicalPlan, SessionContext, udf
+from datafusion import DataFrame, LogicalPlan, SessionContext, udf
 
 from flightllm.common.arrow_types import with_plain_types
 
@@ -33,14 +34,16 @@ def register_parameters(context: SessionContext, indexes: Iterable[int]) -> None
         context.register_udf(udf(_null, [], pa.null(), "volatile", parameter_call(index).removesuffix("()")))
 
 
-def cast_types(plan: LogicalPlan, context: SessionContext) -> Mapping[int, pa.DataType]:
+def cast_types(plan: LogicalPlan, context: SessionContext, *, deep: bool = False) -> Mapping[int, pa.DataType]:
     """Return the types that a plan's parameters are cast to, by index from 0; parameters without a cast are left out.
+
+    `deep` says that the plan has a long chain of operators, which takes DataFusion up to a second.
 
     Raises DataFusion's error where the types in the plan do not fit.
     """
     for rule in _OPTIMIZER_RULES:
         context.remove_optimizer_rule(rule)
-    coerced = context.create_dataframe_from_logical_plan(plan).optimized_logical_plan().display_indent()
+    coerced = _coerced(context.create_dataframe_from_logical_plan(plan), deep=deep)
     found: dict[int, pa.DataType] = {}
     known: dict[str, pa.DataType | None] = {}  # DataFusion plans a statement for each name that it reads
     for match in _CAST.finditer(coerced):
@@ -51,6 +54,18 @@ def cast_types(plan: LogicalPlan, context: SessionContext) -> Mapping[int, pa.Da
         if kind is not None:
             found.setdefault(int(match[1]), kind)
     return found
+
+
+def _coerced(frame: DataFrame, *, deep: bool) -> str:
+    """Return the text of a plan with casts.
+
+    The physical plan has the same casts, and DataFusion releases the GIL while it makes one. But it cannot make one of
+    subqueries, whose rules are off.
+    """
+    if deep:
+        with suppress(Exception):  # the logical plan raises the error again
+            return frame.execution_plan().display_indent()
+    return frame.optimized_logical_plan().display_indent()
 
 
 def _null() -> pa.Array:

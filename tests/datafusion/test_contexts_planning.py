@@ -1,9 +1,12 @@
 """Types of a query without evaluating it."""
 
+import threading
+
 import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
+from flightllm.common.arrow_types import with_plain_types
 from flightllm.datafusion.contexts import analyzed, plain_config, row_types
 
 _CONTEXT = SessionContext(plain_config())
@@ -12,7 +15,7 @@ _OVERFLOW = "SELECT cast('x' AS INT) AS a"
 
 def test_nothing_is_evaluated() -> None:
     """A constant that fails when it is computed has its type all the same."""
-    assert row_types(_CONTEXT, _CONTEXT.sql(_OVERFLOW)) == [pa.int32()]
+    assert row_types(_CONTEXT.sql(_OVERFLOW)) == [pa.int32()]
     with pytest.raises(Exception, match="Cannot cast"):
         _CONTEXT.sql(_OVERFLOW).optimized_logical_plan()
 
@@ -32,3 +35,23 @@ def test_types_are_the_optimized_ones(sql: str) -> None:
     frame = _CONTEXT.sql(sql)
     optimized = _CONTEXT.create_dataframe_from_logical_plan(frame.optimized_logical_plan())
     assert analyzed(_CONTEXT, frame).schema().types == optimized.schema().types
+    assert row_types(frame) == list(with_plain_types(optimized.schema(), unions=True).types)
+
+
+def test_other_threads_run_meanwhile() -> None:
+    """DataFusion resolves the types of 900 operators in about a second, and other threads get the interpreter."""
+    frame = _CONTEXT.sql("SELECT " + "+".join(["1"] * 900))
+    ended, turns = threading.Event(), list[int]()
+
+    def run() -> None:
+        while not ended.wait(0.001):
+            turns.append(1)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    before = len(turns)
+    row_types(frame)
+    meanwhile = len(turns) - before
+    ended.set()
+    thread.join()
+    assert meanwhile > 5  # with the interpreter held, the thread has one turn or two

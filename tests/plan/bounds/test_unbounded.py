@@ -169,7 +169,7 @@ for hostile in HOSTILE:
     fresh = context()
     start = time.process_time()
     frame = fresh.sql(hostile.sql)
-    row_types(fresh, frame)
+    row_types(frame)
     unbounded(fresh, frame, LimitsConfig())
     unfolded(fresh, frame, (*FOLDING_RULES, *DECORRELATING_RULES)).optimized_logical_plan()
     slow[hostile.name] = time.process_time() - start
