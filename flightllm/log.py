@@ -2,6 +2,9 @@
 
 import logging
 import sys
+import threading
+import traceback
+from types import TracebackType
 from typing import Any
 
 import structlog
@@ -24,7 +27,7 @@ def configure_logging(config: LogConfig) -> None:
     )
     # Neither format shows local variables, because these hold texts from rows.
     without = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-    traceback = [structlog.processors.ExceptionRenderer(without)] if config.format == "json" else []
+    tracebacks = [structlog.processors.ExceptionRenderer(without)] if config.format == "json" else []
     if logging.lastResort is not None:  # where packages log that know nothing of structlog
         logging.lastResort.setFormatter(_Redacting())
     structlog.configure(
@@ -32,7 +35,7 @@ def configure_logging(config: LogConfig) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *traceback,
+            *tracebacks,
             renderer,
             _without_secrets,  # last, so that it sees the whole text with its traceback
         ],
@@ -42,11 +45,24 @@ def configure_logging(config: LogConfig) -> None:
     )
 
 
+def redact_tracebacks() -> None:
+    """Print the tracebacks of errors that no code handles without secrets, from now on in this process."""
+    sys.excepthook = _told
+    threading.excepthook = lambda failed: _told(failed.exc_type, failed.exc_value, failed.exc_traceback)
+    sys.unraisablehook = lambda failed: _told(failed.exc_type, failed.exc_value, failed.exc_traceback)
+
+
 class _Redacting(logging.Formatter):
     """Formats a record of the standard library without secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))
+
+
+def _told(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """Print the traceback of an error that no code handles, without secrets."""
+    if not issubclass(kind, SystemExit):  # a thread can end so
+        sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
 
 
 def _without_secrets(_logger: object, _method: str, event: Any) -> Any:

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -54,3 +56,30 @@ def test_other_packages_log_no_secret(capsys: pytest.CaptureFixture[str]) -> Non
     record = logging.LogRecord("otel", logging.ERROR, "", 0, "sent with %s", ("canary-in-a-package",), None)
     logging.lastResort.handle(record)
     assert capsys.readouterr().err == "sent with ***\n"
+
+
+def test_errors_that_nobody_handles_show_no_secret() -> None:
+    """The tracebacks of the main thread, of other threads and of finalizers have no secret."""
+    script = """
+import threading
+from flightllm.common.redaction import keep_secret
+from flightllm.log import redact_tracebacks
+redact_tracebacks()
+keep_secret("canary-" + "trace")
+class Bad:
+    def __del__(self):
+        fail("finalizer")
+def fail(where):
+    raise ValueError(f"{where}: canary-" + "trace")
+Bad()
+thread = threading.Thread(target=fail, args=("thread",))
+thread.start()
+thread.join()
+fail("main")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "canary-trace" not in done.stderr
+    assert [where for where in ("finalizer", "thread", "main") if f"ValueError: {where}: ***" in done.stderr] == [
+        "finalizer", "thread", "main",
+    ]  # fmt: skip

@@ -10,7 +10,7 @@ import click
 
 from flightllm.cli.common import TableParameter, config_options, load_config
 from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
-from flightllm.log import configure_logging
+from flightllm.log import configure_logging, redact_tracebacks
 
 _WEB = "127.0.0.1:8080"
 _ADDRESS = re.compile(r"[^/\\]*:\d*|\d+")
@@ -76,6 +76,7 @@ def serve(  # noqa: PLR0913 - one argument for each option
     if no_check:
         config = replace(config, server=replace(config.server, check_engine=False))
     configure_logging(config.log)
+    redact_tracebacks()
     if config.recovery.supervisor and supervisor and os.name == "posix":
         from flightllm.server.supervisor import supervise
 

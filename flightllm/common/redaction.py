@@ -13,7 +13,7 @@ from threading import Lock
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 HIDDEN = "***"
-_LEAST = 6
+LEAST = 6
 """The shortest text to hide: shorter texts occur by chance."""
 _SCHEMES = frozenset({"bearer", "basic", "token", "apikey", "api-key", "key", "digest"})
 _OF_A_KEY = re.compile("key|token|secret|sig|pass|pwd|code|auth|cred|session", re.IGNORECASE)
@@ -29,6 +29,8 @@ class _Secrets:
         self._known: frozenset[str] = frozenset()
         self._forms: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
+        self.longest = 0
+        """The number of characters of the longest form."""
         self._lock = Lock()
 
     def add(self, value: str) -> None:
@@ -40,6 +42,7 @@ class _Secrets:
             self._forms |= {form for part in _parts(value) for form in _forms(part)}
             if self._forms:
                 longest_first = sorted(self._forms, key=len, reverse=True)
+                self.longest = len(longest_first[0])
                 self.pattern = re.compile("|".join(map(re.escape, longest_first)))
 
 
@@ -51,10 +54,35 @@ def keep_secret(value: str) -> None:
     _SECRETS.add(value)
 
 
+def longest_secret() -> int:
+    """Return the number of characters of the longest form of a known secret; 0 without secrets."""
+    return _SECRETS.longest
+
+
 def redacted(text: str) -> str:
-    """Return a text in which `***` replaces every known secret, also quoted, escaped, or encoded for URLs or Base64."""
+    """Return a text in which `***` replaces every known secret.
+
+    It finds secrets that are quoted, escaped, in one case, or encoded for URLs or as Base64.
+    """
     pattern = _SECRETS.pattern
     return text if pattern is None else pattern.sub(HIDDEN, text)
+
+
+def redacted_start(text: str, most: int) -> str:
+    """Return the first `most` characters of a text as `redacted` shows them; the rest is hardly read.
+
+    A secret that begins before the cut is hidden whole, so no part of it stays.
+    """
+    pattern = _SECRETS.pattern
+    if pattern is None:
+        return text[:most]
+    pieces, end = list[str](), 0
+    for found in pattern.finditer(text, 0, most + _SECRETS.longest):
+        if found.start() >= most:
+            break
+        pieces += [text[end : found.start()], HIDDEN]
+        end = found.end()
+    return "".join(pieces) + text[end:most]
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -89,14 +117,15 @@ def _parameters(query: str) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=1_024)
 def _forms(value: str) -> frozenset[str]:
-    if len(value) < _LEAST or value.lower() in _PLACEHOLDERS:
+    if len(value) < LEAST or value.lower() in _PLACEHOLDERS:
         return frozenset()
     raw = value.encode("utf-8", "surrogatepass")
     quoted = {quote(raw), quote(raw, safe=""), quote_plus(raw)}
     quoted |= {re.sub("%..", lambda found: found[0].lower(), one) for one in quoted}
     escaped = {repr(value)[1:-1], repr(raw)[2:-1], json.dumps(value)[1:-1], html.escape(value)}
     escaped |= {json.dumps(json.dumps(value)[1:-1])[1:-1], value.replace("'", "''"), raw.hex()}
-    return frozenset({value, *quoted, *escaped, *_base64(raw)})
+    cased = {one for text in (value, *quoted) for one in (text.lower(), text.upper())}  # some proxies change headers
+    return frozenset({value, *quoted, *escaped, *cased, *_base64(raw)})
 
 
 def _base64(value: bytes) -> Iterator[str]:
@@ -106,5 +135,5 @@ def _base64(value: bytes) -> Iterator[str]:
             whole = encode(b"\0" * shift + value).decode().rstrip("=")
             begin = (0, 2, 3)[shift]
             end = len(whole) - ((shift + len(value)) % 3 > 0)
-            if end - begin >= _LEAST:
+            if end - begin >= LEAST:
                 yield whole[begin:end]

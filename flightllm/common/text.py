@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flightllm.common.redaction import redacted
+from flightllm.common.redaction import redacted_start
 from flightllm.errors import InvalidInputError
 
 _SHOWN = 300
@@ -57,8 +57,8 @@ def well_formed_value(value: Any) -> Any:
 
 def excerpt(text: str, most: int = _SHOWN) -> str:
     """Return the start of a foreign text for an error: on one line, well-formed, at most `most` characters."""
-    text = redacted(text)  # before the cut, which could leave the start of a secret
-    line = " ".join(well_formed(text[: 4 * most]).replace("\0", " ").split())
+    start = redacted_start(text, 4 * most)  # a plain cut could leave the start of a secret
+    line = " ".join(well_formed(start).replace("\0", " ").split())
     return line if len(line) <= most and len(text) <= 4 * most else f"{line[:most]} …"
 
 

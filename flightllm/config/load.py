@@ -17,6 +17,7 @@ from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig, ModelsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.recovery import RecoveryConfig
+from flightllm.config.secrets import keep_pasted
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 from flightllm.config.tables import TablePlace
@@ -81,6 +82,7 @@ class Config:
     def _read(cls, path: Path) -> Self:
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
+            keep_pasted(document)
             return cls._of(document, path.absolute().parent)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: cannot be read: {error}") from error
@@ -175,7 +177,9 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return value
     if kind in (float, float | None) and type(value) in (int, float):
         return float(value)
-    raise ConfigError(f"{key}: expected {_EXPECTED.get(kind, 'a string')}, got {value!r}")
+    names = {"dict": "a section", "list": "a list"}  # these can hold secrets
+    got = names.get(type(value).__name__) or repr(value)
+    raise ConfigError(f"{key}: expected {_EXPECTED.get(kind, 'a string')}, got {got}")
 
 
 def _table(key: str, value: Any) -> Mapping[str, Any]:

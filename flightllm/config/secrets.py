@@ -2,13 +2,47 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from flightllm.common.redaction import keep_secret
+from flightllm.common.redaction import LEAST, keep_secret
 from flightllm.errors import ConfigError
 
 REFERENCE = re.compile(r"(env|file):(.+)", re.DOTALL)
 """The form of a reference: `env:NAME` or `file:PATH`."""
+
+
+_PASTED = re.compile(
+    r"(?<![\w-])(?:(?:sk|pk|rk|ghp|gho|glpat|github_pat|hf|gsk|xai|nvapi|pplx|r8|xox[a-z])[-_]|AIza|AKIA|ASIA|eyJ)"
+    r"[^\s\"'<>,;{}\[\]]{12,}"
+)
+"""A key with a prefix of a known service, or a JSON Web Token."""
+
+
+_OF_A_KEY = re.compile("key|token|secret|pass", re.IGNORECASE)
+_NO_KEYS = frozenset(
+    {"-", "x", "xx", "xxx", "no", "na", "n/a", "none", "null", "any", "key", "token", "fake", "test", "dummy", "empty"}
+)
+"""Short words that users write where a service needs no key."""
+
+
+def keep_pasted(value: object) -> None:
+    """Note keys inside a value of any option, and the logins of its addresses: nothing shows them from now on.
+
+    So a key at a wrong place is in no error about that place.
+    """
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            keep_pasted(name)
+            keep_pasted(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            keep_pasted(one)
+    elif isinstance(value, str):
+        for found in _PASTED.finditer(value):
+            keep_secret(found[0])
+        if "://" in value:
+            keep_secret(value)
 
 
 def check_reference(key: str, reference: str | None) -> None:
@@ -53,11 +87,16 @@ def checked_secret(key: str, value: str, where: str = "the value", *, keep: bool
     Without `keep` only the characters are checked.
 
     Raises:
-        ConfigError: the secret has another character. The error names the kind and place of the character, not the
-            secret.
+        ConfigError: the secret has another character, or is too short to be hidden in texts. The error names the kind
+            and place of the character, not the secret.
     """
     if keep:
         keep_secret(value)
+        if len(value) < LEAST and value.lower() not in _NO_KEYS and _OF_A_KEY.search(key):
+            raise ConfigError(
+                f"{key}: {where} has {len(value)} characters, and a secret needs {LEAST}: a shorter one cannot be"
+                " hidden in errors; write a longer secret, or none if no secret is needed"
+            )
     for place, letter in enumerate(value, 1):
         if " " <= letter <= "~":
             continue

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import structlog
 
 from flightllm.common.names import STORED_SUFFIX
+from flightllm.common.redaction import redacted
 from flightllm.errors import (
     FlightLLMError,
     InternalError,
@@ -196,7 +197,7 @@ def _limit(limit: str, message: str) -> LimitExceededError:
 
 def plain_text(error: Exception) -> str:
     """Return DataFusion's message without its internal prefixes; the message can contain paths."""
-    text = _shortened(str(error))
+    text = _shortened(redacted(str(error)))  # a plain cut could leave a part of a secret
     while match := _PREFIX.match(text):
         text = text[match.end() :]
     if parser := _PARSER.match(text):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from flightllm.common.redaction import keep_secret
-from flightllm.config.secrets import REFERENCE
+from flightllm.config.secrets import REFERENCE, keep_pasted
 
 _SECRET = re.compile(
     r"key|secret|passw|credential|authoriz|bearer|token(?!s)|(?:^|[_-])(?:auth|sig|signature)(?:[_-]|$)"
@@ -84,7 +84,12 @@ def _parameters(address: str) -> list[tuple[str, str]]:
 
 
 def _is_secret(parameter: str) -> bool:
-    return names_secret(parameter) or _PARAMETER.fullmatch(parameter.lower()) is not None
+    return names_secret(parameter) or names_parameter(parameter)
+
+
+def names_parameter(name: str) -> bool:
+    """Return whether a parameter of an address or of another system's options holds a secret by this short name."""
+    return _PARAMETER.fullmatch(name.lower()) is not None
 
 
 def names_secret(option: str) -> bool:
@@ -124,6 +129,7 @@ _LIKE_KEY = re.compile(r"(?:sk|pk|rk|ghp|gho|hf|xox[a-z]|AKIA)[-_]\S{12,}|(?=\w*
 
 def keep_secrets(options: Mapping[str, object]) -> None:
     """Note the secrets among literal options, so that no error, log or system table shows them."""
+    keep_pasted(options)
     for name, value in options.items():
         _keep(name, value, private=name in _PRIVATE, free=name == _FREE)
 

@@ -18,7 +18,7 @@ import structlog
 from flightllm.access.rights import Rights
 from flightllm.common.principal import LOCAL
 from flightllm.errors import NotFoundError
-from flightllm.observe.query_record import COUNTERS, CancelToken, QueryRecord, cut
+from flightllm.observe.query_record import COUNTERS, MOST_TEXT, CancelToken, QueryRecord, cut
 from flightllm.observe.spans import NO_SPANS, Spans
 from flightllm.observe.statement_texts import shown_statement
 
@@ -136,7 +136,7 @@ class QueryLog:
         span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
         record = QueryRecord(
             query_id,
-            cut(shown_statement(sql)),
+            cut(shown_statement(sql, MOST_TEXT)),
             cancelled or CancelToken(),
             user,
             session_id,

@@ -12,7 +12,7 @@ import structlog
 
 from flightllm.access.rights import Rights
 from flightllm.common.principal import LOCAL
-from flightllm.common.redaction import redacted
+from flightllm.common.redaction import redacted_start
 from flightllm.common.text import well_formed
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.functions.call import MODEL, SEARCH
@@ -20,7 +20,7 @@ from flightllm.observe.spans import NO_SPAN, Span
 
 QueryStatus = Literal["planned", "running", "done", "failed", "cancelled"]
 """`planned` is a query whose rows no client has requested yet."""
-_MOST_TEXT = 16_384
+MOST_TEXT = 16_384
 """Characters kept of the text of a query, a call or an error; the rest is cut off."""
 COUNTERS = (
     "rows",
@@ -289,6 +289,6 @@ def _progress(counts: Mapping[str, int]) -> float | None:
 
 
 def cut(text: str) -> str:
-    """Return a text as the log keeps it: well-formed and cut to `_MOST_TEXT` characters."""
-    text = redacted(well_formed(text))
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+    """Return a text as the log keeps it: well-formed and cut to `MOST_TEXT` characters."""
+    shown = redacted_start(well_formed(text), MOST_TEXT)
+    return shown if len(text) <= MOST_TEXT else f"{shown}…"

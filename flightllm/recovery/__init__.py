@@ -2,5 +2,5 @@
 
 This folder repairs no data: `storage/folder.py` removes the files of half-written tables at the next start.
 
-Imports: config, datafusion, errors, sql.
+Imports: config, datafusion, errors, observe, sql.
 """

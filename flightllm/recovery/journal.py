@@ -13,7 +13,8 @@ _SLOTS, _SLOT_BYTES = 512, 512
 USER_BYTES = 64
 _HEADER = struct.Struct(f"<B7xdQ16s16s{USER_BYTES}s")
 """Phase, start (seconds of the monotonic clock), bytes of text, digest, query id, user."""
-_TEXT_BYTES = _SLOT_BYTES - _HEADER.size
+TEXT_BYTES = _SLOT_BYTES - _HEADER.size
+"""The most bytes of a statement's text."""
 _DIGEST_BYTES, _HARMLESS = 16, 4_096
 _SIZE = _SLOTS * _SLOT_BYTES + _HARMLESS * _DIGEST_BYTES
 
@@ -55,13 +56,16 @@ class Journal:
         self._free = deque(range(_SLOTS))
 
     def note(self, digest: bytes, text: str, phase: Phase, query_id: str = "", user: str = "") -> int | None:
-        """Record the start of a statement; return its slot, or None where all slots are taken."""
+        """Record the start of a statement; return its slot, or None where all slots are taken.
+
+        The supervisor passes the text on, and knows no secret: the text must have no secrets.
+        """
         try:
             slot = self._free.popleft()
         except IndexError:
             return None
         start = slot * _SLOT_BYTES
-        beginning = text[:_TEXT_BYTES].encode("utf-8", "replace")[:_TEXT_BYTES]
+        beginning = text[:TEXT_BYTES].encode("utf-8", "replace")[:TEXT_BYTES]
         names = query_id.encode()[:16], user.encode()[:USER_BYTES]
         header = _HEADER.pack(Phase.FREE, time.monotonic(), len(beginning), digest, *names)
         self._pages[start : start + _HEADER.size + len(beginning)] = header + beginning
@@ -94,7 +98,7 @@ class Journal:
             if self._pages[start] == Phase.FREE:
                 continue
             phase, since, size, digest, *names = _HEADER.unpack_from(self._pages, start)
-            text = self._pages[start + _HEADER.size : start + _HEADER.size + min(size, _TEXT_BYTES)]
+            text = self._pages[start + _HEADER.size : start + _HEADER.size + min(size, TEXT_BYTES)]
             name, user = (value.rstrip(b"\0").decode("utf-8", "replace") for value in names)
             found.append(Noted(digest, text.decode("utf-8", "replace"), name, Phase(phase), now - since, user))
             self._pages[start] = Phase.FREE

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 
 from flightllm.datafusion.run import Batches
-from flightllm.recovery.journal import Journal, Phase
+from flightllm.observe.statement_texts import shown_statement
+from flightllm.recovery.journal import TEXT_BYTES, Journal, Phase
 from flightllm.recovery.quarantine import Quarantine, digest_of, user_key
 
 
@@ -57,7 +58,7 @@ class Watch:
             return
         digest, harmless, key = digest_of(sql), None, user_key(user)
         self.quarantine.check(digest, key)
-        slot = self._journal.note(digest, sql, phase, query_id, key)
+        slot = self._journal.note(digest, shown_statement(sql, TEXT_BYTES), phase, query_id, key)
         try:
             yield slot
             harmless = digest if whole else None

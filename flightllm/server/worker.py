@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
+from flightllm.common.redaction import redacted
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
-from flightllm.log import configure_logging
+from flightllm.log import configure_logging, redact_tracebacks
 from flightllm.recovery.journal import Journal
 from flightllm.recovery.messages import Alive, Failed, Lifted, Message, StartServer
 from flightllm.recovery.quarantine import Quarantine
@@ -25,6 +26,7 @@ def main(supervisor: int, journal: int) -> None:
     link = _Link(Connection(supervisor))
     config: Config = link.receive()
     configure_logging(config.log)
+    redact_tracebacks()
     faulthandler.enable()  # a crash leaves the threads' tracebacks in the log
     from flightllm.recovery.watch import Watch
     from flightllm.server.serve import run
@@ -79,5 +81,5 @@ def _beat(link: _Link) -> None:
 
 
 def _give_up(link: _Link, message: str) -> None:
-    link.send(Failed(message))
+    link.send(Failed(redacted(message)))  # the supervisor does not know the secrets of this process
     sys.exit(1)

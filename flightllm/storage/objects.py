@@ -1,12 +1,20 @@
 """The configured object stores, registered with DataFusion."""
 
+import os
 from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
 
 from datafusion import SessionContext
 from datafusion.object_store import AmazonS3
 
+from flightllm.common.redaction import keep_secret
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
+
+_OF_AWS = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    *("AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_BEARER_TOKEN"),
+)
+"""AWS's own variables that hold secrets."""
 
 
 class ObjectStores:
@@ -45,6 +53,8 @@ def is_address(location: str) -> bool:
 
 def _opened(store: ObjectStoreConfig) -> AmazonS3:
     key, secret = store.keys()
+    for name in _OF_AWS:  # the client reads these variables, and a service can quote them in an error
+        keep_secret(os.environ.get(name, ""))
     return AmazonS3(
         bucket_name=store.bucket,
         region=store.region,

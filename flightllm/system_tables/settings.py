@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from flightllm.common.package_data import packaged_folder
+from flightllm.common.redaction import redacted
 from flightllm.config import Config
 from flightllm.config.session_settings import Settings
+from flightllm.engines.secrets import shown_address, shown_options
 from flightllm.observe.session_log import SessionLog
 
 SETTINGS = pa.schema([(n, pa.string()) for n in ("name", "value", "source", "session_id", "user", "description")])
@@ -30,7 +32,7 @@ class SettingsTable:
         self._sessions = sessions
         told = descriptions()
         self._rows = [
-            {"name": name, "value": value, "source": source, "description": told.get(name, "")}
+            {"name": redacted(name), "value": redacted(value), "source": source, "description": told.get(name, "")}
             for name, value, source in _configured(config)
         ]
         self._told = Settings.descriptions()
@@ -77,7 +79,7 @@ def _configured(config: Config) -> Iterator[tuple[str, str, str]]:
         for part in fields(section):
             given, usual = getattr(section, part.name), getattr(default, part.name)
             if part.name == "options":
-                for option, value in given.items():
+                for option, value in shown_options(given).items():
                     yield _shown(f"{key.name}.{option}", value, None)
             else:
                 yield _shown(f"{key.name}.{part.name}", given, usual)
@@ -94,4 +96,6 @@ def _shown(name: str, value: Any, default: Any) -> tuple[str, str, str]:
         return name, "not set", source
     if hidden and not isinstance(value, bool | int | float):
         return name, "set", source
+    if isinstance(value, str) and "://" in value:
+        value = shown_address(value)
     return name, str(value).lower() if isinstance(value, bool) else str(value), source

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from flightllm.common.redaction import keep_secret, redacted
+from flightllm.common.redaction import keep_secret, redacted, redacted_start
 from flightllm.common.text import excerpt
 
 _SECRET = "sk-canary/one+two=='\"\\end"
@@ -21,6 +21,8 @@ _SECRET = "sk-canary/one+two=='\"\\end"
         json.dumps({"key": _SECRET}),
         quote(_SECRET, safe=""),
         quote(_SECRET, safe="").lower(),
+        f"AUTHORIZATION: BEARER {_SECRET.upper()}",
+        f"authorization: bearer {_SECRET.lower()}",
         *(base64.b64encode(f"{'u' * length}:{_SECRET}".encode()).decode() for length in range(3)),
         base64.urlsafe_b64encode(_SECRET.encode()).decode(),
         _SECRET.encode().hex(),
@@ -32,7 +34,7 @@ def test_no_form_of_a_secret_is_left(form: str) -> None:
     keep_secret(_SECRET)
     shown = redacted(f"before {form} after")
     assert "***" in shown
-    assert "canary" not in shown
+    assert "canary" not in shown.lower()
     assert shown.startswith("before ")
     assert shown.endswith(" after")
     assert form not in shown
@@ -51,6 +53,15 @@ def test_other_words_beside_a_secret_stay() -> None:
     keep_secret("Bearer canary-bearer")
     plain = "sslmode require application_name reports someone localhost production system"
     assert redacted(f"{plain} canary-pass canary-1 canary-bearer") == f"{plain} *** *** ***"
+
+
+def test_the_start_of_a_long_text() -> None:
+    """A secret that a cut would divide is hidden whole, and one that shrinks the text pulls no other secret in."""
+    keep_secret("canary-at-a-cut")
+    assert redacted_start("x" * 10 + "canary-at-a-cut", 15) == "x" * 10 + "***"
+    assert redacted_start("canary-at-a-cut canary-at-a-cut", 17) == "*** ***"
+    assert redacted_start("canary-at-a-cut abcdef canary-at-a-cut", 20) == "*** abcd"
+    assert redacted_start("short", 20) == "short"
 
 
 def test_a_cut_leaves_no_beginning_of_a_secret() -> None:

@@ -103,11 +103,11 @@ def test_missing_file_is_a_config_error(tmp_path: Path) -> None:
 
 def test_token_is_read_from_where_it_refers_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The token comes from the environment or a file, and an empty one is refused rather than letting all in."""
-    monkeypatch.setenv("SOME_TOKEN", "abc")
-    assert ServerConfig(token="env:SOME_TOKEN").read_token() == "abc"
+    monkeypatch.setenv("SOME_TOKEN", "first-of-a-test")
+    assert ServerConfig(token="env:SOME_TOKEN").read_token() == "first-of-a-test"
     secret = tmp_path / "token"
-    secret.write_text("def\n", encoding="utf-8")
-    assert ServerConfig(token=f"file:{secret}").read_token() == "def"
+    secret.write_text("second-token-of-a-test\n", encoding="utf-8")
+    assert ServerConfig(token=f"file:{secret}").read_token() == "second-token-of-a-test"
     assert ServerConfig().read_token() is None
     monkeypatch.setenv("SOME_TOKEN", " ")
     with pytest.raises(ConfigError, match="set the environment variable SOME_TOKEN"):

@@ -10,9 +10,9 @@ from flightllm.errors import ConfigError
 
 def test_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference is read from the environment or a file, without the white space around it."""
-    monkeypatch.setenv("MY_KEY", "one\n")
-    (tmp_path / "key").write_text("two\n")
-    assert [read_secret("api_key", r) for r in ("env:MY_KEY", f"file:{tmp_path / 'key'}")] == ["one", "two"]
+    monkeypatch.setenv("MY_KEY", "one-key\n")
+    (tmp_path / "key").write_text("two-keys\n")
+    assert [read_secret("api_key", r) for r in ("env:MY_KEY", f"file:{tmp_path / 'key'}")] == ["one-key", "two-keys"]
 
 
 def test_not_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,3 +68,15 @@ def test_the_last_line_break_of_a_file_is_no_part_of_the_secret(tmp_path: Path) 
     (tmp_path / "key").write_bytes(b"sk-two\nlines\n")
     with pytest.raises(ConfigError, match=r"^k: character 7 of the file is a line break"):
         read_secret("k", f"file:{tmp_path / 'key'}")
+
+
+@pytest.mark.parametrize("key", ["[engine] api_key", "[server] token", "[storage.object_stores] secret_access_key"])
+def test_a_short_secret_is_refused(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that no text can be searched for is refused; words for no key, and short values of other options, stay."""
+    monkeypatch.setenv("SHORT", "k-9q")
+    with pytest.raises(ConfigError, match="variable SHORT has 4 characters, and a secret needs 6") as one:
+        read_secret(key, "env:SHORT")
+    assert "k-9q" not in str(one.value)
+    assert read_secret("[engine] headers.X-Region", "env:SHORT") == "k-9q"
+    monkeypatch.setenv("SHORT", "EMPTY")
+    assert read_secret(key, "env:SHORT") == "EMPTY"

@@ -149,7 +149,7 @@ def test_cost(tmp_path: Path) -> None:
 
 def test_thoughts_at_an_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call is sent only where the limit has room for the thought that its endpoint is told to have."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k-of-a-test")
     sql = "SELECT ai_gen('x', 'y', max_tokens => 30, reasoning => 'low') AS g"
     with endpoint_of(lambda path, body, _: answer(path, body)) as endpoint:
         engine = EngineConfig("openai", "claude-sonnet-4-5", 4, {"base_url": endpoint.url, "provider": "anthropic"})

@@ -102,3 +102,14 @@ def test_plans_are_refused_where_they_are_described(journal: Journal, tmp_path: 
         for plan in (one.session().describe_plan, one.session().execute_plan):
             with pytest.raises(QuarantinedError):
                 plan(b"x")
+
+
+def test_a_noted_statement_has_no_secret(journal: Journal) -> None:
+    """The journal, which the supervisor reads and logs, holds the text of a statement without its secrets."""
+    watch, secret = Watch(journal), "canary-in-a-journal"
+    for sql in (f"CREATE MODEL m OPTIONS (api_key '{secret}')", f"SELECT * FROM 'http://me:{secret}@h/{'x' * 900}'"):
+        with watch.changing(sql, "1"):
+            (noted,) = journal.take()
+        assert secret not in noted.text
+        assert noted.text.startswith(sql[:12])
+        assert noted.digest == digest_of(sql)

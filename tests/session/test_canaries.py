@@ -1,36 +1,22 @@
 """Secrets planted in each option of a model, on a real server: nothing that leaves the server shows one."""
 
-import base64
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
 
-import adbc_driver_flightsql.dbapi as flight_sql
 import pytest
 
 from flightllm.config import ENGINES
 from flightllm.errors import FlightLLMError
+from tests.canaries import CANARY, FORMS, KEY, MARKS, Watched, watched_server
 from tests.databases import small_database
 from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of
-from tests.servers import SupervisedServer
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
-
-CANARY = "sk-Canary4711/x+y=Zq9"
-KEY = "sk-Canary4711xyZq9"
-"""A key without punctuation."""
-FORMS = {
-    "plain": CANARY,
-    "json": json.dumps(json.dumps(CANARY)),
-    "base64": base64.b64encode(f"user:{CANARY}".encode()).decode(),
-    "percent": quote(CANARY, safe=""),
-    "masked": "Incorrect API key: sk-Canar*****x+y=Zq9",
-}
-MARKS = ("Canary4711", "anary4711", "sk-Canar", base64.b64encode(b"user:sk-Canary4711/x")[8:24].decode())
 
 
 def _options() -> Iterator[tuple[str, str]]:
@@ -63,57 +49,6 @@ def _refused(option: str) -> Iterator[str]:
     yield f"CREATE MODEL m OPTIONS (engine 'openai', {option}_wrong '{CANARY}')"
 
 
-class Watched:
-    """A client that keeps all that the server says."""
-
-    def __init__(self, server: SupervisedServer) -> None:
-        self._server = server
-        self._connection = flight_sql.connect(server.uri, autocommit=True)
-        self.said: list[tuple[str, str]] = []
-
-    def tell(self, sql: str) -> None:
-        """Send a statement, and note its rows or its error."""
-        with self._connection.cursor() as cursor:
-            try:
-                cursor.execute(sql)
-                self.said.append((sql, repr(cursor.fetchall())))
-            except flight_sql.Error as error:
-                self.said.append((sql, f"{error} {error.details!r}"))
-
-    def tell_all(self) -> None:
-        """Read what the server shows of its models and its statements."""
-        self.tell("SHOW MODELS")
-        for table in ("models", "queries", "ai_calls", "sessions", "cache", "settings", "prompts", "replicas", "users"):
-            self.tell(f"SELECT * FROM system.{table}")
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def leaks(self) -> list[tuple[str, str]]:
-        """Return the statements whose answer shows the canary, and the lines of the log that do."""
-        seen = [(sql, text) for sql, text in self.said if any(mark in text for mark in MARKS)]
-        lines = self._server.log.read_text().splitlines()
-        return seen + [("log", line) for line in lines if any(mark in line for mark in MARKS)]
-
-
-@contextmanager
-def _watched(folder: Path, log: str = "console") -> Iterator[Watched]:
-    (folder / "key").write_text(CANARY)
-    settings = (
-        f'[engine]\nkind = "fake"\n[models]\nsecret_folders = ["{folder}"]\nsecret_names = ["CANARY"]\n'
-        f'[log]\nformat = "{log}"\nlevel = "debug"\n[recovery]\non_engine_down = "fail"'
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CANARY", CANARY)
-        with SupervisedServer(folder, settings) as server:
-            watched = Watched(server)
-            try:
-                yield watched
-            finally:
-                watched.close()
-
-
 def _failing(path: str, body: Body, _: int) -> Reply:
     """Fail as the prompt says; the body of the answer has the canary in all its forms."""
     how = json.dumps(body)
@@ -141,7 +76,7 @@ def _asked(watched: Watched, endpoint: Endpoint, key: str) -> None:
 @pytest.mark.parametrize("key", ["env:CANARY", pytest.param("file:{folder}/key", marks=pytest.mark.slow)])
 def test_an_endpoint_that_echoes_the_key(tmp_path: Path, key: str) -> None:
     """The answers of an endpoint quote the key in each form; errors, log and system tables do not."""
-    with _watched(tmp_path) as watched, endpoint_of(_failing) as endpoint:
+    with watched_server(tmp_path) as watched, endpoint_of(_failing) as endpoint:
         _asked(watched, endpoint, key.format(folder=tmp_path))
         for sql in _refused("api_key"):
             watched.tell(sql)
@@ -154,7 +89,7 @@ def test_an_endpoint_that_echoes_the_key(tmp_path: Path, key: str) -> None:
 @pytest.mark.parametrize("log", ["console", "json"])
 def test_each_option(tmp_path: Path, log: str) -> None:
     """A secret as the value of any option, of any kind, in any form of statement is not shown."""
-    with _watched(tmp_path, log) as watched:
+    with watched_server(tmp_path, log) as watched:
         for kind, option in _options():
             for value in _values(option):
                 watched.tell(f"CREATE OR REPLACE MODEL m OPTIONS (engine '{kind}', model 'x', {option} {value})")
@@ -182,7 +117,7 @@ def test_an_update_that_is_refused(tmp_path: Path, option: str) -> None:
 @pytest.mark.slow
 def test_a_refused_statement(tmp_path: Path) -> None:
     """A key that a statement writes at a wrong place is in no error; ordinary words stay."""
-    with _watched(tmp_path, "json") as watched:
+    with watched_server(tmp_path, "json") as watched:
         for option in ("api_key", "organization", "headers", "extra_body"):
             for value in _values(option):
                 watched.tell(f"CREATE OR REPLACE MODEL m OPTIONS (engine 'openai', model 'x', {option} {value})")

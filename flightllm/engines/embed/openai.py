@@ -61,10 +61,14 @@ class EmbeddingOptions(RolePrefixes):
             raise ValueError("timeout must be above 0, max_retries must not be negative")
         if self.response_bytes < 1:
             raise ValueError(f"response_bytes: expected at least 1, got {self.response_bytes}")
+        self._endpoint()
+
+    def _endpoint(self) -> OpenAIOptions:
+        return OpenAIOptions(self.base_url, self.api_key_env, self.api_key_file)
 
     def read_key(self) -> str:
         """Return the API key; see `OpenAIOptions.read_key`."""
-        return OpenAIOptions(self.base_url, self.api_key_env, self.api_key_file).read_key()
+        return self._endpoint().read_key()
 
 
 class OpenAIEmbedder:
