@@ -80,7 +80,8 @@ class Catalog:
         return self.entries
 
     def close(self) -> None:
-        """Release the data folder. Idempotent."""
+        """End the check of the data files, and release the folder. Idempotent."""
+        self.store.file_check.close()
         self._close()
 
     def reading(self, words: frozenset[str] | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:

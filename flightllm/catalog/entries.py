@@ -78,6 +78,8 @@ class StoredRows:
     """CREATE TABLE's column list as written, with the columns' defaults."""
     folder: Path | None = None
     """The folder of links through which the files are read; None if there are no files."""
+    damaged: frozenset[str] = frozenset()
+    """Files whose bytes differ from what was written."""
 
     def path(self, index: int) -> Path:
         """Return the path through which a file is read."""
@@ -213,7 +215,7 @@ def check_files(entry: Entry) -> None:
         NotFoundError: the file of a table is gone.
         PermissionDeniedError: the configuration no longer lists the place of an external table.
         InvalidInputError: the file of a table cannot be reached, or its content cannot be read.
-        InternalError: a file of a stored table is gone or cut short.
+        InternalError: a file of a stored table is gone or cut short, or was found damaged.
     """
     if entry.kind == "external" and entry.provider is None:
         raise PermissionDeniedError(
@@ -234,6 +236,20 @@ def check_files(entry: Entry) -> None:
         raise InternalError(
             f"the table {entry.name.display!r} is damaged: a file of it is missing or cut short on the server's disk;"
             " restore it from a backup, or drop it"
+        )
+    check_bytes(entry)
+
+
+def check_bytes(entry: Entry) -> None:
+    """Check that no file of an entry was found damaged; reads no file.
+
+    Raises:
+        InternalError: the bytes of a file differ from what was written.
+    """
+    if entry.rows is not None and entry.rows.damaged:
+        raise InternalError(
+            f"the table {entry.name.display!r} is damaged: bytes of its files have changed on the server's disk since"
+            " they were written (system.data_files names the files to admins); restore it from a backup, or drop it"
         )
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pyarrow as pa
 import structlog
 
-from flightllm.catalog.entries import Entry, StoredRows, check_files
+from flightllm.catalog.entries import Entry, StoredRows, check_bytes, check_files
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import TableName
 from flightllm.errors import InvalidInputError, LimitExceededError
@@ -59,6 +59,7 @@ def merge_small(
     kept = list(files)
     merged = files_to_merge([file.bytes for file in kept], store.folder.free_bytes())
     if merged > 1:
+        store.compare(entry.name, kept[-merged:])
         merging = read_rows([store.folder.file(file.name) for file in kept[-merged:]], entry.schema)
         try:
             one = write_rows(store.folder, entry.schema, merging)
@@ -75,12 +76,13 @@ def put_files(store: TableStore, entry: Entry, files: Sequence[StoredFile]) -> N
 
     Raises:
         InvalidInputError: the table was dropped or replaced meanwhile.
+        InternalError: a file of the table was found damaged meanwhile.
         LimitExceededError: the disk is full.
     """
     before = rows_of(entry)
     store.folder.sync([file.name for file in files if file not in before.files])
     with store.lock:
-        same_table(store, entry)
+        check_bytes(same_table(store, entry))
         rows = replace(before, files=tuple(files), revision=uuid4().hex, folder=None)
         store.put(replace(entry, rows=rows, provider=None))
 

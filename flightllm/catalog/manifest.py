@@ -93,13 +93,18 @@ def entry_json(entry: Entry) -> str:
     return json.dumps(written)
 
 
+def _read_file(written: Mapping[str, Any]) -> StoredFile:
+    digest = str(written.get("sha256", ""))  # earlier versions wrote none
+    return StoredFile(str(written["name"]), int(written["bytes"]), int(written["rows"]), digest)
+
+
 def _read(written: Mapping[str, Any]) -> Entry:
     schema = pa.schema([])
     if "columns" in written:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written["columns"], validate=True)))
     rows = None
     if written["kind"] == "managed":
-        files = tuple(StoredFile(str(f["name"]), int(f["bytes"]), int(f["rows"])) for f in written["files"])
+        files = tuple(map(_read_file, written["files"]))
         if any(Path(file.name).name != file.name for file in files):
             raise InvalidInputError("it names a file outside its folder")
         rows = StoredRows(files, str(written["identity"]), str(written["revision"]), str(written["definition"]))

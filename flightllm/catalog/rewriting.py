@@ -77,6 +77,7 @@ class _Change:
                 if not self._count(index):
                     files.append(file)
                     continue
+                self._store.compare(self._entry.name, [file])
                 batches = read_rows([self._old.path(index)], self._entry.schema)
                 new = write_rows(self._store.folder, self._entry.schema, self._rewritten(batches))
                 if new is not None:

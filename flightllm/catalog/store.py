@@ -26,6 +26,7 @@ from flightllm.catalog.entries import (
     SystemSchema,
     SystemTables,
     TableInfo,
+    check_bytes,
 )
 from flightllm.catalog.files import FileTable, files_revision, unreachable
 from flightllm.catalog.manifest import KEPT, CatalogManifest, entry_json
@@ -49,8 +50,10 @@ from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, 
 from flightllm.sql.grants import ObjectKind
 from flightllm.sql.names import parse_name
 from flightllm.storage.decoded import DecodedTables
+from flightllm.storage.file_check import FileCheck, FileStatus
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
+from flightllm.storage.rows import StoredFile
 
 _log = structlog.get_logger(__name__)
 _WORD = re.compile(r"\w+")
@@ -121,6 +124,8 @@ class TableStore:
         """The data files of the previous manifest, which is used if the present manifest is damaged."""
         self._refused: set[str] = set()
         """The data files of manifests whose write failed. A failed manifest can be on disk all the same."""
+        self.file_check = FileCheck(folder, self._note)
+        """The comparison of the data files with their digests."""
         text = folder.load()
         self._is_new = text is None
         if text is not None:
@@ -134,10 +139,53 @@ class TableStore:
         """Entries with their JSON, so that a change encodes only the entries that it changes."""
 
     def tidy(self) -> None:
-        """Remove what an earlier run left, and move aside what no manifest names. Call it once the server listens."""
+        """Remove what an earlier run left, move aside what no manifest names, and start the check of the data files.
+
+        Call it once the server listens.
+        """
         with self.lock:
             whole = not self._is_new and all(self.folder.file(name).is_file() for name in self._kept.files)
             self.folder.leftovers.tidy(self._named, self._kept.replaced, whole=whole)
+        self.file_check.start()
+
+    def compare(self, name: TableName, files: Iterable[StoredFile]) -> None:
+        """Compare files that a statement rewrites with their digests, unless this run wrote or compared them.
+
+        Else a new file with its own digest would take over the damaged rows.
+
+        Raises:
+            InternalError: a file of the table is damaged.
+        """
+        self.file_check.compare(files)
+        if entry := self._entries.get(name):
+            check_bytes(entry)
+
+    def _note(self, file: str, status: FileStatus) -> None:
+        """Note that a data file is damaged or was restored: statements then refuse its table, or read it again."""
+        with self.lock:
+            for entry in self._entries.values():
+                if entry.rows is not None and any(one.name == file for one in entry.rows.files):
+                    if (file in entry.rows.damaged) != (status == "damaged"):
+                        self._mark(entry, entry.rows, file)
+                    return
+
+    def _mark(self, entry: Entry, rows: StoredRows, file: str) -> None:
+        """Mark a file of an entry as damaged, or take the mark back. The caller holds the lock."""
+        if file in rows.damaged:
+            _log.info("a damaged file is whole again", table=entry.name.display, file=file)
+        else:
+            _log.error("a table is damaged: the bytes of a file have changed", table=entry.name.display, file=file)
+        marked = replace(entry, rows=replace(rows, damaged=rows.damaged ^ {file}))
+        self._change({**self._entries, entry.name: marked})
+        if rows.folder is not None:
+            self.decoded.forget(rows.folder)
+        self.folder.save_damaged(_damaged_files(self._entries))
+
+    def data_files(self) -> Iterator[tuple[TableName, StoredFile, FileStatus]]:
+        """Yield each data file with its table and state."""
+        for name, entry in sorted(self.visible().items()):
+            for file in entry.rows.files if entry.rows is not None else ():
+                yield name, file, self.file_check.status(file)
 
     @property
     def _named(self) -> set[str]:
@@ -156,7 +204,10 @@ class TableStore:
             if entry.rows is not None and not entry.rows.complete:
                 names = [file.name for file in entry.rows.files]
                 _log.error("a table is damaged: a file is missing or cut short", table=entry.name.display, files=names)
-        self._entries = {entry.name: entry for entry in found}
+        known = self.folder.load_damaged()
+        self._entries = {entry.name: _with_damage(entry, known) for entry in found}
+        files = [file for entry in found if entry.rows is not None for file in entry.rows.files]
+        self.file_check.add(files, _damaged_files(self._entries))
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning context leaves AI calls where the SQL put them.
@@ -553,6 +604,18 @@ def _problem(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return str(unreachable(error))
     return f"it is damaged ({type(error).__name__}); see the server's log for details"
+
+
+def _with_damage(entry: Entry, damaged: Collection[str]) -> Entry:
+    """Return an entry that knows which of its files were found damaged."""
+    if entry.rows is None:
+        return entry
+    mine = frozenset(file.name for file in entry.rows.files if file.name in damaged)
+    return replace(entry, rows=replace(entry.rows, damaged=mine)) if mine else entry
+
+
+def _damaged_files(entries: Mapping[TableName, Entry]) -> set[str]:
+    return {name for entry in entries.values() if entry.rows is not None for name in entry.rows.damaged}
 
 
 def _temporary_files(entries: Mapping[TableName, Entry]) -> set[str]:

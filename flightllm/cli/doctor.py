@@ -56,6 +56,9 @@ _LOW_DISK_BYTES = 1 << 30
 @config_options
 @click.option("--listen", metavar="HOST:PORT", help="Address the server would listen on.")
 @click.option("--table", "tables", type=TableParameter(), multiple=True, help="Table the server would serve.")
+@click.option(
+    "--files", "with_files", is_flag=True, help="Also read all data files, and compare them with their digests."
+)
 @click.pass_context
 def doctor(
     ctx: click.Context,
@@ -64,6 +67,8 @@ def doctor(
     model: str | None,
     listen: str | None,
     tables: tuple[tuple[str, Path], ...],
+    *,
+    with_files: bool,
 ) -> None:
     """Find out what is missing, and what to do.
 
@@ -72,11 +77,12 @@ def doctor(
     \b
     flightllm doctor
     flightllm doctor --config gpu
+    flightllm doctor --files
     """
     config = load_config(config_file, engine, model, listen, tables)
     console = Console(highlight=False, soft_wrap=True)
     broken = 0
-    for finding in examine(config):
+    for finding in examine(config, with_files=with_files):
         mark = (
             "[green]ok    [/]"
             if finding.ok and not finding.fix
@@ -92,8 +98,8 @@ def doctor(
     ctx.exit(1 if broken else 0)
 
 
-def examine(config: Config) -> Iterator[Finding]:
-    """Yield one finding per check, cheap checks first."""
+def examine(config: Config, *, with_files: bool = False) -> Iterator[Finding]:
+    """Yield one finding per check, cheap checks first; `with_files` adds the comparison of all data files."""
     yield _python()
     yield from (_package(name) for name in BASE)
     yield from _extras(config)
@@ -107,6 +113,8 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from next((examine_gpus(one) for one in here if one.kind == "vllm"), iter(()))
     for what, engine in engines:
         yield _checked(what, partial(_engine, engine))
+    if with_files:
+        yield _files(config.data_folder)
 
 
 def _python() -> Finding:
@@ -164,6 +172,21 @@ def _data_folder(config: Config) -> Finding:
     free = shutil.disk_usage(folder).free
     fix = "free some space: answers and models are stored there" if free < _LOW_DISK_BYTES else ""
     return Finding("data folder", f"{folder}, {free / 2**30:.1f} GiB free", fix=fix)
+
+
+def _files(folder: Path) -> Finding:
+    """Compare the data files of the stored tables with their digests; a server can run meanwhile."""
+    from flightllm.storage.file_check import compare_all
+
+    try:
+        found = compare_all(folder / "tables")
+    except FlightLLMError as error:
+        return Finding("data files", "cannot be compared", ok=False, fix=str(error))
+    if found.damaged:
+        fix = "restore the data folder from a backup, or drop these tables"
+        return Finding("data files", f"damaged: {', '.join(found.damaged)}", ok=False, fix=fix)
+    without = f", {found.without_digest} of them without a digest" if found.without_digest else ""
+    return Finding("data files", f"{found.files} are as written, {found.bytes / 2**30:.1f} GiB{without}")
 
 
 def _table(name: str, place: TablePlace) -> Finding:

@@ -72,6 +72,7 @@ class Rewriting:
             if low == high:
                 kept.append(file)
             else:
+                self.store.compare(self.entry.name, [file])
                 batches = read_rows([old.path(index)], self.entry.schema)
                 kept += self._written(self._rewritten(batches, first, positions))
             first += file.rows

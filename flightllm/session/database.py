@@ -1,6 +1,6 @@
 """The database: the resources that all sessions of a server share. They are opened and closed together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 
@@ -38,7 +38,10 @@ from flightllm.sandbox.pool import Isolation
 from flightllm.session.revocation import Revocation
 from flightllm.session.session import Session
 from flightllm.storage.decoded import DecodedCounts
+from flightllm.storage.file_check import FileStatus
 from flightllm.storage.lock import FolderLock
+from flightllm.storage.rows import StoredFile
+from flightllm.system_tables.data_files import FileTable
 from flightllm.system_tables.indexes import CacheTable, IndexTable, ServerTables
 from flightllm.system_tables.keys import KeyTables
 from flightllm.system_tables.models import ObjectTables
@@ -126,6 +129,9 @@ class Database:
             def tables() -> Mapping[TableName, Entry]:
                 return catalog.store.visible()
 
+            def data_files() -> Iterator[tuple[TableName, StoredFile, FileStatus]]:
+                return catalog.store.data_files()
+
             access = open_access(config)
             opened.callback(access.close)
             users = AccessTables(access.store)
@@ -142,6 +148,7 @@ class Database:
                 sessions,
                 settings,
                 KeyTables(tables),
+                FileTable(data_files),
             )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
@@ -210,7 +217,10 @@ class Database:
         return self._services.isolation.running
 
     def tidy(self) -> None:
-        """Delete what earlier processes left, and complete the file of the users. A server calls it once it listens."""
+        """Delete what earlier processes left, complete the users' file, and start to compare data files with digests.
+
+        A server calls it once it listens.
+        """
         self.catalog.store.tidy()
         self.access.tidy(_owners(self.catalog, self._services.objects))
 

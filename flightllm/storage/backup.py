@@ -12,16 +12,17 @@ from uuid import uuid4
 
 from flightllm.common.atomic_files import sync
 from flightllm.errors import InternalError, InvalidInputError
-from flightllm.storage.damage import damaged, files_of, list_of_tables, parsed
+from flightllm.storage.damage import list_of_tables, named_files
+from flightllm.storage.digest import digest_of
 from flightllm.storage.layout import FILES, MANIFEST, PREVIOUS, READING
 
 _TABLES, _VECTORS, _KV_CACHES = "tables", "vectors", "kvstore"
 _SQLITE = (".sqlite", ".sqlite-wal", ".sqlite-shm")
-_PASSING = re.compile(r"\.lock$|\.(objects|manifest|access)\.[a-z.]+-")
+_PASSING = re.compile(r"\.lock$|\.(objects|manifest|access|damaged)\.[a-z.]+-")
 """Locks, and files that are about to be renamed."""
 _MOST_TRIES = 1_000
-_Files: TypeAlias = Mapping[Path, int]
-"""Paths relative to a folder, and the sizes of these files."""
+_Files: TypeAlias = Mapping[Path, tuple[int, str]]
+"""Paths relative to a folder; the sizes of these files, and their digests where they are known."""
 
 
 def back_up(source: Path, target: Path) -> list[str]:
@@ -103,7 +104,7 @@ def _copy_unknown(source: Path, target: Path) -> None:
 def _copy_named(
     source: Path, target: Path, read: Callable[[Path], str | None], named: Callable[[Path, str], _Files]
 ) -> list[str]:
-    """Copy a manifest and the files that it names; return files that are missing or have another size.
+    """Copy a manifest and the files that it names; return files that are missing, or whose bytes have changed.
 
     A named file never changes. So when a named file disappears, only the files of the newer manifest must be copied.
     """
@@ -125,15 +126,12 @@ def _copy_named(
     for path in copied - set(files):
         (target / path).unlink()
     (target / MANIFEST).write_text(text, encoding="utf-8")
-    whole = {path for path in set(files) - set(gone) if (target / path).stat().st_size == files[path]}
+    whole = {path for path in set(files) - set(gone) if _is_whole(target / path, *files[path])}
     return [str(source / path) for path in files if path not in whole]
 
 
 def _files_of_tables(source: Path, text: str) -> _Files:
-    try:
-        return {Path(FILES) / name: size for name, size in files_of(parsed(text)).items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(source, "it is cut short, or its bytes have changed on the disk") from error
+    return {Path(FILES) / name: (file.bytes, file.sha256) for name, file in named_files(source, text).items()}
 
 
 def _list_of_index(source: Path) -> str | None:
@@ -146,11 +144,16 @@ def _files_of_index(source: Path, text: str) -> _Files:
     try:
         manifest = json.loads(text)
         generation = Path(str(manifest["generation"]))
-        return {generation / name: int(size) for name, (size, _) in manifest["files"].items()}
+        return {generation / name: (int(size), "") for name, (size, _) in manifest["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInputError(
             f"{source / MANIFEST} is damaged, so nothing was copied: move {source} away to back up the rest"
         ) from error
+
+
+def _is_whole(path: Path, size: int, digest: str) -> bool:
+    """Return whether a copied file has the bytes that were once written, as far as this is known."""
+    return path.stat().st_size == size and digest in {"", digest_of(path)}
 
 
 def _copied(source: Path, target: Path) -> bool:

@@ -1,6 +1,7 @@
 """A list of tables that is missing or damaged: how this is found, and what the administrator can do."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,36 @@ def parsed(text: str) -> dict[str, Any]:
     return unsealed(text, _UNSEALED_KEYS)
 
 
-def files_of(document: Mapping[str, Any]) -> dict[str, int]:
-    """Return the names and sizes of the data files that a list of tables names."""
-    files = [file for entry in document["entries"] for file in entry.get("files", ())]
-    return {str(file["name"]): int(file["bytes"]) for file in files}
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A data file as a list of tables names it. `sha256` is empty if an earlier version wrote the file."""
+
+    table: str
+    bytes: int
+    sha256: str
+
+
+def files_of(document: Mapping[str, Any]) -> dict[str, NamedFile]:
+    """Return the data files that a list of tables names, by name."""
+    found = [(entry, file) for entry in document["entries"] for file in entry.get("files", ())]
+    return {
+        str(file["name"]): NamedFile(
+            f"{entry['schema']}.{entry['name']}", int(file["bytes"]), str(file.get("sha256", ""))
+        )
+        for entry, file in found
+    }
+
+
+def named_files(folder: Path, text: str | None) -> dict[str, NamedFile]:
+    """Return the data files that the text of a folder's list names, or no files for the text None.
+
+    Raises:
+        ConfigError: the list is damaged.
+    """
+    try:
+        return {} if text is None else files_of(parsed(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(folder, "it is cut short, or its bytes have changed on the disk") from error
 
 
 def damaged(folder: Path, reason: str) -> ConfigError:

@@ -3,11 +3,12 @@
 Readers keep the files that they can need: a folder of links is removed once the last of these readers has closed.
 """
 
+import json
 import os
 import shutil
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -19,9 +20,10 @@ from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import CancelledError, ConfigError
 from flightllm.storage.damage import damaged, list_of_tables
 from flightllm.storage.disk import disk_errors
-from flightllm.storage.layout import COPY, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED
+from flightllm.storage.layout import COPY, DAMAGED, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED
 from flightllm.storage.leftovers import Leftovers
 from flightllm.storage.lock import FolderLock
+from flightllm.storage.sealed import sealed, unsealed
 
 _log = structlog.get_logger(__name__)
 
@@ -45,6 +47,8 @@ class TablesFolder:
         """Whether a manifest whose write failed can be on disk; its files must stay until another manifest is written.
         """
         self._folder = folder
+        self._unremoved: set[Path] = set()
+        """Files that the disk did not remove."""
         self._closing, self._closed = threading.Lock(), False
         self._lock = FolderLock(folder)
         try:
@@ -70,6 +74,28 @@ class TablesFolder:
             return (self._folder / PREVIOUS).read_bytes().decode()
         except (OSError, UnicodeDecodeError):
             return ""
+
+    def load_damaged(self) -> set[str]:
+        """Return the data files that an earlier run found damaged. A damaged list is empty: they are found again."""
+        try:
+            text = (self._folder / DAMAGED).read_bytes().decode()
+            return set(map(str, unsealed(text, ())["files"]))
+        except FileNotFoundError:
+            return set()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _log.warning("the list of damaged files cannot be read", file=DAMAGED, error=str(error))
+            return set()
+
+    def save_damaged(self, names: Collection[str]) -> None:
+        """Keep the names of damaged data files for the next run, if the disk can take the list."""
+        path = self._folder / DAMAGED
+        try:
+            if names:
+                write_atomically(path, sealed(json.dumps({"files": sorted(names)})).encode())
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("the list of damaged files cannot be written", file=DAMAGED, error=error.strerror)
 
     def damaged(self, reason: str) -> ConfigError:
         """Return the error that the manifest is damaged; the message says what to do."""
@@ -102,9 +128,7 @@ class TablesFolder:
                 self.unsure = not self._take_back()
                 raise
             self.unsure = False
-            for name in added:
-                with suppress(OSError):  # the next start removes what is left
-                    self._unfinished(name).unlink(missing_ok=True)
+            self._remove(map(self._unfinished, added))
 
     def _publish(self, names: Collection[str]) -> None:
         """Give data files the name that the manifest has; the unfinished name stays until the manifest is written.
@@ -161,10 +185,16 @@ class TablesFolder:
 
     def remove(self, names: Collection[str]) -> None:
         """Remove data files, which neither manifest must name."""
-        for name in names:
-            for path in (self._folder / FILES / name, self._unfinished(name)):
-                with suppress(OSError):  # the next start removes what is left
-                    path.unlink(missing_ok=True)
+        self._remove(path for name in names for path in (self._folder / FILES / name, self._unfinished(name)))
+
+    def _remove(self, paths: Iterable[Path]) -> None:
+        """Remove files. Those that the disk does not remove now are tried again with the next ones, or at a start."""
+        for path in {*paths, *self._unremoved}:
+            self._unremoved.discard(path)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError:
+                self._unremoved.add(path)
 
     def link(self, names: Sequence[str], suffix: str) -> Path:
         """Return a new folder of links to data files, named in the given order; skips missing files.

@@ -3,6 +3,8 @@
 import re
 
 MANIFEST, PREVIOUS = "manifest.json", "manifest.json.previous"
+DAMAGED = "damaged.json"
+"""The list of data files that were found damaged. So the next run refuses their rows before it compares the files."""
 FILES, READING, SET_ASIDE = "files", "reading", "set-aside"
 UNFINISHED = ".unfinished-"
 """Data files have this prefix until a manifest names them. So no manifest, lost or not, ever needs such a file."""
@@ -12,7 +14,7 @@ COPY = "copy-"
 _ID = "[0-9a-f]{32}"
 DATA_FILE = re.compile(rf"{_ID}\.(parquet|arrow)")
 UNFINISHED_FILE = re.compile(rf"{re.escape(UNFINISHED)}{_ID}\.(parquet|arrow)")
-UNFINISHED_MANIFEST = re.compile(rf"\.{re.escape(MANIFEST)}-{_ID}")
+UNFINISHED_MANIFEST = re.compile(rf"\.({re.escape(MANIFEST)}|{re.escape(DAMAGED)})-{_ID}")
 LINK_FOLDER, COPY_FOLDER = re.compile(_ID), re.compile(COPY + _ID)
 LINK = re.compile(r"[0-9]{6,}\.(parquet|arrow)")
 COPIED = re.compile(r"rows\.(parquet|texts|jsonl)")

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import structlog
 
 from flightllm.errors import InternalError, InvalidInputError
+from flightllm.storage.digest import DigestFile
 from flightllm.storage.disk import disk_errors
 from flightllm.storage.encoding import column_encodings
 from flightllm.storage.folder import TablesFolder, name_of
@@ -29,6 +30,8 @@ class StoredFile:
     name: str
     bytes: int
     rows: int
+    sha256: str = ""
+    """The digest of the bytes that were written; empty if an earlier version wrote the file."""
 
 
 def suffix_for(schema: pa.Schema) -> str:
@@ -134,12 +137,14 @@ class _File:
         self._path = path
         self._schema = schema
         self._rows = 0
+        self._file: DigestFile | None = None
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | pa.RecordBatchFileWriter | None = None
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
         if self._writer is None:
-            self._sink = pa.OSFile(str(self._path), "wb")
+            self._file = DigestFile(self._path)
+            self._sink = self._file.sink()
             if self._path.suffix == ".parquet":
                 told = [field.name for field in self._schema if _has_statistics(field.type)]
                 self._writer = pq.ParquetWriter(
@@ -157,24 +162,21 @@ class _File:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._writer is not None and value is None:
+            if self._writer is not None and self._sink is not None and self._file is not None and value is None:
                 with disk_errors():
                     self._writer.close()
-                    self._close_sink()
-                    self.stored = StoredFile(name_of(self._path), self._path.stat().st_size, self._rows)
+                    self._sink.close()
+                    size = self._path.stat().st_size
+                    self.stored = StoredFile(name_of(self._path), size, self._rows, self._file.digest)
         finally:
             if self.stored is None:
                 self._close_quietly()
                 with suppress(OSError):  # the next start removes what is left
                     self._path.unlink(missing_ok=True)
 
-    def _close_sink(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
-
     def _close_quietly(self) -> None:
         """Close the writer and the sink of a file to remove; on a full disk, closing can fail, too."""
-        for one in (self._writer, self._sink):
+        for one in (self._writer, self._sink, self._file):
             try:
                 if one is not None:
                     one.close()

@@ -24,6 +24,7 @@ SAMPLE = {
     ("tables/manifest.json", "removed"): "refused",
     ("tables/manifest.json", "a bit flipped"): "refused",
     ("tables/files/*.arrow", "removed"): "error of days",
+    ("tables/files/*.arrow", "a bit flipped"): "error of days",
     ("kvstore/index.sqlite", "cut in half"): "warning",
     ("vectors/vectors.faiss", "cut in half"): "error of search, near",
     ("answers.sqlite", "cut in half"): "warning",
