@@ -9,12 +9,11 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
-from itertools import count
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-from flightllm.common.atomic_files import make_private, sync
+from flightllm.common.atomic_files import JOURNALS, make_private, set_database_aside, sync
 from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.storage.lock import FolderLock
 
@@ -159,25 +158,12 @@ class AccessFile:
                         self.connect().close()
                         raise InvalidInputError("the user database access.sqlite is not damaged: leave out --reset")
                 self.mark()  # first: what a crash leaves must not look like a server without users
-                aside = self._set_aside()
+                aside = set_database_aside(self.path)
                 self._make()
         return aside
 
-    def _set_aside(self) -> Path | None:
-        """Rename the file and its journals; return the new name of the file, or None if there is no file."""
-        free = (self.path.with_name(f"{self.path.name}.damaged-{n}") for n in count(1))
-        aside = next(one for one in free if not any(self.path.parent.glob(f"{one.name}*")))
-        found = False
-        with suppress(FileNotFoundError):
-            self.path.replace(aside)
-            found = True
-        for one in self._journals():  # later: without them, the file could have old rights
-            with suppress(FileNotFoundError):
-                one.replace(aside.with_name(aside.name + one.name.removeprefix(self.path.name)))
-        return aside if found else None
-
     def _journals(self) -> list[Path]:
-        return [self.path.with_name(self.path.name + end) for end in ("-wal", "-shm", "-journal")]
+        return [self.path.with_name(self.path.name + end) for end in JOURNALS]
 
     def mark(self) -> None:
         """Write the file that tells that there must be a file of the users."""

@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import closing, suppress
-from itertools import count
 from pathlib import Path
 
 import structlog
 
+from flightllm.common.atomic_files import set_database_aside
 from flightllm.errors import InternalError
 from flightllm.functions.call import AICall
 from flightllm.functions.normalize import normalised
@@ -85,7 +85,7 @@ class AnswerCache(AnswerStore):
             if lost:
                 if not self._path.exists():
                     self._path.touch()
-                aside = _set_aside(self._path)
+                aside = set_database_aside(self._path)
                 self._failures += 1
                 _log.warning("answer cache lost its file, a new file replaces it", set_aside=str(aside))
 
@@ -235,23 +235,13 @@ class AnswerCache(AnswerStore):
                 self._database.close()
             self._database = None
         try:
-            aside = _set_aside(self._path)
+            aside = set_database_aside(self._path)
         except OSError as failed:
             _log.warning("answer cache damaged, answers wait in memory", error=str(failed))
             self._retry = time.monotonic() + _BUSY_SECONDS
             return False
         _log.warning("answer cache damaged, a new file replaces it", error=str(error), set_aside=str(aside))
         return True
-
-
-def _set_aside(path: Path) -> Path:
-    """Rename a database and its log; return the new name, which no other file has."""
-    aside = next(name for n in count(1) if not (name := path.with_name(f"{path.name}.damaged-{n}")).exists())
-    path.replace(aside)
-    for end in ("-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + end).replace(aside.with_name(aside.name + end))
-    return aside
 
 
 class CacheKeys:

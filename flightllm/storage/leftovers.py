@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from flightllm.common.atomic_files import sync
+from flightllm.common.atomic_files import move_aside
 from flightllm.storage import layout
 
 _log = structlog.get_logger(__name__)
@@ -86,42 +86,23 @@ class Leftovers:
         return not os.path.lexists(folder)
 
     def _move_aside(self, names: Sequence[Path]) -> None:
-        moved, size, failed = 0, 0, list[str]()
         try:
-            target = _new_folder(self._folder / layout.SET_ASIDE)
+            aside = move_aside(self._folder, names, self._folder / layout.SET_ASIDE)
         except OSError as error:
             _log.warning(
                 "files that no table has are left in place, because they cannot be moved aside",
                 files=len(names), folder=str(self._folder), error=error.strerror,
             )  # fmt: skip
             return
-        for name in names:
-            try:
-                (target / name.parent).mkdir(exist_ok=True)
-                (self._folder / name).rename(target / name)
-                moved, size = moved + 1, size + _size(target / name)
-            except OSError:  # such as a mounted disk
-                failed.append(str(name))
-        with suppress(OSError):
-            for folder in (*target.iterdir(), target, target.parent, self._folder):
-                sync(folder)
         _log.warning(
             "files that no table has were moved aside: look whether you need them, then delete the folder",
-            folder=str(target), files=moved, bytes=size, left_in_place=failed,
+            folder=str(aside.folder), files=len(aside.moved), bytes=sum(map(_size, aside.moved)),
+            left_in_place=[str(path.relative_to(self._folder)) for path in aside.stayed],
         )  # fmt: skip
 
 
 def _names(folder: Path) -> Sequence[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else ()
-
-
-def _new_folder(parent: Path) -> Path:
-    """Make and return the first free folder of `1`, `2` and so on."""
-    parent.mkdir(exist_ok=True)
-    number = max((int(name) for name in _names(parent) if name.isdecimal()), default=0) + 1
-    folder = parent / str(number)
-    folder.mkdir()
-    return folder
 
 
 def _size(path: Path) -> int:

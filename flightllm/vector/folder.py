@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import structlog
 
-from flightllm.common.atomic_files import sync, write_atomically
+from flightllm.common.atomic_files import move_aside, sync, write_atomically
 from flightllm.errors import InvalidInputError
 from flightllm.vector.manifest import IndexManifest, digest
 
@@ -156,18 +156,17 @@ class IndexFolder:
                 self._set_aside(path)
 
     def _set_aside(self, path: Path) -> None:
-        aside = self.path.parent / SET_ASIDE / f"{self.path.name}-{path.name}-{uuid4().hex[:8]}"
-        try:
-            aside.parent.mkdir(exist_ok=True)
-            path.replace(aside)
-        except OSError as error:
-            _log.warning("files of a vector index that no manifest names", folder=str(path), error=error.strerror)
-            return
-        _log.warning(
-            "no manifest names these files of a vector index, so they were moved: build the index again if it is"
-            " missing, then delete them",
-            moved_to=str(aside),
-        )
+        indexes = self.path.parent
+        with suppress(OSError):
+            aside = move_aside(indexes, [path.relative_to(indexes)], indexes / SET_ASIDE)
+            if aside.moved:
+                _log.warning(
+                    "no manifest names these files of a vector index, so they were moved: build the index again if it"
+                    " is missing, then delete them",
+                    folder=str(aside.folder),
+                )
+                return
+        _log.warning("no manifest names these files of a vector index, but they cannot be moved", folder=str(path))
 
     def remove(self) -> None:
         """Remove the index. A crash leaves no half-removed index: the next start goes on to remove the rest.

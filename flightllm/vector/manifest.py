@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from flightllm.errors import InvalidInputError
+from flightllm.storage.sealed import sealed, unsealed
 from flightllm.vector.options import IndexOptions
 
 VERSION = 1
@@ -43,7 +43,7 @@ class IndexManifest:
     def as_json(self) -> str:
         """Return the manifest as a JSON document with its own checksum."""
         values = {"version": VERSION, **asdict(self)}
-        return json.dumps({**values, "checksum": _checksum(values)}, indent=2)
+        return sealed(json.dumps(values, indent=2))
 
     @classmethod
     def of_json(cls, text: str) -> IndexManifest:
@@ -53,11 +53,7 @@ class IndexManifest:
             InvalidInputError: the text is not a manifest, or has another version.
         """
         try:
-            values: dict[str, Any] = json.loads(text)
-            checksum = values.pop("checksum", None)  # earlier versions wrote no checksum
-            unknown = values.keys() - {"version", *(one.name for one in fields(cls))}
-            if values["version"] == VERSION and (unknown or checksum not in {None, _checksum(values)}):
-                raise InvalidInputError("its manifest has a wrong checksum")
+            values = unsealed(text, {"version", *(one.name for one in fields(cls))})
             if values.pop("version") != VERSION:
                 raise InvalidInputError("it was written by another version of FlightLLM")
             options = {**values["options"], "columns": tuple(values["options"]["columns"])}
@@ -67,10 +63,6 @@ class IndexManifest:
             return cls(**{**kept, "table": (schema, table), "options": IndexOptions(**options), "files": files})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInputError("its manifest cannot be read") from error
-
-
-def _checksum(values: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(values, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def digest(path: Path) -> str:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flightllm.common.atomic_files import set_database_aside
 from flightllm.config import CacheConfig
 from flightllm.functions.call import AICall
 from flightllm.llm.engine import Parameters
-from flightllm.operators.cache import AnswerCache, CacheKeys, _set_aside
+from flightllm.operators.cache import AnswerCache, CacheKeys
 from tests.databases import ask, small_database
 from tests.disks import small_disk
 from tests.servers import await_true
@@ -262,7 +263,7 @@ def test_set_aside_by_another_process(path: Path, cache: AnswerCache, begun: boo
     """Where another process has set the shared file aside, answers go into the file that takes its place."""
     cache.put(b"old", "kept")
     cache.flush()
-    _set_aside(path)
+    set_database_aside(path)
     with closing(AnswerCache(path) if begun else sqlite3.connect(":memory:")):
         cache.put(b"key", "text")
         cache.flush()

@@ -71,7 +71,8 @@ def test_a_lost_manifest(tmp_path: Path) -> None:
     with capture_logs() as events:
         assert VectorIndexes(tmp_path).names() == []
     [event] = events
-    assert {name: (Path(event["moved_to"]) / name).read_bytes() for name in files} == files
+    moved = Path(event["folder"]) / folder.name / built.generation
+    assert {name: (moved / name).read_bytes() for name in files} == files
 
 
 def test_a_killed_drop(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import structlog
 
-from flightllm.common.atomic_files import make_private
+from flightllm.common.atomic_files import make_private, move_aside
 from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, StoreUnavailableError
 from flightllm.kvcache.store.eviction import Policy, least_recently_used
 from flightllm.kvcache.store.index import Index, StoredBitstream
@@ -267,7 +267,8 @@ class DiskStore:
             _log.warning("the index of KV chunks was lost, so the files of all chunks were removed", files=len(ours))
         elif ours:
             _log.info("files of KV chunks that no index names were removed", files=len(ours))
-        self._move_aside([found[name] for name in unnamed if name not in ours])
+        if strange := [Path(name) for name in unnamed if name not in ours]:
+            self._move_aside(strange)
         lost = [one for name, one in entries.items() if name not in found or found[name].stat().st_size != one.size]
         if lost:
             _log.warning("KV chunks are lost", count=len(lost))
@@ -275,19 +276,16 @@ class DiskStore:
             self._unlink(lost)
 
     def _move_aside(self, strange: Sequence[Path]) -> None:
-        """Move what no store wrote out of the folder of bitstreams."""
-        for path in strange:
-            aside = self._files.parent / "set-aside" / f"{path.parent.name}-{path.name}-{uuid4().hex[:8]}"
-            try:
-                make_private(aside.parent)
-                path.rename(aside)
-            except OSError as error:  # it stays; its name is never that of a bitstream
-                _log.warning("a strange file is among the KV chunks", path=str(path), error=error.strerror)
-            else:
-                _log.warning(
-                    "a strange file was among the KV chunks and was moved: delete it if you do not need it",
-                    moved_to=str(aside),
-                )
+        """Move what no store wrote out of the folder of bitstreams. No such file has the name of a bitstream."""
+        try:
+            aside = move_aside(self._files, strange, self._files.parent / "set-aside")
+        except OSError as error:
+            _log.warning("strange files are among the KV chunks", files=len(strange), error=error.strerror)
+            return
+        _log.warning(
+            "strange files were among the KV chunks and were moved: delete the folder if you do not need it",
+            folder=str(aside.folder), files=len(aside.moved), left_in_place=list(map(str, aside.stayed)),
+        )  # fmt: skip
 
 
 @contextmanager

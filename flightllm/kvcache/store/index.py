@@ -9,6 +9,8 @@ from pathlib import Path
 
 import structlog
 
+from flightllm.common.atomic_files import set_database_aside
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS chunks (
     key TEXT, codec TEXT, file TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, checksums BLOB NOT NULL,
@@ -39,7 +41,7 @@ class Index:
     """The file of the index, for one thread at a time. All methods raise `sqlite3.Error` if it is not usable.
 
     Changes are not synced to disk one by one: killing the process loses nothing, a power cut loses at most the last
-    changes. A new file replaces a damaged one, which stays as `index.sqlite.damaged` until the next one is damaged.
+    changes. A new file replaces a damaged one, which stays as `index.sqlite.damaged-1`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,13 +50,11 @@ class Index:
         except sqlite3.DatabaseError as error:
             if (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF) not in _DAMAGED:
                 raise
-            aside = path.with_name(f"{path.name}.damaged")
-            for end in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    path.with_name(path.name + end).replace(aside.with_name(aside.name + end))
+            aside = set_database_aside(path)
             _log.warning(
-                "the index of KV chunks is damaged, starting with an empty one", error=str(error), set_aside=aside.name
-            )
+                "the index of KV chunks is damaged, starting with an empty one",
+                error=str(error), set_aside=aside.name if aside else None,
+            )  # fmt: skip
             self._database = _opened(path)
         self.bytes, self._clock = self._one("SELECT coalesce(sum(size), 0), coalesce(max(used), 0) FROM chunks")
 
