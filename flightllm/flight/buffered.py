@@ -17,7 +17,7 @@ _ALL_BYTES = 128 << 20
 
 
 class StreamBytes:
-    """The bytes that wait in all streams, by user. Thread-safe."""
+    """The bytes in memory for all streams, or for all uploads, by user. Thread-safe."""
 
     def __init__(self, most: int = _ALL_BYTES) -> None:
         self._most = most
@@ -30,6 +30,11 @@ class StreamBytes:
             own = self._held.of_user(asker.user)
             users = self._held.users + (not own)
             return own + size <= self._most // users
+
+    def part_of(self, asker: Requester) -> int:
+        """Return a user's part of all bytes now."""
+        with self._lock:
+            return self._most // (self._held.users + (not self._held.of_user(asker.user)))
 
     def add(self, asker: Requester, size: int) -> None:
         """Count bytes; a negative `size` if they have gone."""

@@ -80,6 +80,8 @@ class Core:
     refusals: Refusals = field(default_factory=Refusals)
     waiting: StreamBytes = field(default_factory=StreamBytes)
     """The bytes that wait for clients in the streams of results."""
+    uploading: StreamBytes = field(init=False)
+    """The bytes of uploads that are in memory."""
     received: Sum = field(default_factory=Sum)
     """Bytes of uploads and parameters."""
     option_kinds: WeakKeyDictionary[BackendSession, dict[str, str]] = field(default_factory=WeakKeyDictionary)
@@ -88,6 +90,7 @@ class Core:
     def __post_init__(self) -> None:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds
         self.sessions = SessionStore(self.database, self.limits)
+        self.uploading = StreamBytes(self.limits.upload_bytes)
         self.bound = BoundValues(self.limits.upload_bytes)
         dropped = forget(self.bound, lambda handle: self.prepared.remove(handle))  # noqa: PLW0108 - made below
         self.prepared = Registry("prepared statement", count, seconds, dropped, _user_of)

@@ -11,7 +11,8 @@ class FlightLimits:
 
     - `batch_bytes`: the size of a record batch that is sent. (grpc-js, tonic and Go receive at most 4 MiB by default.)
     - `coalesce_bytes`: the size of the batches that gRPC gets at a time, if several batches are ready.
-    - `upload_bytes`: the size of one DoPut, and of all values bound to prepared statements together.
+    - `upload_bytes`: the size of one DoPut, of all values bound to prepared statements together, and of the batches of
+      all uploads that are in memory; users share these equally.
     - `concurrent_queries`: the statements that run at once.
     - `queued_queries`, `queue_seconds`: how many more statements wait for a place, and for how long.
     - `statements`: the prepared statements that are kept; as many planned statements are kept.

@@ -85,7 +85,7 @@ def _parameters(core: Core, context: flight.ServerCallContext, prepared: Prepare
         del stop
         return upload.read_all()
 
-    values = _take_in(core, context, prepared.session, reader, read)
+    values = _take_in(core, context, prepared.session, reader, read, keeps=True)
     if values.num_columns == 0:
         return None
     wanted = len(prepared.description.parameters)
@@ -134,20 +134,28 @@ def _take_in(
     session: BackendSession,
     reader: Any,
     work: Callable[[Upload, CancelToken], _T],
+    *,
+    keeps: bool = False,
 ) -> _T:
-    """Return the result of `work` with an upload; it needs a place, and has the time limit of a statement."""
+    """Return the result of `work` with an upload; it needs a place, and has the time limit of a statement.
+
+    `keeps` says that `work` has all rows in memory at once.
+    """
     _ = reader.schema  # wait for the client before taking a place
     stop = CancelToken()
     place = core.admit(context, session, stop.set)
     patience = CallDeadline(context.is_cancelled, session.time_limit(call_of(context).settings).start())
-    feed = UploadQueue(reader, core.limits, stop, patience, place)
+    feed = UploadQueue(reader, core.limits, stop, patience, place, core.uploading, keeps=keeps)
     with core.database.queries.spans.attached(call_of(context).traceparent):
         limits = core.limits
         future = begin(
             lambda: work(Upload(feed, limits.upload_bytes, patience.deadline, core.received.add), stop), place
         )
-    feed.read(future)
-    return await_end(future, place, patience, stop=stop.because, grace_seconds=GRACE_SECONDS)
+    try:
+        feed.read(future)
+        return await_end(future, place, patience, stop=stop.because, grace_seconds=GRACE_SECONDS)
+    finally:
+        feed.close()
 
 
 def _mode(options: Any) -> IngestMode:
