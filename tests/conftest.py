@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 from flightllm.catalog import Catalog
 from flightllm.common.package_data import demo_model
@@ -17,6 +18,9 @@ from flightllm.observe.query_log import QueryLog
 
 # DataFusion starts its threads once per process, at its first use, which may come before a database chooses how many.
 os.environ.setdefault("TOKIO_WORKER_THREADS", "64")
+# A busy machine can take any time for one example, so hypothesis must not fail a test because of seconds.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 _SLOW_SECONDS: Final = 5.0
 """Tests that take longer are to be marked `slow`."""
 _SLOW_TIMEOUT: Final = 900

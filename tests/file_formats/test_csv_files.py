@@ -346,7 +346,7 @@ def test_an_escape_that_is_the_quote(tmp_path: Path) -> None:
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.lists(_TEXT, min_size=3, max_size=3), min_size=1, max_size=8),
     st.sampled_from([",", ";", "\t", "|"]),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.config import LimitsConfig
@@ -28,7 +28,6 @@ def batch(rows: Sequence[tuple[str | None, int, str | None]]) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("least", [1, 1 << 24])
 @pytest.mark.parametrize("encoded", [(), (0,), (2, 0)])
-@settings(deadline=None)
 @given(batches=st.lists(st.lists(ROWS, max_size=6), max_size=6))
 def test_same_rows(
     least: int, encoded: tuple[int, ...], batches: list[list[tuple[str | None, int, str | None]]]

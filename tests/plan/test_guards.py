@@ -98,7 +98,7 @@ def conditions() -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conditions(), conditions())
 def test_any_condition(session: Session, first: str, second: str) -> None:
     """Whatever the expression, on and off agree, as a value and as a predicate."""

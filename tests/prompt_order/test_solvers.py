@@ -66,7 +66,7 @@ def optimum(encoded: Encoded) -> float:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(encoded=tables(rows=12), window=st.sampled_from([1, 4]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_ordering_is_a_permutation_with_all_fields(method: Method, encoded: Encoded, window: int) -> None:
     """Each tuple is sent once, each with all of its fields, and the same input gives the same order."""
     found = order(encoded, method, CacheShape(4, 8), window)
@@ -81,7 +81,7 @@ def test_every_ordering_is_a_permutation_with_all_fields(method: Method, encoded
 
 
 @given(encoded=tables())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_ordering_claims_more_than_the_optimum(encoded: Encoded) -> None:
     """Greedy lies between v1's order and the exact optimum."""
     best = optimum(encoded)

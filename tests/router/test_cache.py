@@ -1,6 +1,6 @@
 """What a replica is thought to hold: the least recently used goes first, ends before beginnings, nothing under way."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.router.fleet import Fleet
@@ -107,7 +107,6 @@ def test_exact_caches_forget_the_order_of_what_is_gone() -> None:
     assert len(cache._order) < 5
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.lists(st.integers(0, 1), min_size=4, max_size=24), st.booleans()), max_size=30))
 def test_used_is_what_the_tree_says(asked: list[tuple[list[int], bool]]) -> None:
     """However prompts come and go, blocks are counted right, and never more than fit once nothing is under way."""

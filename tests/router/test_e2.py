@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.errors import EngineUnavailableError
@@ -158,7 +158,6 @@ def test_many_replicas() -> None:
 
 
 @pytest.mark.parametrize("options", [E2Options(), PAPER, PLAIN])
-@settings(deadline=None)
 @given(
     prompts=st.lists(st.tuples(st.lists(st.integers(0, 1), max_size=24), st.booleans()), max_size=40),
     lost=st.sets(st.integers(0, 3), max_size=3),

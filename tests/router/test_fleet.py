@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.errors import EngineUnavailableError
@@ -114,7 +114,6 @@ def test_a_lost_replica() -> None:
         _ = made.up
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.lists(st.integers(0, 1), max_size=16), st.integers(0, 2), st.booleans()), max_size=30))
 def test_nothing_is_left_of_what_is_over(asked: list[tuple[list[int], int, bool]]) -> None:
     """When all is answered and the window has passed, no load is left and only what is held is in the tree."""

@@ -1,6 +1,6 @@
 """A replica's queue: cached prompts sooner, all in the end, interactive ones before bulk."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.router.base import RoutedPrompt
@@ -20,7 +20,6 @@ def drawn(queue: LocalQueue) -> list[int]:
     return keys
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 2))))
 def test_all_come_out_once(pushed: list[tuple[float, int]]) -> None:
     """Every prompt comes out once: lower priorities first, equals of a group in order."""

@@ -192,4 +192,4 @@ class Mirrored(RuleBasedStateMachine):
 
 
 TestMirrored: Any = Mirrored.TestCase
-TestMirrored.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestMirrored.settings = settings(max_examples=100, stateful_step_count=40)

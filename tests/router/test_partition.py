@@ -68,7 +68,7 @@ def test_a_group_goes_on_where_it_began() -> None:
     assert {one.key for one in prompts[-4:]} <= set(second[owner])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 30)), min_size=1, max_size=60),
     st.lists(st.floats(0, 0.1), min_size=1, max_size=5),

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.llm.cost import Rates
@@ -23,7 +23,6 @@ def _shared(left: bytes, right: bytes) -> int:
     return blocks * BLOCK
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_neighbours_share_as_much_as_in_sorted_order(texts: list[list[int]]) -> None:
     """The shared tokens are right, and their sum is that of prompts in sorted order."""

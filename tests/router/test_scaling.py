@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.router.scaling import Change, ReplicaLoad, Scaling, Seen, decide
@@ -32,7 +32,6 @@ def watch(
     return changes
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 5),
     st.integers(0, 5),
@@ -58,7 +57,6 @@ def test_bounds(least: int, more: int, looks: list[tuple[float, list[ReplicaLoad
             assert len(numbers) == scaling.min_replicas
 
 
-@settings(deadline=None)
 @given(st.floats(0, 500), st.integers(1, 12), st.integers(1, 12), st.floats(0.5, 50))
 def test_steady_at_constant_load(work: float, busy: int, replicas: int, backlog: float) -> None:
     """Under a constant load, spread over any of the replicas, the number settles and turns back once at most."""

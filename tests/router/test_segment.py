@@ -1,7 +1,7 @@
 """The segment that moves balances two replicas; it begins and ends where little is computed twice."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.router.segment import Segment, find_segment
@@ -33,7 +33,6 @@ def test_no_move_costs_more_than_it_saves() -> None:
     assert find_segment(np.ones(1), np.zeros(1), 1.0, 1.0) is None
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.floats(0, 9)), min_size=1), st.floats(0, 50))
 def test_both_are_done_sooner(prompts: list[tuple[float, float]], light: float) -> None:
     """After any move, the later of both replicas is done sooner than before."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flightllm.router.tree import Node, PrefixTree, pack
@@ -27,7 +27,6 @@ def shared(one: Sequence[int], other: Sequence[int]) -> int:
     return count
 
 
-@settings(deadline=None)
 @given(st.lists(TOKENS), st.integers(1, 3))
 def test_tokens_are_found_again(prompts: list[list[int]], size: int) -> None:
     """The way to each prompt's node has its whole blocks, then and after all others were inserted."""
@@ -38,7 +37,6 @@ def test_tokens_are_found_again(prompts: list[list[int]], size: int) -> None:
         assert tree.insert(pack(tokens)) is leaf
 
 
-@settings(deadline=None)
 @given(st.lists(TOKENS), st.integers(1, 3))
 def test_edges_fit_together(prompts: list[list[int]], size: int) -> None:
     """Each edge begins where the one above it ends, siblings differ in their first block, and all are counted."""
@@ -54,7 +52,6 @@ def test_edges_fit_together(prompts: list[list[int]], size: int) -> None:
         assert node.parent.children[node.tokens[: 4 * size]] is node
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(TOKENS, st.integers(0, 2)), max_size=8), TOKENS, st.integers(1, 3))
 def test_what_is_held_survives_splits(given: list[tuple[list[int], int]], asked: list[int], size: int) -> None:
     """A replica holds of a prompt what it shares with those it was given, however edges were split since."""

@@ -106,7 +106,7 @@ def test_unterminated(sql: str, where: str) -> None:
         tokenize(sql)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text(st.sampled_from("ab'\"\\`$-/*é \n"), max_size=8), min_size=1, max_size=4))
 def test_strings_as_datafusion_reads_them(texts: list[str]) -> None:
     """Text literals have the values that DataFusion gives them."""

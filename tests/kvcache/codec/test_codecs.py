@@ -54,7 +54,7 @@ def check_round_trip(codec: Codec, cache: torch.Tensor) -> None:
     assert torch.equal(decode(codec, memoryview(bytearray(data))), wanted)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     tokens=st.one_of(st.integers(1, 45), st.sampled_from([100, 333, 1_500, 1_501, 1_509])),
     dtype=st.sampled_from(DTYPES),
@@ -68,7 +68,7 @@ def test_made_up(tokens: int, dtype: torch.dtype, index: int, seed: int) -> None
     check_round_trip(codecs(profile_of(*SHAPE))[index], cache)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data(), index=st.integers(0, len(CODECS) - 1), tokens=st.integers(1, 25))
 def test_unlike_the_profile(data: st.DataObject, index: int, tokens: int) -> None:
     """Numbers that no profile has foreseen, zeros and outliers among them, come back too."""

@@ -12,7 +12,7 @@ from flightllm.kvcache.codec.rans import ESCAPE, LARGEST, Order, decode_stream, 
 from tests.kvcache.codec.streams import anchors_first, normal_tables
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     channels=st.integers(1, 40),
     tokens=st.integers(1, 300),

@@ -12,7 +12,7 @@ from flightllm.kvcache.codec.rans_torch import decode_streams
 from tests.kvcache.codec.streams import anchors_first, normal_tables
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     streams=st.integers(1, 4),
     channels=st.integers(1, 8),

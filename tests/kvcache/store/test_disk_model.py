@@ -85,4 +85,4 @@ class Stores(RuleBasedStateMachine):
 
 
 TestStores = Stores.TestCase
-TestStores.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestStores.settings = settings(max_examples=30, stateful_step_count=25)
