@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,7 @@ from flightllm.catalog.conversion_child import main
 main(int(sys.argv[2]))
 """
 _NO_MEMORY = ("memory allocation", "failed to allocate", "MemoryError", "bad_alloc", "Cannot allocate memory")
+_NO_DISK = ("File too large", "os error 27", "No space left on device")
 _log = structlog.get_logger(__name__)
 
 
@@ -178,7 +180,8 @@ def _run_apart(work: Conversion | _SheetNames, memory_bytes: int, stopped: Calla
 def _run_in_process(work: Conversion | _SheetNames, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
     told = work.target.with_suffix(".told")
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
-        pickle.dump((work, memory_bytes + _IDLE_BYTES, told), given)
+        disk_bytes = _free_bytes(work.target.parent) // 2  # others write, too
+        pickle.dump((work, memory_bytes + _IDLE_BYTES, disk_bytes, told), given)
         given.seek(0)
         process = subprocess.Popen(  # noqa: S603 - runs this same interpreter
             [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path), str(os.getpid())],
@@ -203,6 +206,10 @@ def _run_in_process(work: Conversion | _SheetNames, memory_bytes: int, stopped: 
     raise InvalidInputError("it cannot be read: its reader has crashed, so the file is probably damaged")
 
 
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
 def _await(process: "subprocess.Popen[bytes]", most: int, stopped: Callable[[], bool]) -> bool:
     """Wait until a process ends; return True once its private memory exceeds `most` bytes."""
     while True:
@@ -221,6 +228,11 @@ def _notes(told: dict[str, Any], work: Conversion | _SheetNames, memory_bytes: i
     if "notes" in told:
         return [str(note) for note in told["notes"]]
     kind, message = getattr(errors, str(told["error"]), None), str(told["message"])
+    if any(sign in message for sign in _NO_DISK):
+        raise LimitExceededError(
+            f"the copy of {work.path.name} takes more than half of the free disk: free some space, split the file, or"
+            " convert it to Parquet"
+        )
     if told["error"] == "MemoryError" or any(sign in message for sign in _NO_MEMORY):
         raise _no_memory(work, memory_bytes)
     if isinstance(kind, type) and issubclass(kind, FlightLLMError):

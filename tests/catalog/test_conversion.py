@@ -1,6 +1,7 @@
 """Files that would take all memory are refused, and a reading that nobody waits for ends with its process."""
 
 import gzip
+import json
 import os
 import signal
 import zipfile
@@ -175,6 +176,20 @@ def test_what_a_process_leaves(tmp_path: Path, name: str) -> None:
     assert notes == Conversion(path, NOTHING_SAID, "", tmp_path / "again.parquet").run()
     assert [file.name for file in target.parent.iterdir()] == ["rows.parquet"]
     assert pq.read_table(target).column("b").to_pylist() == [2] * 1_000
+
+
+@pytest.mark.parametrize("name", ["rows.json", "rows.jsonl", "rows.csv"])
+def test_a_copy_that_would_fill_the_disk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy takes half of the free disk at most; a larger one is refused, with what to do."""
+    path, rows = tmp_path / name, [{"a": os.urandom(500).hex()} for _ in range(500)]
+    lines = (
+        ["a,b\n", *(f"{row['a']},1\n" for row in rows)] if name == "rows.csv" else [f"{json.dumps(r)}\n" for r in rows]
+    )
+    path.write_text(json.dumps(rows) if name == "rows.json" else "".join(lines))
+    (tmp_path / "copy").mkdir()
+    monkeypatch.setattr("flightllm.catalog.conversion._free_bytes", lambda _: 200_000)
+    with pytest.raises(LimitExceededError, match=f"the copy of {name} takes more than half of the free disk"):
+        _run_apart(Conversion(path, NOTHING_SAID, "", tmp_path / "copy" / "rows.parquet"), 1 << 30, never)
 
 
 def test_an_error_of_a_process(tmp_path: Path) -> None:
