@@ -14,7 +14,7 @@ from datafusion import DataFrame, SessionContext, col
 from datafusion.catalog import Table
 
 from flightllm.catalog import external, files, statements, uploads, views
-from flightllm.catalog.converted import converted_table, is_converted, kept_if_taken, sheet_of
+from flightllm.catalog.converted import converted_format, converted_table, kept_if_taken, sheet_of
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
 from flightllm.catalog.insertion import Insertion, planned_rows
 from flightllm.catalog.reading import check_query
@@ -231,7 +231,7 @@ class Catalog:
     def _open_path(self, name: str, path: Path) -> files.FileTable:
         file, sheet = sheet_of(path)
         try:
-            if is_converted(file):
+            if converted_format(file) is not None:
                 return converted_table(
                     file, NOTHING_SAID, sheet, self.store.folder, self.store.limits.memory_bytes, lambda: False
                 )

@@ -3,27 +3,30 @@
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Any
 
 import structlog
 
 from flightllm import errors
-from flightllm.catalog.files import data_files, opened_file
+from flightllm.catalog.files import data_files, file_suffix, opened_file
 from flightllm.common.limits import over_limit
 from flightllm.datafusion.contexts import scratch_context
 from flightllm.datafusion.errors import plain_text
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, LimitExceededError, check_cancelled
 from flightllm.file_formats.compressed import COMPRESSIONS, ending, open_bytes
 from flightllm.file_formats.csv_files import convert_csv
-from flightllm.file_formats.excel import ENDINGS, convert_sheet
+from flightllm.file_formats.excel import ENDINGS, convert_sheet, sheets
 from flightllm.file_formats.json_arrays import ENDINGS as JSON_ENDINGS
-from flightllm.file_formats.json_arrays import write_lines
+from flightllm.file_formats.json_arrays import is_json_array, write_lines
 from flightllm.file_formats.options import CsvOptions
 from flightllm.file_formats.rows import DAMAGED
 
@@ -37,6 +40,9 @@ _IDLE_BYTES = 256 << 20
 """The private memory of a process that has loaded its libraries, with room: it does not count."""
 _POLL_SECONDS = 0.05
 _TOLD = 4_000
+AT_ONCE = 4
+"""The most processes at a time, because each can take `memory_bytes` beside the server's own memory."""
+_PLACES = BoundedSemaphore(AT_ONCE)  # of the server: any of its databases can read files
 _BOOT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -44,12 +50,13 @@ from flightllm.catalog.conversion_child import main
 main(int(sys.argv[2]))
 """
 _NO_MEMORY = ("memory allocation", "failed to allocate", "MemoryError", "bad_alloc", "Cannot allocate memory")
+_NO_DISK = ("File too large", "os error 27", "No space left on device")
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The source of a conversion: a file, a folder of CSV files, or a sheet of a file."""
+    """The source of a conversion: a file, a folder of CSV or JSON files, or a sheet of a file."""
 
     path: Path
     csv: CsvOptions
@@ -63,8 +70,8 @@ class Conversion:
 
     @property
     def is_json(self) -> bool:
-        """Return whether the file is a JSON array."""
-        return self.path.is_file() and ending(self.path) in JSON_ENDINGS
+        """Return whether the files are JSON lines, or the file is a JSON array."""
+        return all(ending(file) in JSON_ENDINGS for file in self.files)
 
     @property
     def files(self) -> list[Path]:
@@ -82,6 +89,33 @@ class Conversion:
         if self.is_json:
             return _convert_json(self.path, self.target)
         return convert_csv(self.files, self.csv, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class _SheetNames:
+    """The reading of a spreadsheet's list of sheets; the process tells the names beside `target`."""
+
+    path: Path
+    target: Path
+
+    def run(self) -> list[str]:
+        """Return the names of the sheets.
+
+        Raises:
+            InvalidInputError: the file cannot be read.
+        """
+        return sheets(self.path)
+
+
+def sheet_names(path: Path, memory_bytes: int) -> list[str]:
+    """Return the names of a spreadsheet's sheets; a process of its own reads the file.
+
+    Raises:
+        InvalidInputError: the file cannot be read.
+        LimitExceededError: reading takes more memory than `memory_bytes`.
+    """
+    with tempfile.TemporaryDirectory(prefix="flightllm-") as folder:
+        return _run_apart(_SheetNames(path, Path(folder) / "names"), memory_bytes, lambda: False)
 
 
 def convert(work: Conversion, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
@@ -123,10 +157,31 @@ def _bytes_up_to(file: Path, most: int) -> int:
     return size
 
 
-def _run_apart(work: Conversion, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
+@contextmanager
+def _place(stopped: Callable[[], bool]) -> Iterator[None]:
+    """Hold one of the places for a process while the context is open; wait for it, in no fixed order.
+
+    Raises:
+        CancelledError: `stopped()` turned true before there was a place.
+    """
+    while not _PLACES.acquire(timeout=_POLL_SECONDS):
+        check_cancelled(stopped)
+    try:
+        yield
+    finally:
+        _PLACES.release()
+
+
+def _run_apart(work: Conversion | _SheetNames, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
+    with _place(stopped):
+        return _run_in_process(work, memory_bytes, stopped)
+
+
+def _run_in_process(work: Conversion | _SheetNames, memory_bytes: int, stopped: Callable[[], bool]) -> list[str]:
     told = work.target.with_suffix(".told")
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
-        pickle.dump((work, memory_bytes + _IDLE_BYTES, told), given)
+        disk_bytes = _free_bytes(work.target.parent) // 2  # others write, too
+        pickle.dump((work, memory_bytes + _IDLE_BYTES, disk_bytes, told), given)
         given.seek(0)
         process = subprocess.Popen(  # noqa: S603 - runs this same interpreter
             [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path), str(os.getpid())],
@@ -151,6 +206,10 @@ def _run_apart(work: Conversion, memory_bytes: int, stopped: Callable[[], bool])
     raise InvalidInputError("it cannot be read: its reader has crashed, so the file is probably damaged")
 
 
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
 def _await(process: "subprocess.Popen[bytes]", most: int, stopped: Callable[[], bool]) -> bool:
     """Wait until a process ends; return True once its private memory exceeds `most` bytes."""
     while True:
@@ -164,40 +223,53 @@ def _await(process: "subprocess.Popen[bytes]", most: int, stopped: Callable[[], 
                 return True
 
 
-def _notes(told: dict[str, object], work: Conversion, memory_bytes: int) -> list[str]:
+def _notes(told: dict[str, Any], work: Conversion | _SheetNames, memory_bytes: int) -> list[str]:
     """Return the notes that the process told, or raise its error."""
     if "notes" in told:
-        return [str(note) for note in told["notes"]]  # type: ignore[attr-defined]
+        return [str(note) for note in told["notes"]]
     kind, message = getattr(errors, str(told["error"]), None), str(told["message"])
+    if any(sign in message for sign in _NO_DISK):
+        raise LimitExceededError(
+            f"the copy of {work.path.name} takes more than half of the free disk: free some space, split the file, or"
+            " convert it to Parquet"
+        )
     if told["error"] == "MemoryError" or any(sign in message for sign in _NO_MEMORY):
         raise _no_memory(work, memory_bytes)
     if isinstance(kind, type) and issubclass(kind, FlightLLMError):
-        raise kind(message)
+        raise kind.__new__(kind, message)  # the text is complete, and some classes write their own
     raise InternalError("internal error")
 
 
-def _no_memory(work: Conversion, memory_bytes: int) -> LimitExceededError:
+def _no_memory(work: Conversion | _SheetNames, memory_bytes: int) -> LimitExceededError:
     found = f"reading {work.path.name} takes too much memory"
     instead = "split the file, shorten its values, or convert it to Parquet"
     return over_limit("memory_bytes", memory_bytes, found, instead)
 
 
 def _convert_json(path: Path, target: Path) -> list[str]:
-    """Write the objects of an array to a Parquet file; return notes. Types are those of the same objects in lines.
+    """Write the objects of lines or of an array to a Parquet file; return notes. Types are the same for both.
 
     Raises:
-        InvalidInputError: the file is not an array of non-empty objects; the message says where.
+        InvalidInputError: the file has no objects, or an array has other values; the message says where.
     """
+    if not is_json_array(path):
+        _write_objects(path, target, str(path))
+        return []
     lines = target.with_suffix(".jsonl")
     try:
         write_lines(path, lines)
-        try:
-            found = opened_file(lines, lines.suffix)
-            scratch_context().read_table(found.table).write_parquet(str(target), compression="zstd")
-        except InvalidInputError as error:
-            raise InvalidInputError(str(error).replace(str(lines), "the objects of its array")) from error
-        except Exception as error:  # DataFusion raises bare exceptions, for example if a later object has another type
-            raise InvalidInputError(f"its objects do not fit one table: {plain_text(error)}") from error
+        _write_objects(lines, target, "the objects of its array")
     finally:
         lines.unlink(missing_ok=True)
     return []
+
+
+def _write_objects(lines: Path, target: Path, name: str) -> None:
+    """Write files of JSON lines to a Parquet file; an error names the files by `name`."""
+    try:
+        found = opened_file(lines, file_suffix(lines))
+        scratch_context().read_table(found.table).write_parquet(str(target), compression="zstd")
+    except InvalidInputError as error:
+        raise InvalidInputError(str(error).replace(str(lines), name)) from error
+    except Exception as error:  # DataFusion raises bare exceptions, for example if a later object has another type
+        raise InvalidInputError(f"its objects do not fit one table: {plain_text(error)}") from error

@@ -31,14 +31,18 @@ def main(parent: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
     os.nice(_NICE)
     work: Conversion
-    work, most, answer = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server itself has pickled it
+    work, most, disk_bytes, answer = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server itself has pickled it
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (most + _SPARE_ADDRESSES, most + _SPARE_ADDRESSES))
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (disk_bytes, disk_bytes))  # Python ignores the signal of this limit
     told: dict[str, object]
     try:
         told = {"notes": work.run()}
     except FlightLLMError as error:
         told = {"error": type(error).__name__, "message": str(error)}
+    except OSError as error:
+        told = {"error": "InvalidInputError", "message": f"it cannot be read: {error.strerror}"}
     except MemoryError:
         told = {"error": "MemoryError", "message": ""}
     answer.write_text(json.dumps(told))

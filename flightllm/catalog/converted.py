@@ -1,4 +1,4 @@
-"""CSV files, folders of CSV files, sheets and JSON arrays as tables: the server reads each through its Parquet copy."""
+"""CSV and JSON files, folders of these, and sheets as tables: the server reads each through its Parquet copy."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,11 +14,11 @@ from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.compressed import ending
 from flightllm.file_formats.excel import ENDINGS
-from flightllm.file_formats.json_arrays import is_json_array
+from flightllm.file_formats.json_arrays import ENDINGS as JSON_ENDINGS
 from flightllm.file_formats.options import CsvOptions
 from flightllm.storage.folder import TablesFolder
 
-CSV_ENDINGS = (".csv", ".tsv")
+_FORMATS = {".csv": "csv", ".tsv": "csv"} | dict.fromkeys(JSON_ENDINGS, "json")
 _NAME = "rows.parquet"
 _Found = TypeVar("_Found", bound=FileTable)
 _TRIES = 3
@@ -33,17 +33,18 @@ def sheet_of(path: Path) -> tuple[Path, str]:
     return path.with_name(file), sheet
 
 
-def is_converted(path: Path) -> bool:
-    """Return whether a file or folder is read through a Parquet copy."""
+def converted_format(path: Path) -> str | None:
+    """Return the format of a file or folder that is read through a Parquet copy, `csv`, `json` or `sheet`, or None."""
     if path.is_dir():
-        return {ending(file) in CSV_ENDINGS for file in data_files(path)} == {True}
-    return ending(path) in CSV_ENDINGS or path.name.lower().endswith(ENDINGS) or is_json_array(path)
+        found = {_FORMATS.get(ending(file)) for file in data_files(path)}
+        return found.pop() if len(found) == 1 else None
+    return "sheet" if path.name.lower().endswith(ENDINGS) else _FORMATS.get(ending(path))
 
 
 def converted_table(
     path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, memory_bytes: int, stopped: Callable[[], bool]
 ) -> ConvertedTable:
-    """Return the table of a CSV file, of a folder of CSV files, of a sheet or of a JSON array; reads all rows.
+    """Return the table of CSV or JSON files, or of a sheet; reads all rows.
 
     Raises:
         CancelledError: `stopped()` turned true.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flightllm.catalog.converted import converted_table, is_converted, kept_if_taken
+from flightllm.catalog.converted import converted_format, converted_table, kept_if_taken
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.files import FORMATS, FileTable, file_suffix, open_address, opened_file
 from flightllm.catalog.statements import check_create, target_of
@@ -44,7 +44,7 @@ def _entry(
         InvalidInputError: the columns need a cast, or a CSV file seems to have another delimiter.
     """
     given: dict[str, Any] = {"provider": None, "csv": csv}
-    if isinstance(place, Path) and wanted == "csv":
+    if found.source is not None:
         given |= {"path": place, "provider": found.table, "source": found.source}
     if found.needs_cast:
         raise InvalidInputError("its columns are dictionaries, views, or large texts or lists: write them as Parquet")
@@ -61,8 +61,9 @@ def _found(
     endings = [suffix for suffix, kind in FORMATS.items() if kind == wanted]
     if isinstance(place, str):
         return open_address(place, store.places.stores, endings, csv)
-    if wanted == "csv" and is_converted(place):
-        return converted_table(place, csv, "", store.folder, store.limits.memory_bytes, stopped), ".csv"
+    found = converted_format(place)
+    if found is not None and wanted == ("csv" if found == "sheet" else found):
+        return converted_table(place, csv, "", store.folder, store.limits.memory_bytes, stopped), f".{wanted}"
     suffix = file_suffix(place)
     if suffix.lower() not in endings:
         raise InvalidInputError(

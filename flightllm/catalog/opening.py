@@ -46,7 +46,7 @@ def _opened_external(entry: Entry, places: Places) -> Entry:
     except PermissionDeniedError as error:
         _log.warning("an external table cannot be read", table=entry.name.display, error=str(error))
         return entry
-    if isinstance(place, Path) and FORMATS[entry.format.lower()] == "csv":  # converted before the first query
+    if isinstance(place, Path) and FORMATS[entry.format.lower()] in {"csv", "json"}:  # converted before the first query
         return replace(entry, provider=memory_table([], entry.schema), path=place, source=ConvertedSource())
     table = known_table(entry.location, entry.format, entry.schema, places.stores, entry.csv)
     return replace(entry, provider=table, path=place if isinstance(place, Path) else None)

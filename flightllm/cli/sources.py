@@ -9,7 +9,7 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flightllm.config import FolderFile, TablePlace
+from flightllm.config import FolderFile, LimitsConfig, TablePlace
 from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError, FlightLLMError
 
@@ -78,14 +78,15 @@ def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
     Raises:
         ConfigError: the spreadsheet cannot be read.
     """
-    from flightllm.file_formats.excel import ENDINGS, sheets
+    from flightllm.catalog.conversion import sheet_names
+    from flightllm.file_formats.excel import ENDINGS
 
     stem = _stem(path)
     if not path.name.lower().endswith(ENDINGS):
         yield stem, path
         return
     try:
-        names = sheets(path)
+        names = sheet_names(path, LimitsConfig().memory_bytes)
     except FlightLLMError as error:
         raise ConfigError(f"{path}: {error}") from error
     for sheet in names:

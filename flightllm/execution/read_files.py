@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flightllm.catalog.converted import converted_table, is_converted
+from flightllm.catalog.converted import converted_format, converted_table
 from flightllm.catalog.files import files_revision
 from flightllm.catalog.memory import plain_schema
 from flightllm.common.limits import over_limit
@@ -15,7 +15,6 @@ from flightllm.common.names import quoted
 from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
-from flightllm.file_formats.excel import ENDINGS as SHEETS
 from flightllm.file_formats.options import CsvOptions
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
@@ -95,10 +94,11 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
         raise UnsupportedError(
             "FROM can read only files on the server's disk: write CREATE EXTERNAL TABLE for other locations"
         )
-    if not is_converted(place):
+    form = converted_format(place)
+    if form is None:
         if place.suffix.lower() != ".parquet" or not place.is_file():
             raise InvalidInputError(
-                "FROM can read only existing CSV and Parquet files: write CREATE EXTERNAL TABLE for others"
+                "FROM can read only existing CSV, JSON and Parquet files: write CREATE EXTERNAL TABLE for others"
             )
         return _read(place, place.name, services)
     kept = services.files.find(place, csv, files_revision(place))
@@ -106,7 +106,7 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
         return kept
     found = converted_table(place, csv, "", store.folder, store.limits.memory_bytes, stopped)
     try:
-        if not place.name.lower().endswith(SHEETS):
+        if form == "csv":
             found.check_separator(csv)
         rows = _read(found.copy, place.name, services)
         services.files.keep(place, csv, found.source.revision, rows)

@@ -1,17 +1,23 @@
 """Files that would take all memory are refused, and a reading that nobody waits for ends with its process."""
 
 import gzip
+import json
 import os
+import signal
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 
+import pyarrow.parquet as pq
 import pytest
+from openpyxl import Workbook
 
+from flightllm.catalog.conversion import AT_ONCE, Conversion, _notes, _place, _run_apart, sheet_names
 from flightllm.catalog.converted import converted_table
 from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
-from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, LimitExceededError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, LimitExceededError, MissingExtraError
 from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.session.database import Database
 from flightllm.storage.folder import TablesFolder
@@ -72,6 +78,11 @@ def bad_file(path: Path, kind: str) -> Path:
                 file.write(b'a,b\n1,"' + b"xxxxxxx\n" * (9 << 20))
             case "columns":
                 file.write(b"a," * 40_000 + b"\n")
+            case "line of objects":
+                file.write(b'{"a":"')
+                for _ in range(512):
+                    file.write(b"x" * (1 << 20))
+                file.write(b'"}\n')
             case "object":
                 file.write(b'[{"a":[' + b"1," * (20 << 20) + b"1]}]")
     return path
@@ -96,7 +107,13 @@ def bad_file(path: Path, kind: str) -> Path:
             "reading bad.json.gz takes too much memory; .* memory_bytes = 16,777,216",
             marks=pytest.mark.slow,
         ),
-        ("sheet", "bad.xlsx", "reading bad.xlsx takes too much memory|its reader has crashed"),
+        pytest.param(
+            "line of objects",
+            "bad.jsonl.gz",
+            "reading bad.jsonl.gz takes too much memory; .* memory_bytes = 16,777,216",
+            marks=pytest.mark.slow,
+        ),
+        ("sheet", "bad.xlsx", "reading bad.xlsx takes too much memory"),
     ],
 )
 def test_bad_files(tmp_path: Path, kind: str, name: str, told: str) -> None:
@@ -139,11 +156,91 @@ def test_nobody_waits(tmp_path: Path) -> None:
     thread = Thread(target=read)
     thread.start()
     await_true(lambda: bool(children(thread)))
+    for child in children(thread):  # it cannot end by itself from now on
+        os.kill(int(child), signal.SIGSTOP)
     stop.append(True)
     thread.join(60)
     assert found
     assert not children(thread)
     folder.close(remove=True)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_what_a_process_leaves(tmp_path: Path, name: str) -> None:
+    """A conversion in a process of its own leaves the rows alone: its notes, which it told in a file, are read."""
+    path, target = tmp_path / name, tmp_path / "copy" / "rows.parquet"
+    line = '{"a": 1, "b": 2}\n' if name.endswith("jsonl") else "1,2\n"
+    path.write_text(("" if name.endswith("jsonl") else "a,b,\n") + line * 1_000)
+    target.parent.mkdir()
+    notes = _run_apart(Conversion(path, NOTHING_SAID, "", target), 1 << 30, never)
+    assert notes == Conversion(path, NOTHING_SAID, "", tmp_path / "again.parquet").run()
+    assert [file.name for file in target.parent.iterdir()] == ["rows.parquet"]
+    assert pq.read_table(target).column("b").to_pylist() == [2] * 1_000
+
+
+@pytest.mark.parametrize("name", ["rows.json", "rows.jsonl", "rows.csv"])
+def test_a_copy_that_would_fill_the_disk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy takes half of the free disk at most; a larger one is refused, with what to do."""
+    path, rows = tmp_path / name, [{"a": os.urandom(500).hex()} for _ in range(500)]
+    lines = (
+        ["a,b\n", *(f"{row['a']},1\n" for row in rows)] if name == "rows.csv" else [f"{json.dumps(r)}\n" for r in rows]
+    )
+    path.write_text(json.dumps(rows) if name == "rows.json" else "".join(lines))
+    (tmp_path / "copy").mkdir()
+    monkeypatch.setattr("flightllm.catalog.conversion._free_bytes", lambda _: 200_000)
+    with pytest.raises(LimitExceededError, match=f"the copy of {name} takes more than half of the free disk"):
+        _run_apart(Conversion(path, NOTHING_SAID, "", tmp_path / "copy" / "rows.parquet"), 1 << 30, never)
+
+
+def test_an_error_of_a_process(tmp_path: Path) -> None:
+    """An error that a process tells in a file is raised here, and the file is gone."""
+    path, target = tmp_path / "rows.csv", tmp_path / "copy" / "rows.parquet"
+    path.write_text("a," * 40_000 + "\n")
+    target.parent.mkdir()
+    with pytest.raises(InvalidInputError, match="40,001 columns"):
+        _run_apart(Conversion(path, NOTHING_SAID, "", target), 1 << 30, never)
+    assert not target.with_suffix(".told").exists()
+
+
+def test_the_list_of_sheets(tmp_path: Path) -> None:
+    """A process of its own lists the sheets; a spreadsheet that would take all memory is refused."""
+    path = tmp_path / "good.xlsx"
+    book = Workbook()
+    sheet = book.create_sheet("second")
+    for row in (["a", "b"], [1, 2]):
+        sheet.append(row)
+    book.save(path)
+    assert sheet_names(path, 1 << 30) == ["second"]
+    with pytest.raises(LimitExceededError, match=r"reading bad.xlsx takes too much memory"):
+        sheet_names(bad_file(tmp_path / "bad.xlsx", "sheet"), MEMORY)
+
+
+def test_a_missing_extra(tmp_path: Path) -> None:
+    """An error whose class writes its own text arrives with the text of the process."""
+    work = Conversion(tmp_path / "book.xlsx", NOTHING_SAID, "", tmp_path / "rows.parquet")
+    told = {"error": "MissingExtraError", "message": "spreadsheets need the extra 'excel'"}
+    with pytest.raises(MissingExtraError, match=r"^spreadsheets need the extra 'excel'$"):
+        _notes(told, work, MEMORY)
+
+
+def test_conversions_wait_for_each_other(tmp_path: Path) -> None:
+    """A conversion beyond the most at a time waits, and its wait ends with its statement."""
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    work = Conversion(tmp_path / "rows.csv", NOTHING_SAID, "", tmp_path / "rows.parquet")
+    looks = list[bool]()
+
+    def stopped() -> bool:
+        looks.append(True)
+        return len(looks) > 3
+
+    with ExitStack() as taken:
+        for _ in range(AT_ONCE):
+            taken.enter_context(_place(never))
+        with pytest.raises(CancelledError):
+            _run_apart(work, 1 << 30, stopped)
+        assert not work.target.exists()
+    _run_apart(work, 1 << 30, never)
+    assert work.target.exists()
 
 
 def never() -> bool:

@@ -79,7 +79,7 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
         (f"read_csv('{x}', ';')", "an option must have a name and a constant: write read_csv"),
         ("read_csv(a)", "its first argument must be a path in single quotes"),
         ("read_csv()", "its path is missing"),
-        (f"'{folder}/none.parquet'", "only existing CSV and Parquet files"),
+        (f"'{folder}/none.parquet'", "only existing CSV, JSON and Parquet files"),
         (f"read_csv('{folder}/none.csv')", "there is no file of this name"),
         (f"'{folder}/bad.parquet'", r"bad\.parquet is not a readable Parquet file"),
         (f"'{folder}/x\0.csv'", "a NUL character"),
