@@ -83,8 +83,11 @@ class AdmissionControl:
         wait_seconds: float,
         poll_seconds: float,
         limit: str = "concurrent_queries",
+        reserve: int | None = None,
     ) -> None:
         self.size = size
+        self._reserve = size // _RESERVE_PARTS if reserve is None else reserve
+        """The additional places for users and sessions without a place."""
         self._limit = limit
         """The key in `[limits]` that sets the size."""
         self._queue = queue
@@ -145,10 +148,9 @@ class AdmissionControl:
 
     def _has_room(self, asker: Requester) -> bool:
         """Return whether a statement can have a place at once; the caller holds the lock."""
-        reserve = self.size // _RESERVE_PARTS
         if not self._held.of_user(asker.user):
-            return self._taken < self.size + reserve
-        return self._taken < self.size + (0 if self._held.of(asker) else reserve // 2)
+            return self._taken < self.size + self._reserve
+        return self._taken < self.size + (0 if self._held.of(asker) else self._reserve // 2)
 
     def _occupy(self, asker: Requester) -> None:
         self._taken += 1

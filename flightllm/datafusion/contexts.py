@@ -104,9 +104,13 @@ def row_types(frame: DataFrame) -> list[pa.DataType]:
 def row_schema(frame: DataFrame) -> pa.Schema:
     """Return a query's columns with coerced types; see `row_types`. Nothing is evaluated.
 
-    Only an executed frame has coerced types and releases the GIL while DataFusion resolves them, which takes a second
-    for 900 operators in a row. So this executes the query with LIMIT 0, which one rule replaces by an empty plan.
+    `analyzed` holds the GIL while DataFusion resolves types, which takes a second for 900 operators in a row. So this
+    executes the query with LIMIT 0, which one rule replaces by an empty plan. DataFusion keeps such a result only if
+    its columns have different names.
     """
+    names = frame.schema().names
+    if len(set(names)) < len(names):
+        return analyzed(_typing_context(), frame).schema()
     empty = _typing_context().create_dataframe_from_logical_plan(frame.limit(0).logical_plan())
     return empty.cache().schema()
 

@@ -233,7 +233,7 @@ def _casts(
 
     try:
         plan, context, _ = _planned(with_parameters(text, write), services, asked)
-        return cast_types(plan, context, deep=_is_too_deep(text))
+        return cast_types(plan, context, asked, deep=_is_too_deep(text))
     except CancelledError:
         raise
     except Exception as error:  # noqa: BLE001 - planning the statement with values raises the error again

@@ -221,7 +221,7 @@ class Core:
         """
         limit = session.time_limit(call_of(context).settings)  # a wrong setting fails before a place is taken
         with self.database.queries.spans.attached(call_of(context).traceparent):
-            deadline, turn = None, None
+            end_turn = None
 
             def cancel() -> None:
                 stop(CancelledError("the server stops"))
@@ -229,28 +229,32 @@ class Core:
             if text is not None and is_long(text):  # its time runs while it waits, so that a crowd of them ends
                 deadline = limit.start()
                 place, turn = self._place_and_turn(context, session, text, deadline, cancel)
-                function = turn.during(function)
+                function, end_turn = turn.during(function), turn.end_unused
             else:
                 place = self.admit(context, session, cancel)
+                deadline = limit.start()
                 if text is not None:
-                    function = self._in_turn(context, session, place, function)
+                    planning = self._planning_turn(context, session, place, deadline)
+                    function, end_turn = planned_within(planning, function), planning.release
             try:
-                patience = CallDeadline(context.is_cancelled, deadline or limit.start())
+                patience = CallDeadline(context.is_cancelled, deadline)
                 return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
             except BaseException:
-                if turn is not None:
-                    turn.end_unused()
+                if end_turn is not None:
+                    end_turn()
                 raise
 
-    def _in_turn(
-        self, context: Context, session: BackendSession, place: AdmissionSlot, function: Callable[[], _T]
-    ) -> Callable[[], _T]:
-        """Wait for a turn to plan a short text; return the function that gives the turn back."""
+    def _planning_turn(
+        self, context: Context, session: BackendSession, place: AdmissionSlot, deadline: Deadline
+    ) -> AdmissionSlot:
+        """Wait for a turn to plan a short text; give its place back if the wait ends without a turn."""
         asker = Requester(session.principal.name, session.id)
         try:
-            return planned_within(self.planning.turn(asker, context.is_cancelled), function)
-        except BaseException:
+            return self.planning.turn(asker, lambda: context.is_cancelled() or deadline.over)
+        except BaseException as error:
             place.release()
+            if isinstance(error, CancelledError) and deadline.over:
+                raise deadline.error() from None
             raise
 
     def _place_and_turn(

@@ -1,6 +1,7 @@
-"""Turns for planning: Python plans one statement at a time anyway, and a crowd must not make all others wait."""
+"""Turns for planning, so that a crowd of statements does not make all others wait."""
 
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -12,9 +13,9 @@ from flightllm.common.fair_queue import Requester
 from flightllm.common.stopping import when_read
 
 _T = TypeVar("_T")
-_LEASE_SECONDS = 1.0
+_LEASE_SECONDS = 0.25
 """After this time a turn passes on, although its statement is still planned: planning can wait for a model."""
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.25
 _ENDLESS = 1 << 30
 """A turn refuses nobody: each statement that waits for one has a place already, and their number is limited."""
 
@@ -23,12 +24,16 @@ class PlanningTurns:
     """Gives out one turn for each core to plan a statement, safe to use from several threads.
 
     Users take turns, because threads take Python's interpreter in no order. Without turns, a user who sends 200
-    statements at once makes the statement of another user wait until all 200 are planned.
+    statements at once makes the statement of another user wait until all 200 are planned. One more turn for each core
+    is only for users who have no turn, so that slow plannings of one user keep nobody out.
     """
 
-    def __init__(self, size: int = os.cpu_count() or 1, lease_seconds: float = _LEASE_SECONDS) -> None:
+    def __init__(self, size: int | None = None, lease_seconds: float = _LEASE_SECONDS) -> None:
+        cores = _cores() if size is None else size
         self._lease_seconds = lease_seconds
-        self._places = AdmissionControl(size, queue=_ENDLESS, wait_seconds=_ENDLESS, poll_seconds=_POLL_SECONDS)
+        self._places = AdmissionControl(
+            cores, queue=_ENDLESS, wait_seconds=_ENDLESS, poll_seconds=_POLL_SECONDS, reserve=cores
+        )
         self._lock = threading.Lock()
         self._given: deque[tuple[float, AdmissionSlot]] = deque()
         """The turns that were given out, the oldest first, with the time until which each can be kept."""
@@ -63,6 +68,11 @@ class PlanningTurns:
                 over.append(self._given.popleft()[1])
         for place in over:
             place.release()
+
+
+def _cores() -> int:
+    """Return the number of cores that this process can use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def planned_within(turn: AdmissionSlot, function: Callable[[], _T]) -> Callable[[], _T]:

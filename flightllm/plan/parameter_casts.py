@@ -1,11 +1,11 @@
 """The types to which DataFusion casts a statement's parameters, because of casts, signatures and other operands."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
-from datafusion import DataFrame, LogicalPlan, SessionContext, udf
+from datafusion import LogicalPlan, SessionContext, udf
 
 from flightllm.common.arrow_types import with_plain_types
 
@@ -34,16 +34,30 @@ def register_parameters(context: SessionContext, indexes: Iterable[int]) -> None
         context.register_udf(udf(_null, [], pa.null(), "volatile", parameter_call(index).removesuffix("()")))
 
 
-def cast_types(plan: LogicalPlan, context: SessionContext, *, deep: bool = False) -> Mapping[int, pa.DataType]:
+def cast_types(
+    plan: LogicalPlan, context: SessionContext, asked: Collection[int] = (), *, deep: bool = False
+) -> Mapping[int, pa.DataType]:
     """Return the types that a plan's parameters are cast to, by index from 0; parameters without a cast are left out.
 
-    `deep` says that the plan has a long chain of operators, which takes DataFusion up to a second.
+    `deep` says that the plan has a long chain of operators, which takes DataFusion up to a second. The physical plan
+    is then read first, because DataFusion releases the GIL while it makes one. Its text lacks the casts within
+    aggregates and windows, so the logical plan is read unless all `asked` parameters are found.
 
     Raises DataFusion's error where the types in the plan do not fit.
     """
     for rule in _OPTIMIZER_RULES:
         context.remove_optimizer_rule(rule)
-    coerced = _coerced(context.create_dataframe_from_logical_plan(plan), deep=deep)
+    frame = context.create_dataframe_from_logical_plan(plan)
+    if deep:
+        with suppress(Exception):  # a subquery has no physical plan without its rules; the logical plan tells errors
+            found = _found(frame.execution_plan().display_indent(), context)
+            if found.keys() >= set(asked):
+                return found
+    return _found(frame.optimized_logical_plan().display_indent(), context)
+
+
+def _found(coerced: str, context: SessionContext) -> dict[int, pa.DataType]:
+    """Return the types in the text of a plan with casts."""
     found: dict[int, pa.DataType] = {}
     known: dict[str, pa.DataType | None] = {}  # DataFusion plans a statement for each name that it reads
     for match in _CAST.finditer(coerced):
@@ -54,18 +68,6 @@ def cast_types(plan: LogicalPlan, context: SessionContext, *, deep: bool = False
         if kind is not None:
             found.setdefault(int(match[1]), kind)
     return found
-
-
-def _coerced(frame: DataFrame, *, deep: bool) -> str:
-    """Return the text of a plan with casts.
-
-    The physical plan has the same casts, and DataFusion releases the GIL while it makes one. But it cannot make one of
-    subqueries, whose rules are off.
-    """
-    if deep:
-        with suppress(Exception):  # the logical plan raises the error again
-            return frame.execution_plan().display_indent()
-    return frame.optimized_logical_plan().display_indent()
 
 
 def _null() -> pa.Array:

@@ -38,6 +38,19 @@ def test_types_are_the_optimized_ones(sql: str) -> None:
     assert row_types(frame) == list(with_plain_types(optimized.schema(), unions=True).types)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM (VALUES (1)) a(x), (VALUES (2.5)) b(x)",
+        "SELECT a.x, b.x, CASE WHEN a.x = 1 THEN 1 ELSE 2.5 END AS y FROM (VALUES (1)) a(x), (VALUES (1)) b(x)",
+    ],
+)
+def test_columns_of_one_name(sql: str) -> None:
+    """A join can give two columns of one name; their types are those of the rows."""
+    frame = _CONTEXT.sql(sql)
+    assert row_types(frame) == [column.type for column in frame.to_arrow_table().columns]
+
+
 def test_other_threads_run_meanwhile() -> None:
     """DataFusion resolves the types of 900 operators in about a second, and other threads get the interpreter."""
     frame = _CONTEXT.sql("SELECT " + "+".join(["1"] * 900))

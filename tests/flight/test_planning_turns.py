@@ -1,6 +1,8 @@
 """Statements are planned in turns over users, and a turn that is kept too long passes on."""
 
 import threading
+import time
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -11,12 +13,21 @@ from flightllm.errors import CancelledError, SqlError
 from flightllm.flight.planning_turns import PlanningTurns, planned_within
 from tests.servers import await_true
 
-_ANN, _BOB = Requester("ann", "1"), Requester("bob", "2")
+_ANN, _BOB, _EVE, _DAN = (Requester(name, "1") for name in ("ann", "bob", "eve", "dan"))
+_ANN_AGAIN = Requester("ann", "2")
 _MOST_SECONDS = 30.0
+_NO_END = 1e6
+"""Seconds of a lease that lasts longer than any test."""
 
 
 def _stays() -> bool:
     return False
+
+
+def _leaves_later() -> Callable[[], bool]:
+    """Return a client that leaves after a while, so that a turn which never comes is a failure and no hang."""
+    until = time.monotonic() + _MOST_SECONDS
+    return lambda: time.monotonic() > until
 
 
 def _waits(turns: PlanningTurns, count: int) -> bool:
@@ -25,11 +36,11 @@ def _waits(turns: PlanningTurns, count: int) -> bool:
 
 def test_a_user_with_one_statement_passes_a_crowd() -> None:
     """Eight statements of one user wait; the statement of another user, sent last, is among the first planned."""
-    turns, order = PlanningTurns(1, _MOST_SECONDS), list[str]()
-    held = turns.turn(_ANN, _stays)
+    turns, order = PlanningTurns(1, _NO_END), list[str]()
+    held = [turns.turn(_ANN, _stays), turns.turn(_EVE, _stays)]
 
     def plan(asker: Requester) -> None:
-        turn = turns.turn(asker, _stays)
+        turn = turns.turn(asker, _leaves_later())
         order.append(asker.user)
         turn.release()
 
@@ -38,52 +49,60 @@ def test_a_user_with_one_statement_passes_a_crowd() -> None:
         threads.append(threading.Thread(target=plan, args=(asker,)))
         threads[-1].start()
         await_true(partial(_waits, turns, number))
-    held.release()
+    for turn in held:
+        turn.release()
     for thread in threads:
         thread.join(_MOST_SECONDS)
     assert len(order) == 9
     assert order.index("bob") < 2
 
 
+def test_slow_plannings_of_one_user_keep_nobody_out() -> None:
+    """A user without a turn gets one at once where another user has all ordinary turns; that user itself waits."""
+    turns = PlanningTurns(1, _NO_END)
+    turns.turn(_ANN, _stays)
+    turns.turn(_BOB, _leaves_later())
+    with pytest.raises(CancelledError):
+        turns.turn(_ANN_AGAIN, lambda: True)
+
+
 def test_a_turn_that_is_kept_passes_on() -> None:
     """A statement whose planning never ends, for example because it waits for a model, keeps nobody out."""
-    turns = PlanningTurns(1)
-    turns.turn(_ANN, _stays)
-    turns.turn(_BOB, _stays).release()
+    turns = PlanningTurns(1, 0.01)
+    for asker in (_ANN, _BOB, _EVE, _DAN):
+        turns.turn(asker, _leaves_later())
 
 
 def test_a_client_that_leaves_stops_waiting() -> None:
     """The wait for a turn ends with the client, and the statement behind it has its turn."""
-    turns = PlanningTurns(1, _MOST_SECONDS)
+    turns = PlanningTurns(1, _NO_END)
     held = turns.turn(_ANN, _stays)
     with pytest.raises(CancelledError, match="cancelled"):
-        turns.turn(Requester("ann", "3"), lambda: True)
+        turns.turn(_ANN_AGAIN, lambda: True)
+    assert turns.queued == 0
     held.release()
-    turns.turn(_BOB, _stays).release()
+    turns.turn(_ANN_AGAIN, _leaves_later())
 
 
 def test_the_turn_ends_once_the_statement_is_planned() -> None:
     """What follows the planning, such as a change that waits for a table, does not hold the turn."""
-    turns, ended = PlanningTurns(1, _MOST_SECONDS), threading.Event()
-    turn = turns.turn(_ANN, _stays)
+    turns = PlanningTurns(1, _NO_END)
 
     def work() -> str:
         text_is_read()
-        turns.turn(_BOB, _stays).release()
-        ended.set()
+        turns.turn(_ANN_AGAIN, _leaves_later()).release()
         return "done"
 
-    assert planned_within(turn, work)() == "done"
-    assert ended.is_set()
+    assert planned_within(turns.turn(_ANN, _stays), work)() == "done"
 
 
 def test_the_turn_of_a_failed_statement_ends() -> None:
     """An error in planning gives the turn back."""
-    turns = PlanningTurns(1, _MOST_SECONDS)
+    turns = PlanningTurns(1, _NO_END)
 
     def fails() -> None:
         raise SqlError("no such table")
 
     with pytest.raises(SqlError):
         planned_within(turns.turn(_ANN, _stays), fails)()
-    turns.turn(_BOB, _stays).release()
+    turns.turn(_ANN_AGAIN, _leaves_later())

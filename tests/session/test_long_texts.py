@@ -273,3 +273,18 @@ def test_types_in_a_deep_chain_of_parameters(session: Session) -> None:
     found = session.describe(f"SELECT {'+'.join('?' * 200)} AS x")
     assert set(found.parameters.types) == {pa.int64()}
     assert found.schema.names == ["x"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sum(i + ?) AS x, {} AS y FROM t",
+        "SELECT sum(i) FILTER (WHERE i > ?) OVER () AS x, {} AS y FROM t",
+        "SELECT {} AS y FROM t WHERE i IN (SELECT i + ? FROM t)",
+    ],
+)
+def test_types_beside_a_deep_chain(session: Session, sql: str) -> None:
+    """A parameter within an aggregate, a window or a subquery keeps its type beside a long chain of operators."""
+    alone, beside = (session.describe(sql.format("+".join(["1"] * count))) for count in (2, 200))
+    assert beside.parameters == alone.parameters
+    assert beside.parameters.types == [pa.int64()]
