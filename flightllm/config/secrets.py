@@ -13,10 +13,13 @@ REFERENCE = re.compile(r"(env|file):(.+)", re.DOTALL)
 
 
 _PASTED = re.compile(
-    r"(?<![\w-])(?:(?:sk|pk|rk|ghp|gho|glpat|github_pat|hf|gsk|xai|nvapi|pplx|r8|xox[a-z])[-_]|AIza|AKIA|ASIA|eyJ)"
-    r"[^\s\"'<>,;{}\[\]]{12,}"
+    r"(?<![\w-])(?:(?:sk|pk|rk|glpat|xai|nvapi|pplx|xox[a-z])-|(?:sk|pk|rk|ghp|gho|github_pat|hf|gsk|r8)_|AIza|AKIA|ASIA|eyJ)"
+    r"(?=[^\s\"'<>,;{}\[\]/]*\d)[^\s\"'<>,;{}\[\]/]{12,}"
 )
-"""A key with a prefix of a known service, or a JSON Web Token."""
+"""A key with a prefix of a known service, or a JSON Web Token.
+
+A key has a digit and no slash, which tells it from the name of a model such as `xai-org/grok-2-instruct`.
+"""
 
 
 _OF_A_KEY = re.compile("key|token|secret|pass", re.IGNORECASE)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.config.secrets import check_reference, checked_secret, read_secret
+from flightllm.common.redaction import redacted
+from flightllm.config.secrets import check_reference, checked_secret, keep_pasted, read_secret
 from flightllm.errors import ConfigError
 
 
@@ -80,3 +81,26 @@ def test_a_short_secret_is_refused(key: str, monkeypatch: pytest.MonkeyPatch) ->
     assert read_secret("[engine] headers.X-Region", "env:SHORT") == "k-9q"
     monkeypatch.setenv("SHORT", "EMPTY")
     assert read_secret(key, "env:SHORT") == "EMPTY"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hf-internal-testing/tiny-random-LlamaForCausalLM",
+        "xai-org/grok-2-instruct",
+        "sk-community/pk-classifier-base",
+        "Qwen/Qwen2.5-7B-Instruct",
+        "meta-llama/Llama-3.1-8B-Instruct",
+    ],
+)
+def test_names_of_models_are_no_secrets(name: str) -> None:
+    """A model whose name begins as keys of some services do stays readable in logs and system tables."""
+    keep_pasted({"model": name})
+    assert redacted(f"the model {name} is not there") == f"the model {name} is not there"
+
+
+@pytest.mark.parametrize("key", ["sk-proj-4f9a8b7c6d5e4f3a", "hf_AbCdEfGhIjKlMn1234", "xai-9f8e7d6c5b4a39281706"])
+def test_a_pasted_key_is_hidden(key: str) -> None:
+    """A key at a wrong place is in no text from then on."""
+    keep_pasted({"provider": [key]})
+    assert key not in redacted(f"the option provider cannot be {key}")
