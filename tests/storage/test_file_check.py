@@ -163,7 +163,7 @@ def test_a_change_before_the_check(tmp_path: Path, start: Callable[..., Catalog]
 
 def test_merge_before_the_check(tmp_path: Path, start: Callable[..., Catalog]) -> None:
     """MERGE reads rows of several files at once, and compares those that it rewrites."""
-    damaged(start, tmp_path).touch()
+    damaged(start, tmp_path)
     with closing(Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path))) as database:
         session = database.session()
         with pytest.raises(FlightLLMError, match="is damaged"):
