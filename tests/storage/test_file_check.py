@@ -213,4 +213,8 @@ def test_backup_and_doctor(tmp_path: Path, start: Callable[..., Catalog]) -> Non
     flip(path)
     found = CliRunner(env={"FLIGHTLLM_HOME": str(tmp_path)}).invoke(main, doctor)
     assert found.exit_code == 0
-    assert "data files: 2 are as written" in found.output
+    assert "data files: 2 compared, 0.0 GiB in all" in found.output
+    without_digests(tmp_path / "tables" / "manifest.json")
+    found = CliRunner(env={"FLIGHTLLM_HOME": str(tmp_path)}).invoke(main, doctor)
+    assert found.exit_code == 0
+    assert "data files: 0 compared, 2 without a digest (only their sizes), 0.0 GiB in all" in found.output
