@@ -57,6 +57,13 @@ def test_the_package_stands_alone() -> None:
     assert not [path for path in PACKAGE.rglob("*.py") if others.search(path.read_text(encoding="utf-8"))]
 
 
+def test_no_cached_property_holds_a_lock() -> None:
+    """The standard library's cached property makes threads wait for each other; the package uses its own."""
+    own = PACKAGE / "common" / "cached.py"
+    found = [path for path in PACKAGE.rglob("*.py") if path != own and LOCKED.search(path.read_text())]
+    assert found == []
+
+
 def test_one_query_passes_few_files(tmp_path: Path) -> None:
     """A reader can follow a warm query: with the same rows, and with new rows that the model must see."""
     passed = set[str]()
@@ -130,10 +137,3 @@ def _wrapped(line: str) -> str:
 
 if __name__ == "__main__":
     main()
-
-
-def test_no_cached_property_holds_a_lock() -> None:
-    """The standard library's cached property makes threads wait for each other; the package uses its own."""
-    own = PACKAGE / "common" / "cached.py"
-    found = [path for path in PACKAGE.rglob("*.py") if path != own and LOCKED.search(path.read_text())]
-    assert found == []

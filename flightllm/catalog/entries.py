@@ -247,10 +247,15 @@ def check_bytes(entry: Entry) -> None:
         InternalError: the bytes of a file differ from what was written.
     """
     if entry.rows is not None and entry.rows.damaged:
-        raise InternalError(
-            f"the table {entry.name.display!r} is damaged: bytes of its files have changed on the server's disk since"
-            " they were written (system.data_files names the files to admins); restore it from a backup, or drop it"
-        )
+        raise bytes_changed(entry.name)
+
+
+def bytes_changed(name: TableName) -> InternalError:
+    """Return the error that the bytes of a table's file differ from what was written."""
+    return InternalError(
+        f"the table {name.display!r} is damaged: bytes of its files have changed on the server's disk since"
+        " they were written (system.data_files names the files to admins); restore it from a backup, or drop it"
+    )
 
 
 class SystemSchema:

@@ -26,6 +26,7 @@ from flightllm.catalog.entries import (
     SystemSchema,
     SystemTables,
     TableInfo,
+    bytes_changed,
     check_bytes,
 )
 from flightllm.catalog.files import FileTable, files_revision, unreachable
@@ -154,9 +155,11 @@ class TableStore:
         Else a new file with its own digest would take over the damaged rows.
 
         Raises:
-            InternalError: a file of the table is damaged.
+            CancelledError: the statement was cancelled.
+            InternalError: a file of the table is damaged, or cannot be read.
         """
-        self.file_check.compare(files)
+        if not self.file_check.compare(files):
+            raise bytes_changed(name)
         if entry := self._entries.get(name):
             check_bytes(entry)
 

@@ -185,8 +185,9 @@ def _files(folder: Path) -> Finding:
     if found.damaged:
         fix = "restore the data folder from a backup, or drop these tables"
         return Finding("data files", f"damaged: {', '.join(found.damaged)}", ok=False, fix=fix)
-    without = f", {found.without_digest} of them without a digest" if found.without_digest else ""
-    return Finding("data files", f"{found.files} are as written, {found.bytes / 2**30:.1f} GiB{without}")
+    without = f", {found.without_digest} without a digest (only their sizes)" if found.without_digest else ""
+    compared = found.files - found.without_digest
+    return Finding("data files", f"{compared} compared{without}, {found.bytes / 2**30:.1f} GiB in all")
 
 
 def _table(name: str, place: TablePlace) -> Finding:

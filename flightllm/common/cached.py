@@ -9,7 +9,7 @@ _T = TypeVar("_T")
 class cached_property(functools.cached_property[_T]):  # noqa: N801 - named as the class that it replaces
     """A property whose first reader computes the value; the value then stays with the object.
 
-    Until Python 3.12, the standard library's class holds one lock for all objects while it computes a value: a
+    Before Python 3.12, the standard library's class holds one lock for all objects while it computes a value: a
     thread that reads a long text keeps all other threads from reading theirs. This class has no lock. Two threads
     that read the property of one object at the same time can both compute the value, and the last one stays.
     """

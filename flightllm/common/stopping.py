@@ -1,4 +1,4 @@
-"""Let the reading of a text end early once nobody waits for its statement, and tell when the text is read."""
+"""Let long steps of a statement end early once nobody waits for it, and tell when its text is read."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,10 +23,10 @@ def stopped_if(stopped: Callable[[], bool]) -> Iterator[None]:
 
 
 def check_wanted() -> None:
-    """Raise `CancelledError` if the current statement must end. Long loops over tokens call this now and then."""
+    """Raise `CancelledError` if the current statement must end. Long loops call this now and then."""
     stopped = _stopped.get()
     if stopped is not None and stopped():
-        raise CancelledError("the statement was cancelled while it was read")
+        raise CancelledError("the statement was cancelled")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from flightllm.ddl.dispatch import bound_texts, change, check
 from flightllm.dialect.rewriting import DEFAULT
 from flightllm.dml import Changed
 from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
-from flightllm.execution.cancel_token import stopped
+from flightllm.execution.cancel_token import stopped, stopped_by
 from flightllm.execution.context import Services
 from flightllm.execution.describe import Description, describe
 from flightllm.execution.kept_plans import Circumstances, KeptPlan, keep
@@ -414,7 +414,13 @@ class Session:
         try:
             noted = self._all.watch.changing(bound.sql, record.query_id, self.rights.blamed)
             stop = record.cancelled.is_set
-            with self._statement(), record.bound(), noted, self._reading(bound, self.rights, stop):
+            with (
+                self._statement(),
+                record.bound(),
+                noted,
+                stopped_by(record.cancelled),
+                self._reading(bound, self.rights, stop),
+            ):
                 changed = change(statement, record, lambda: self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
@@ -448,8 +454,8 @@ class Session:
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
-        Without `db_schema` the table is in the session's schema, or is temporary. Until the last batch has arrived,
-        setting `cancelled` stops the upload, which then stores nothing.
+        Without `db_schema` the table is in the session's schema, or is temporary. Until the rows are stored,
+        setting `cancelled` can stop the upload, which then stores nothing.
         """
         name = self._place.uploaded(table, db_schema, made=mode == "create", temporary=temporary)
         text = f"INGEST INTO {name.display}"
@@ -457,7 +463,7 @@ class Session:
         try:
             upload = f"{text}, {sha256(schema.serialize()).hexdigest()}"
             noted = self._all.watch.changing(upload, record.query_id, self.rights.blamed)
-            with self._statement(), record.bound(), noted:
+            with self._statement(), record.bound(), noted, stopped_by(record.cancelled):
                 rows = self._services.catalog.ingest(name, schema, _while_wanted(reader, record), mode)
         except Exception as error:
             left = isinstance(error, CancelledError | pa.ArrowCancelled)

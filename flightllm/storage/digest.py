@@ -63,6 +63,8 @@ def digest_of(path: Path, rest: Callable[[float], None] = lambda _: None) -> str
     Raises:
         OSError: the file cannot be read.
     """
+    # The pages stay in the system's cache. POSIX_FADV_DONTNEED would also drop those that statements use, such as all
+    # that a run before a restart left there. The system itself first drops pages that were read once.
     found, piece = hashlib.sha256(), memoryview(bytearray(_PIECE_BYTES))
     with path.open("rb", buffering=0) as file:
         begun = time.monotonic()

@@ -1,16 +1,15 @@
-"""Compares data files with their digests, in the background and at low priority."""
+"""Compares data files with their digests, in the background."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import structlog
 
+from flightllm.common.stopping import check_wanted
 from flightllm.errors import InternalError
 from flightllm.storage.damage import list_of_tables, named_files
 from flightllm.storage.digest import digest_of
@@ -32,8 +31,14 @@ class Compared:
     damaged: Sequence[str]
 
 
-_LOWEST_PRIORITY = 19
+_REST = 3
+"""The check rests this many times as long as it reads, so it takes about a quarter of the disk's time and of a core.
+
+A low priority of its thread would not do: busy cores could stop the thread while it holds a lock or the interpreter.
+"""
 _LONGEST_REST_SECONDS = 1.0
+_LONGEST_END_SECONDS = 5.0
+"""`close` waits this long for the thread, because a disk that hangs must not keep the server from ending."""
 _log = structlog.get_logger(__name__)
 
 
@@ -68,34 +73,41 @@ class FileCheck:
         return self._done.wait(seconds)
 
     def close(self) -> None:
-        """End the check. Idempotent."""
+        """End the check. Idempotent. A thread whose disk hangs ends as soon as the disk answers, and tells nothing."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_LONGEST_END_SECONDS)
+            if self._thread.is_alive():
+                _log.warning("the check of the data files does not end: the disk does not answer")
 
     def status(self, file: StoredFile) -> FileStatus:
         """Return the state of a file of a table."""
         return self._states.get(file.name, "ok")
 
-    def compare(self, files: Iterable[StoredFile]) -> None:
+    def compare(self, files: Iterable[StoredFile]) -> bool:
         """Compare at once those files that wait for the check, for a caller that rewrites their rows.
 
+        Return False at the first damaged file. Its table can lack the mark, because the check notes the state of a
+        file before it calls `tell`.
+
         Raises:
+            CancelledError: the statement was cancelled.
             InternalError: a file cannot be read.
         """
         for file in files:
             if self._states.get(file.name) == "unchecked":
                 try:
-                    self._compare(file, lambda _: None)
+                    self._compare(file, lambda _: check_wanted())
                 except OSError as error:
                     _log.exception("a data file cannot be read", file=file.name)
                     raise InternalError(
                         "a file of a table cannot be read, so nothing was changed; see the server's log for its name"
                     ) from error
+            if self._states.get(file.name) == "damaged":
+                return False
+        return True
 
     def _run(self) -> None:
-        with suppress(OSError, AttributeError):  # only Linux has a priority for each thread
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
         begun, size, files = time.monotonic(), 0, sorted(self._left, key=self._order)
         for file in files:
             try:
@@ -105,6 +117,8 @@ class FileCheck:
                 return
             except OSError as error:  # it says nothing about the bytes, and readers of the file get an error, too
                 _log.warning("a data file cannot be read", file=file.name, error=error.strerror)
+            except Exception:  # noqa: BLE001 - one file must not keep the others from being compared
+                _log.exception("a data file was not compared", file=file.name)
             size += file.bytes
         states = list(self._states.values())
         _log.info(
@@ -119,8 +133,8 @@ class FileCheck:
         return self._states[file.name] != "damaged", file.bytes
 
     def _rest(self, seconds: float) -> None:
-        """Rest as long as the piece took, so that statements get at least half of the disk's time."""
-        if self._stop.wait(min(seconds, _LONGEST_REST_SECONDS)):
+        """Rest after a piece that took `seconds`, so that statements get most of the disk's time."""
+        if self._stop.wait(min(_REST * seconds, _LONGEST_REST_SECONDS)):
             raise _StoppedError
 
     def _compare(self, file: StoredFile, rest: Callable[[float], None]) -> None:
@@ -129,6 +143,7 @@ class FileCheck:
         except FileNotFoundError:  # a statement replaced the file; or it is lost, which each look-up of its table sees
             self._states[file.name] = "missing"
             return
+        rest(0.0)  # after `close` another server can own the folder, so nothing is told
         status: FileStatus = "ok" if whole else "damaged"
         self._states[file.name] = status
         self._tell(file.name, status)

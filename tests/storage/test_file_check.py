@@ -1,6 +1,7 @@
 """Digests of data files: right after each change, compared after a start; a damaged file gives errors, not rows."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from hashlib import sha256
@@ -14,12 +15,17 @@ from structlog.testing import capture_logs
 from flightllm.catalog import Catalog
 from flightllm.cli import main
 from flightllm.config import Config, EngineConfig, LimitsConfig
-from flightllm.errors import FlightLLMError
+from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.observe.query_record import CancelToken
 from flightllm.session.database import Database
+from flightllm.session.session import Session
+from flightllm.storage import digest, file_check
 from flightllm.storage.backup import back_up
+from flightllm.storage.file_check import FileCheck, FileStatus
 from flightllm.storage.sealed import sealed
 from tests.catalogs import ingest, read, run
 from tests.databases import ask
+from tests.servers import await_true
 
 _SECONDS = 60
 
@@ -163,7 +169,7 @@ def test_a_change_before_the_check(tmp_path: Path, start: Callable[..., Catalog]
 
 def test_merge_before_the_check(tmp_path: Path, start: Callable[..., Catalog]) -> None:
     """MERGE reads rows of several files at once, and compares those that it rewrites."""
-    damaged(start, tmp_path).touch()
+    damaged(start, tmp_path)
     with closing(Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path))) as database:
         session = database.session()
         with pytest.raises(FlightLLMError, match="is damaged"):
@@ -172,6 +178,93 @@ def test_merge_before_the_check(tmp_path: Path, start: Callable[..., Catalog]) -
             )
         shown = ask(session, "SELECT DISTINCT status FROM system.data_files WHERE \"table\" = 'bad'")
         assert shown.rows == [{"status": "damaged"}]
+
+
+def test_a_change_before_the_table_is_marked(tmp_path: Path, start: Callable[..., Catalog]) -> None:
+    """A statement does not rewrite a file that the check found damaged, although the table has no mark yet."""
+    path = damaged(start, tmp_path)
+    catalog = start(check=False)
+    with catalog.store.lock:  # the check cannot mark the table
+        catalog.store.tidy()
+        await_true(lambda: states(catalog)["bad"] == {"damaged"})
+        assert not any(entry.rows.damaged for entry in catalog.entries.values() if entry.rows is not None)
+        with pytest.raises(FlightLLMError, match=r"the table 'bad' is damaged: .* restore it from a backup"):
+            run(catalog, "UPDATE bad SET b = a")
+    assert files(catalog, "bad") == [path.name]
+
+
+@pytest.mark.parametrize("change", ["update", "merge", "upload"])
+def test_a_cancelled_comparison(
+    tmp_path: Path, start: Callable[..., Catalog], monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A statement that is cancelled while it compares a file stops in the middle of the file, and changes nothing."""
+    catalog = start()
+    ingest(catalog, "t", {"a": [1], "b": [0.5]})
+    catalog.close()
+    stop, rows = CancelToken(), pa.record_batch({"a": [2], "b": [0.5]})
+    merge = "MERGE INTO t USING (SELECT 1 AS a) AS s ON t.a = s.a WHEN MATCHED THEN UPDATE SET b = 2"
+    changes: dict[str, Callable[[Session], int]] = {
+        "update": lambda session: session.update("UPDATE t SET b = 2", cancelled=stop),
+        "merge": lambda session: session.update(merge, cancelled=stop),
+        "upload": lambda session: session.ingest("t", [rows], rows.schema, "append", cancelled=stop),
+    }
+
+    def digest_of(path: Path, rest: Callable[[float], None]) -> str:
+        stop.set()
+        return digest.digest_of(path, rest)
+
+    monkeypatch.setattr(file_check, "digest_of", digest_of)
+    monkeypatch.setattr(FileCheck, "start", lambda _: None)
+    with closing(Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path))) as database:
+        session = database.session()
+        with pytest.raises(CancelledError):
+            changes[change](session)
+        assert states(database.catalog) == {"t": {"unchecked"}}
+        assert ask(session, "SELECT * FROM t").rows == [{"a": 1, "b": 0.5}]
+
+
+def test_an_error_for_one_file(start: Callable[..., Catalog]) -> None:
+    """If the server cannot be told of a file, the check logs it and compares the other files."""
+    catalog = start()
+    for name in ("one", "two"):
+        ingest(catalog, name, {"a": [1]})
+    told = list[str]()
+
+    def tell(file: str, _: FileStatus) -> None:
+        told.append(file)
+        if len(told) == 1:
+            raise RuntimeError("the first call fails")
+
+    check = FileCheck(catalog.store.folder, tell)
+    check.add([file for _, file, _ in catalog.store.data_files()], ())
+    with capture_logs() as log:
+        check.start()
+        assert check.wait(_SECONDS)
+    check.close()
+    assert sorted(told) == sorted(files(catalog, "one") + files(catalog, "two"))
+    assert [line["file"] for line in log if line["log_level"] == "error"] == told[:1]
+
+
+def test_a_disk_that_hangs(tmp_path: Path, start: Callable[..., Catalog], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog closes although a file cannot be read to its end; the check then tells nothing more."""
+    monkeypatch.setattr(file_check, "_LONGEST_END_SECONDS", 0.01)
+    catalog = start()
+    ingest(catalog, "t", {"a": [1]})
+    catalog = start(check=False)
+    [(_, file, _)] = catalog.store.data_files()
+    path = tmp_path / "tables" / "files" / file.name
+    path.unlink()
+    os.mkfifo(path)  # its reader waits for a writer
+    told = list[str]()
+    check = FileCheck(catalog.store.folder, lambda name, _: told.append(name))
+    check.add([file], ())
+    with capture_logs() as log:
+        check.start()
+        check.close()
+    assert [line["event"] for line in log] == ["the check of the data files does not end: the disk does not answer"]
+    path.open("wb").close()  # the disk answers
+    await_true(lambda: check._thread is not None and not check._thread.is_alive())
+    assert (told, check.status(file)) == ([], "unchecked")
 
 
 def test_files_without_a_digest(tmp_path: Path, start: Callable[..., Catalog]) -> None:
@@ -213,4 +306,8 @@ def test_backup_and_doctor(tmp_path: Path, start: Callable[..., Catalog]) -> Non
     flip(path)
     found = CliRunner(env={"FLIGHTLLM_HOME": str(tmp_path)}).invoke(main, doctor)
     assert found.exit_code == 0
-    assert "data files: 2 are as written" in found.output
+    assert "data files: 2 compared, 0.0 GiB in all" in found.output
+    without_digests(tmp_path / "tables" / "manifest.json")
+    found = CliRunner(env={"FLIGHTLLM_HOME": str(tmp_path)}).invoke(main, doctor)
+    assert found.exit_code == 0
+    assert "data files: 0 compared, 2 without a digest (only their sizes), 0.0 GiB in all" in found.output
