@@ -154,11 +154,15 @@ class AccessControl:
 
     def close(self) -> None:
         """Write the spending to disk, and close the file of users. Idempotent."""
+        self.write()
+        self.store.close()
+
+    def write(self) -> None:
+        """Write the spending to disk."""
         with self._lock:
             ledgers = list(self._ledgers.values())
         for ledger in ledgers:
             ledger.write()
-        self.store.close()
 
 
 def _users(owners: Collection[str]) -> set[str]:

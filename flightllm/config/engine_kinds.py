@@ -20,6 +20,8 @@ class EngineKind:
     """The extra with the engine's packages; None if the engine needs no extra in any case."""
     of_one_model: bool = True
     """Whether the engine itself runs a model; a cluster runs other engines."""
+    elsewhere: bool = False
+    """Whether the model runs outside the server's processes, so that a new process opens the engine at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class EmbedderKind:
     """The module with the function `create`."""
     options: str
     """The dataclass of the options that only this kind knows, as MODULE:CLASS."""
+    elsewhere: bool = False
+    """See `EngineKind`."""
 
 
 ENGINES: Mapping[str, EngineKind] = MappingProxyType(
@@ -39,7 +43,10 @@ ENGINES: Mapping[str, EngineKind] = MappingProxyType(
         ),
         "vllm": EngineKind("flightllm.engines.vllm.engine", "flightllm.engines.vllm.engine:VllmOptions", extra="gpu"),
         "openai": EngineKind(
-            "flightllm.engines.openai.engine", "flightllm.engines.openai.options:OpenAIOptions", extra="openai"
+            "flightllm.engines.openai.engine",
+            "flightllm.engines.openai.options:OpenAIOptions",
+            extra="openai",
+            elsewhere=True,
         ),
         "cluster": EngineKind(
             "flightllm.router.cluster", "flightllm.router.cluster:ClusterOptions", of_one_model=False
@@ -47,7 +54,9 @@ ENGINES: Mapping[str, EngineKind] = MappingProxyType(
         "ray": EngineKind(
             "flightllm.router.ray.engine", "flightllm.router.ray.engine:RayOptions", extra="ray", of_one_model=False
         ),
-        "fake": EngineKind("flightllm.engines.fake.engine", "flightllm.engines.fake.engine:FakeOptions"),
+        "fake": EngineKind(
+            "flightllm.engines.fake.engine", "flightllm.engines.fake.engine:FakeOptions", elsewhere=True
+        ),
     }
 )
 """The inference engines by `kind`, in the order of messages and of the documentation."""
@@ -56,8 +65,12 @@ EMBEDDERS: Mapping[str, EmbedderKind] = MappingProxyType(
     {
         "local": EmbedderKind("flightllm.engines.embed.local", "flightllm.engines.embed.local:LocalEmbeddingOptions"),
         "vllm": EmbedderKind("flightllm.engines.embed.vllm", "flightllm.engines.embed.vllm:VllmEmbeddingOptions"),
-        "openai": EmbedderKind("flightllm.engines.embed.openai", "flightllm.engines.embed.openai:EmbeddingOptions"),
-        "fake": EmbedderKind("flightllm.engines.embed.fake", "flightllm.engines.embed.fake:FakeEmbeddingOptions"),
+        "openai": EmbedderKind(
+            "flightllm.engines.embed.openai", "flightllm.engines.embed.openai:EmbeddingOptions", elsewhere=True
+        ),
+        "fake": EmbedderKind(
+            "flightllm.engines.embed.fake", "flightllm.engines.embed.fake:FakeEmbeddingOptions", elsewhere=True
+        ),
     }
 )
 """The embedding models by `kind`."""

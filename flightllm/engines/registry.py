@@ -148,6 +148,11 @@ class Engines:
                 return False, None if slot is None else slot.error
             return slot.opening.done(), None
 
+    def kinds(self) -> set[str]:
+        """Return the kinds of the engines that are open or being opened."""
+        with self._lock:
+            return {slot.config.kind for slot in self._slots.values() if slot.opening is not None}
+
     def opened(self) -> dict[str | None, Engine]:
         """Return the open engines, by the names of their models."""
         with self._lock:

@@ -66,6 +66,12 @@ class Backends:
                 self._embedder = SupervisedEmbedder(self._config, self._recovery)
             return self._embedder
 
+    @property
+    def kind(self) -> str | None:
+        """Return the kind of the embedding model; None before its first use."""
+        with self._lock:
+            return None if self._embedder is None else self._config.kind
+
     def close(self) -> None:
         """Release the embedding model. Idempotent."""
         with self._lock:

@@ -66,6 +66,10 @@ class Description:
     plan: "KeptPlan | None" = None
     """The plan of a query without parameters, for its first execution."""
 
+    def __reduce__(self) -> tuple[type["Description"], tuple[pa.Schema, bool, pa.Schema]]:
+        """Leave the plan out of a pickle: a plan works only in its own process."""
+        return Description, (self.schema, self.is_update, self.parameters)
+
 
 def describe(
     statement: Statement,

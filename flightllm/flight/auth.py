@@ -12,6 +12,7 @@ from pyarrow import flight
 from flightllm.access.login import LOGIN_PREFIX, Login
 from flightllm.common.principal import Principal
 from flightllm.errors import UnauthenticatedError
+from flightllm.flight.activity import Activity
 from flightllm.flight.errors import statuses
 from flightllm.flight.messages import parse_flight
 
@@ -61,6 +62,7 @@ class CallerContext(flight.ServerMiddleware):
         headers: Mapping[str, str],
         *,
         new: bool = False,
+        activity: Activity | None = None,
     ) -> None:
         super().__init__()
         self.principal = principal
@@ -73,6 +75,9 @@ class CallerContext(flight.ServerMiddleware):
             if name.startswith(SETTING_PREFIX)
         }
         self._new = new
+        self._activity = activity
+        if activity is not None:
+            activity.begin()
 
     @property
     def names_session(self) -> bool:
@@ -83,37 +88,48 @@ class CallerContext(flight.ServerMiddleware):
         """Return the header with the token that answers Basic credentials."""
         return {"authorization": f"Bearer {self.token}"} if self._new else {}
 
+    def call_completed(self, _exception: object) -> None:
+        """Count the call's end."""
+        if self._activity is not None:
+            self._activity.end()
+
 
 class CallFactory(flight.ServerMiddlewareFactory):
     """Authenticate each call by `login`.
 
     A call carries Basic credentials, which are answered by a new token, or a bearer token. With `certificates` the
-    connection's certificate names the user, and headers do not.
+    connection's certificate names the user, and headers do not. `activity` counts the calls.
     """
 
-    def __init__(self, login: Login, *, certificates: bool = False) -> None:
+    def __init__(self, login: Login, *, certificates: bool = False, activity: Activity | None = None) -> None:
         super().__init__()
         self._login = login
         self._certificates = certificates
+        self._activity = activity
 
     def start_call(self, info: flight.CallInfo | None, headers: Mapping[str, Sequence[str | bytes]]) -> CallerContext:
         """Return the call's middleware; a Flight status refuses the call."""
         with statuses():
             texts = {name.lower(): _text(values[0]) for name, values in headers.items() if values}
             if self._certificates:
-                return CallerContext(None, "", texts)
+                return self._call(None, "", texts)
             if token := texts.get(_OLD_TOKEN):
-                return CallerContext(self._login.by_token(token), token, texts)
+                return self._call(self._login.by_token(token), token, texts)
             handshakes = info is not None and info.method == flight.FlightMethod.HANDSHAKE
             if handshakes and "authorization" not in texts:
-                return CallerContext(None, "", texts)  # `Handshake` reads the credentials
+                return self._call(None, "", texts)  # `Handshake` reads the credentials
             scheme, _, value = texts.get("authorization", "").partition(" ")
             if scheme.lower() == "basic":
                 principal, token = self._login.by_password(*_credentials(value))
-                return CallerContext(principal, token, texts, new=True)
+                return self._call(principal, token, texts, new=True)
             if scheme.lower() == "bearer" and value:
-                return CallerContext(self._login.by_token(value), value, texts)
-            return CallerContext(self._login.anonymous(), "", texts)
+                return self._call(self._login.by_token(value), value, texts)
+            return self._call(self._login.anonymous(), "", texts)
+
+    def _call(
+        self, principal: Principal | None, token: str, headers: Mapping[str, str], *, new: bool = False
+    ) -> CallerContext:
+        return CallerContext(principal, token, headers, new=new, activity=self._activity)
 
 
 def _text(value: str | bytes) -> str:

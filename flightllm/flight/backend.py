@@ -1,6 +1,6 @@
 """The interface of databases and sessions that the protocol layer uses, as structural types."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -206,6 +206,12 @@ class BackendSession(Protocol):
     def get_options(self) -> Mapping[str, str]:
         """Return every setting and its value."""
 
+    def state(self) -> object | None:
+        """Return what another process needs to continue this session; None if no other process can."""
+
+    def restore(self, state: Any) -> None:
+        """Continue a session of another process, from its `state`."""
+
     def close(self) -> None:
         """End the session."""
 
@@ -216,6 +222,9 @@ class Queries(Protocol):
     @property
     def spans(self) -> Spans:
         """Return the spans of traces."""
+
+    def running(self) -> Sequence[BackendQueryRecord]:
+        """Return the queries that are planned or run."""
 
     def get(self, query_id: str) -> BackendQueryRecord:
         """Return a query's record; raises `NotFoundError` for an unknown id."""

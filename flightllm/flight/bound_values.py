@@ -62,6 +62,12 @@ class BoundValues:
             dropped.append(kept.pop(oldest).handle)
         return dropped
 
+    @property
+    def size(self) -> int:
+        """Return the bytes of all values."""
+        with self._lock:
+            return sum(one.size for one in self._kept.values())
+
     def forget(self, prepared: Prepared) -> None:
         """Stop counting a statement's values. Idempotent."""
         with self._lock:

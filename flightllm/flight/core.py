@@ -20,6 +20,7 @@ from flightllm.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from flightllm.flight.activity import Activity
 from flightllm.flight.auth import COOKIE, CallerContext
 from flightllm.flight.backend import BackendDatabase, BackendQueryRecord, BackendSession
 from flightllm.flight.bindings import forget
@@ -43,6 +44,7 @@ CALL = "flightllm"
 """The key of `CallerContext` among the server's middleware."""
 PART = b"."
 """Separates the statement's handle and the part's number in the ticket of a part."""
+_MOST_SIGN_INS = 10_000
 _PART_DIGITS = 9
 """The most digits of a part's number: Python refuses to parse thousands of digits."""
 
@@ -82,6 +84,10 @@ class Core:
     """The bytes that wait for clients in the streams of results."""
     uploading: StreamBytes = field(init=False)
     """The bytes of uploads that are in memory."""
+    activity: Activity = field(default_factory=Activity)
+    """The calls of clients, on all ports."""
+    sign_ins: Registry[tuple[str, str]] = field(init=False)
+    """User and login token of each cookie of the web page."""
     received: Sum = field(default_factory=Sum)
     """Bytes of uploads and parameters."""
     option_kinds: WeakKeyDictionary[BackendSession, dict[str, str]] = field(default_factory=WeakKeyDictionary)
@@ -98,6 +104,7 @@ class Core:
         self.planned = PlannedStatements(self.limits.planned_seconds)
         self.kept = KeptPlans(self.limits.kept_plans, self.limits.planned_seconds)
         self.long_texts = LongTexts(self.limits)
+        self.sign_ins = Registry("sign-in", _MOST_SIGN_INS, float("inf"), owner=lambda sign_in: sign_in[0])
         self.slots = AdmissionControl(
             self.limits.concurrent_queries,
             queue=self.limits.queued_queries,

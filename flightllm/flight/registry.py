@@ -4,7 +4,7 @@ import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from flightllm.errors import NotFoundError
@@ -57,6 +57,20 @@ class Registry(Generic[_T]):
                 raise self.missing()
             self._values[handle] = (time.monotonic(), found[1])
             return found[1]
+
+    def entries(self) -> list[tuple[bytes, float, _T]]:
+        """Return the handles and values that are not too old, with the monotonic time of each last use."""
+        with self._lock:
+            old = self._overdue()
+            found = [(handle, used, value) for handle, (used, value) in self._values.items()]
+        for dropped in old:
+            self._drop(dropped)
+        return found
+
+    def restore(self, entries: Iterable[tuple[bytes, float, _T]]) -> None:
+        """Keep the entries of another registry, in their order."""
+        with self._lock:
+            self._values.update((handle, (used, value)) for handle, used, value in entries)
 
     def missing(self) -> NotFoundError:
         """Return the error for a handle without a value."""

@@ -1,8 +1,10 @@
 """The Flight SQL server: decodes calls, dispatches them, and raises only Flight statuses."""
 
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,8 +20,10 @@ from flightllm.flight.backend import BackendDatabase
 from flightllm.flight.batches import sliced
 from flightllm.flight.core import CALL, Core
 from flightllm.flight.errors import boundary, hide_tracebacks
+from flightllm.flight.handover import continue_from
 from flightllm.flight.infos import DONE, NO_COLUMNS, flight_info, result_schema
 from flightllm.flight.limits import FlightLimits
+from flightllm.flight.listeners import close_doors, listeners, replace_listeners
 from flightllm.flight.load import ServerLoad
 from flightllm.flight.messages import unpack, unpack_as
 from flightllm.flight.metadata import is_metadata, metadata_table
@@ -113,14 +117,25 @@ class _Port(flight.FlightServerBase):
         return iter(())
 
 
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """The state of the clients of a server's former process, and the sockets of each port."""
+
+    state: bytes
+    sockets: Sequence[Sequence[socket.socket]]
+
+
 class FlightSqlServer(_Port):
     """A Flight SQL server for `database`; it listens as soon as it is constructed.
 
     If `config` sets one, a second port accepts clients that show a certificate. `stop` is called when an admin drains
     the server.
+
+    A server that is given the listening sockets of another process continues for that process's clients, from their
+    `state`. `pause` prepares that for the next process.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three have names at the call
         self,
         database: BackendDatabase,
         config: ServerConfig,
@@ -130,6 +145,7 @@ class FlightSqlServer(_Port):
         flight_limits: FlightLimits | None = None,
         stop: Callable[[], None] | None = None,
         login: Login | None = None,
+        continued: "Continued | None" = None,
     ) -> None:
         login = login or Login(AccessStore(None), AuthConfig(), config.read_token())
         config.check_exposure(asks_nobody=login.is_open)
@@ -137,34 +153,98 @@ class FlightSqlServer(_Port):
         bounds = flight_limits or FlightLimits.of(given)
         core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes), login, stop)
         hide_tracebacks()
+        if continued is not None:
+            core.draining.set()  # nobody can know the ports that gRPC opens first, but somebody can guess one
         self.host, port = config.address
         tls = config.read_tls()
         self._scheme = "grpc" if tls is None else "grpc+tls"
         certificates = {} if tls is None else {"tls_certificates": [(tls.certificate, tls.key)]}
+        port = port if continued is None else 0
         location = _location(self.host, port, encrypted=tls is not None)
-        super().__init__(core, location, CallFactory(login), auth_handler=Handshake(login), **certificates)
-        self._certified: _Port | None = None
-        if tls is not None and tls.address is not None:
-            # Without a handshake handler: with one, gRPC does not pass on the certificate's name.
-            self._certified = _Port(
+        options = {"auth_handler": Handshake(login), **certificates}
+        super().__init__(core, location, CallFactory(login, activity=core.activity), **options)
+        self._ports: list[_Port] = [self]
+        self._make: list[Callable[[], _Port]] = [
+            lambda: _Port(
                 core,
-                _location(*tls.address, encrypted=True),
-                CallFactory(login, certificates=True),
-                verify_client=True,
-                root_certificates=tls.client_authority,
-                **certificates,
+                _location(self.host, 0, encrypted=tls is not None),
+                CallFactory(login, activity=core.activity),
+                **options,
             )
+        ]
+        if tls is not None and tls.address is not None:
+            host, other = tls.address
+
+            def certified(other: int = 0) -> _Port:
+                # Without a handshake handler: with one, gRPC does not pass on the certificate's name.
+                return _Port(
+                    core,
+                    _location(host, other, encrypted=True),
+                    CallFactory(login, certificates=True, activity=core.activity),
+                    verify_client=True,
+                    root_certificates=tls.client_authority,
+                    **certificates,
+                )
+
+            self._ports.append(certified(other if continued is None else 0))
+            self._make.append(certified)
+        self._numbers = [int(one.port) for one in self._ports]
+        if continued is not None:
+            self._continue(continued)
+
+    def _continue(self, other: "Continued") -> None:
+        """Take over the clients and the sockets of another process."""
+        continue_from(other.state, self._core)
+        self._core.draining.clear()
+        self._take(other.sockets)
+
+    def _take(self, sockets: Sequence[Sequence[socket.socket]]) -> None:
+        """Accept connections from these sockets, which are in the order of the ports."""
+        self._numbers = [int(some[0].getsockname()[1]) for some in sockets]
+        for port, some in zip(self._ports, sockets, strict=True):
+            replace_listeners(int(port.port), some)
+            for one in some:
+                one.close()
+
+    @property
+    def number(self) -> int:
+        """Return the port that clients connect to."""
+        return self._numbers[0]
 
     @property
     def uri(self) -> str:
         """Return the address clients connect to."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self._scheme}://{host}:{self.port}"
+        return f"{self._scheme}://{host}:{self.number}"
 
     @property
     def certified_port(self) -> int | None:
         """Return the port for clients that show a certificate, if there is one."""
-        return None if self._certified is None else int(self._certified.port)
+        return self._numbers[1] if len(self._numbers) > 1 else None
+
+    def pause(self, seconds: float) -> list[list[socket.socket]]:
+        """Let new connections wait, and close the present ones once their calls have ended, within `seconds`.
+
+        Returns the sockets in which new connections wait. Until then, calls are answered. The server ends, or resumes.
+
+        Raises:
+            InternalError: the sockets cannot be passed on; nothing has changed.
+        """
+        sockets = list[list[socket.socket]]()
+        try:
+            for number in self._numbers:
+                sockets.append(close_doors(number))
+        except BaseException:
+            if sockets:
+                self.resume([*sockets, *map(listeners, self._numbers[len(sockets) :])])
+            raise
+        self._shut_down(seconds)
+        return sockets
+
+    def resume(self, sockets: Sequence[Sequence[socket.socket]]) -> None:
+        """Accept the connections that wait since `pause`."""
+        self._ports = [make() for make in self._make]
+        self._take(sockets)
 
     def drain(self, seconds: float) -> bool:
         """Refuse new statements, let running streams finish for `seconds`, then cancel them and stop.
@@ -178,14 +258,19 @@ class FlightSqlServer(_Port):
         while core.slots.running and time.monotonic() < deadline:
             time.sleep(core.limits.poll_seconds)
         core.slots.cancel_all()
-        ports = [port for port in (self, self._certified) if port is not None]
-        stopping = [threading.Thread(target=port.shutdown, name="shutdown", daemon=True) for port in ports]
-        for thread in stopping:
-            thread.start()
-        for thread in stopping:
-            thread.join(_STOP_SECONDS)
+        ended = self._shut_down(_STOP_SECONDS)
         core.statements.clear()
         core.sessions.clear()
+        return ended
+
+    def _shut_down(self, seconds: float) -> bool:
+        """Close the ports' connections as their calls end; return whether all have ended within `seconds`."""
+        stopping = [threading.Thread(target=port.shutdown, name="shutdown", daemon=True) for port in self._ports]
+        for thread in stopping:
+            thread.start()
+        deadline = time.monotonic() + seconds
+        for thread in stopping:
+            thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in stopping)
 
 

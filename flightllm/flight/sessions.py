@@ -41,6 +41,14 @@ class _Entry:
     """The client keeps cookies, so it can come back over another connection."""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionsState:
+    """The sessions, for another process that continues them."""
+
+    entries: Mapping[str, _Entry]
+    lost: Mapping[str, _Key]
+
+
 class SessionStore:
     """The open sessions, safe to use from several threads.
 
@@ -96,6 +104,30 @@ class SessionStore:
         """Return the number of open sessions."""
         with self._lock:
             return len(self._entries)
+
+    @property
+    def can_move(self) -> bool:
+        """Return whether another process can continue all sessions.
+
+        It can not where a session has more than its settings, or has changed settings and is found by its connection,
+        because the connection ends.
+        """
+        ports = connected_ports()
+        with self._lock:
+            entries = list(self._entries.values())
+        return all(one.session.state() is not None and not _bound(one, ports) for one in entries)
+
+    def state(self) -> SessionsState:
+        """Return all sessions."""
+        with self._lock:
+            return SessionsState(dict(self._entries), dict(self._lost))
+
+    def restore(self, state: SessionsState) -> None:
+        """Continue the sessions of another process."""
+        with self._lock:
+            self._entries.update(state.entries)
+            self._by_key.update((entry.key, name) for name, entry in state.entries.items())
+            self._lost.update(state.lost)
 
     def _expired(self, horizon: float) -> list[BackendSession]:
         """Remove the sessions not used since `horizon`."""
@@ -172,6 +204,14 @@ class SessionStore:
         entry = self._entries.pop(name)
         self._by_key.pop(entry.key, None)
         return entry.session
+
+
+def _bound(entry: _Entry, ports: frozenset[int] | None) -> bool:
+    """Return whether a session ends with its connection, which is open, and would lose its settings."""
+    if entry.by_cookie or not entry.key.peer or entry.session.get_options() == entry.options:
+        return False
+    port = port_of(entry.key.peer)
+    return ports is None or port is None or port in ports
 
 
 def _key(call: CallerContext, principal: Principal, peer: str) -> _Key:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Names
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +26,20 @@ from flightllm.observe.query_record import QueryRecord as Record
 from flightllm.sql.parameters import each_row
 
 _PARAMETER = re.compile(r"\$\d")
+_PREPARED = ("session", "text", "description", "parameters", "origin", "lost", "_latest", "_bindings")
+_STATEMENT = (
+    "session",
+    "text",
+    "parameters",
+    "settings",
+    "parts",
+    "names",
+    "returned",
+    "_schema",
+    "_cancelled",
+    "_stopped",
+)
+"""The fields of a prepared statement, and of a planned one, that move to another process."""
 
 
 class Cancelled(IntEnum):
@@ -52,6 +67,14 @@ class Prepared:
     _latest: "Prepared | None" = None
     _bindings: deque[bytes] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _PREPARED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name in _PREPARED:
+            setattr(self, name, state[name])
+        self._lock = threading.Lock()
 
     @property
     def values(self) -> pa.Table | None:
@@ -142,6 +165,17 @@ class FlightStatement:
     _stopped: bool = False
     """Whether the query was running when it was cancelled."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _STATEMENT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.kept, self._waiting, self._shared, self._running, self._rights = None, None, None, [], None
+        for name in _STATEMENT:
+            setattr(self, name, state[name])
+        self._lock = threading.Lock()
+        if self.returned is not None:
+            self.keep(self.returned)
 
     def plan(self) -> BackendQueryResult:
         """Plan the query, so that its schema and id are known; it runs when its batches are pulled.
@@ -251,6 +285,21 @@ class FlightStatement:
             waiting, self._waiting = self._waiting, None
         if waiting is not None:
             give_up(waiting)
+
+    def settle(self) -> bool:
+        """Forget the fetches that have ended; return whether the statement neither runs nor waits for its fetch.
+
+        Then a fetch runs the query again, also in another process.
+        """
+        with self._lock:
+            self._running = [*filter(_is_alive, self._running)]
+            return self._waiting is None and not self._running
+
+    @property
+    def can_move(self) -> bool:
+        """Return whether another process can answer a fetch, once the statement has settled."""
+        kept = self.returned is None or self.session.rights == self._rights
+        return kept and self._shared is None
 
     def _start(self) -> BackendQueryResult:
         if isinstance(self.text, bytes):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
 from types import MappingProxyType
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -21,6 +22,15 @@ SESSIONS = pa.schema(
         ("settings", pa.string()),
     ]
 )
+
+
+class SessionFacts(NamedTuple):
+    """The facts about a session that stay when another process continues it."""
+
+    peer: str
+    opened_at: datetime
+    last_used_at: datetime
+    statements: int
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -42,6 +52,16 @@ class SessionRecord:
         with self._lock:
             self.statements += 1
             self.last_used_at = datetime.now(UTC)
+
+    def facts(self) -> SessionFacts:
+        """Return the facts for the process that continues the session."""
+        with self._lock:
+            return SessionFacts(self.peer, self.opened_at, self.last_used_at, self.statements)
+
+    def restore(self, facts: SessionFacts) -> None:
+        """Take the facts of a session that another process began."""
+        with self._lock:
+            self.peer, self.opened_at, self.last_used_at, self.statements = facts
 
 
 class SessionLog:

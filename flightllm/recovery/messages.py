@@ -22,6 +22,8 @@ class StartServer:
     listen: str
     restarted: bool
     refused: tuple[Refused, ...] = ()
+    handed: "Handed | None" = None
+    """The state and descriptors of the present process, if this process replaces it without a stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,47 @@ class Failed:
 @dataclass(frozen=True, slots=True)
 class Alive:
     """To the supervisor, about each second: the process's threads still run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """To the supervisor: the process has loaded its modules and waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """To the supervisor: the process has grown, and can hand over to a warm process now. Sizes are in bytes."""
+
+    idle: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """To the server's process: a warm process is there to take over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """To the supervisor, and on to the next process: the state of the clients, and descriptors.
+
+    Each of `names` says what the descriptor at the same place is. A descriptor's number is right only in the process
+    that has the message.
+    """
+
+    state: bytes
+    names: tuple[str, ...]
+    descriptors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """To the server's process: the next process is dead, so go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """To the server's process: the next process serves, so end."""
 
 
 @dataclass(frozen=True, slots=True)

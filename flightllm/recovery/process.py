@@ -11,6 +11,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
 from flightllm.config import Config
+from flightllm.recovery.channel import receive, send
 from flightllm.recovery.messages import Message
 
 _BOOT = """\
@@ -73,7 +74,7 @@ class Worker:
     def send(self, message: Message) -> None:
         """Send the process a message; a dead process does not get it."""
         with suppress(BrokenPipeError, ConnectionResetError):
-            self._connection.send(message)
+            send(self._connection, message)
 
     async def ended(self) -> int:
         """Wait until the process ends; return its exit code, or minus the signal that killed it."""
@@ -81,23 +82,28 @@ class Worker:
 
     async def follow(self, heard: Callable[[Message], None]) -> int:
         """Pass on the process's messages until it ends; return its exit code, or minus the signal that killed it."""
-        loop = asyncio.get_running_loop()
-        descriptor = self._connection.fileno()
-
-        def receive() -> None:
-            try:
-                while self._connection.poll():
-                    heard(self._connection.recv())
-            except (EOFError, OSError):
-                loop.remove_reader(descriptor)
-
-        loop.add_reader(descriptor, receive)
+        read = self.listen(heard)
         code = await self._process.wait()
-        receive()
-        loop.remove_reader(descriptor)
+        read()
+        asyncio.get_running_loop().remove_reader(self._connection.fileno())
         self._connection.close()
         self.kill()
         return code
+
+    def listen(self, heard: Callable[[Message], None]) -> Callable[[], None]:
+        """Pass on the process's messages from now on; return the function that reads those that are there."""
+        loop = asyncio.get_running_loop()
+        descriptor = self._connection.fileno()
+
+        def read() -> None:
+            try:
+                while self._connection.poll():
+                    heard(receive(self._connection))
+            except (EOFError, OSError):
+                loop.remove_reader(descriptor)
+
+        loop.add_reader(descriptor, read)
+        return read
 
     def terminate(self) -> None:
         """Ask the process to finish its queries and end."""

@@ -15,6 +15,7 @@ from flightllm.recovery.messages import Listening
 from flightllm.recovery.watch import Watch
 from flightllm.server.announce import announce
 from flightllm.server.kv_serve import open_server
+from flightllm.server.renewal import Inherited, Renewal
 from flightllm.session.database import Database
 from flightllm.sql.names import parse_name
 from flightllm.web.http_server import HttpServer
@@ -33,11 +34,18 @@ def serve(config: Config) -> None:
 
 
 def run(
-    config: Config, listening: Callable[[Listening], None], watch: Watch | None = None, *, restarted: bool = False
+    config: Config,
+    listening: Callable[[Listening], None],
+    watch: Watch | None = None,
+    *,
+    restarted: bool = False,
+    renewal: Renewal | None = None,
+    inherited: Inherited | None = None,
 ) -> None:
-    """Open the database, listen, call `listening`, and block until the server is told to stop.
+    """Open the database, listen, call `listening`, and block until the server is told to stop or handed over.
 
-    After a restart, the engine opens in the background, so that plain queries are answered at once.
+    After a restart, the engine opens in the background, so that plain queries are answered at once. `renewal` hands
+    the server over to another process, which then gets `inherited`.
 
     Raises:
         ConfigError: the address cannot be used, or a setting is wrong.
@@ -51,9 +59,10 @@ def run(
     try:
         if config.server.check_engine and not restarted:
             check_endpoint(database.engine)
-        server = _server(database, config, stop.set)
+        server = _server(database, config, stop.set, inherited)
         kvstore = open_server(config, database.access.login)
-        with HttpServer(config.http, database, server, server_config=config.server) as http:
+        socket = None if inherited is None else inherited.http
+        with HttpServer(config.http, database, server, server_config=config.server, listening=socket) as http:
             if http.port is not None:
                 keep_alive(http.port, config.recovery.dead_peer_seconds)
             if server.certified_port is not None:
@@ -64,7 +73,9 @@ def run(
             table = next((name for name in config.tables if parse_name(name) in database.catalog.entries), None)
             listening(Listening(server.uri, page, is_open=database.access.login.is_open, table=table))
             while not stop.wait(_SIGNAL_SECONDS):
-                pass
+                if renewal is not None and kvstore is None and renewal.renewed(server, http, database, stop):
+                    database.queries.close()
+                    os._exit(0)  # closing the database would write into a folder that another process uses now
             seconds = config.recovery.drain_seconds
             _log.info("draining", seconds=seconds)
             ended = server.drain(seconds)
@@ -77,7 +88,9 @@ def run(
         os._exit(0)  # the interpreter would wait for it
 
 
-def _server(database: Database, config: Config, stop: Callable[[], None]) -> FlightSqlServer:
+def _server(
+    database: Database, config: Config, stop: Callable[[], None], inherited: Inherited | None = None
+) -> FlightSqlServer:
     names = [function.name for function in database.functions]
     with told_where(config.server.listen, "--listen"):
         server = FlightSqlServer(
@@ -88,8 +101,9 @@ def _server(database: Database, config: Config, stop: Callable[[], None]) -> Fli
             flight_limits=FlightLimits.of(config.limits, config.recovery),
             stop=stop,
             login=database.access.login,
+            continued=None if inherited is None else inherited.flight,
         )
-    for port in (server.port, server.certified_port):
+    for port in (server.number, server.certified_port):
         if port is not None:
             keep_alive(port, config.recovery.dead_peer_seconds)
     return server

@@ -14,7 +14,20 @@ from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 from flightllm.recovery.crash_attribution import culprit, suspected_statements
 from flightllm.recovery.journal import Journal, create_journal
-from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, StartServer
+from flightllm.recovery.messages import (
+    Alive,
+    Failed,
+    Handed,
+    HandOver,
+    Lifted,
+    Listening,
+    Message,
+    Offer,
+    Replaced,
+    Resume,
+    StartServer,
+    Warm,
+)
 from flightllm.recovery.process import Worker
 from flightllm.recovery.quarantine import ALL, Key, Refused
 from flightllm.recovery.silence import LOOKS, Silence
@@ -33,6 +46,10 @@ _ENDED = frozenset({-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 +
 """Exit codes of a process that somebody ended: no statement is to blame."""
 _GRACE_SECONDS = 15.0
 """The time that a process gets to end, after the time for its queries."""
+_HANDOVER_SECONDS = 10.0
+"""The time that a successor gets to serve; meanwhile new connections wait."""
+_LEAVE_SECONDS = 5.0
+"""The time that a replaced process gets to end."""
 _log = structlog.get_logger(__name__)
 
 
@@ -55,6 +72,15 @@ class _Supervisor:
     _listen: str = ""
     _worker: Worker | None = None
     _spare: Worker | None = None
+    _warm: bool = False
+    """Whether the spare process has loaded its modules."""
+    _offer: Offer | None = None
+    """The latest offer of the present process to hand over."""
+    _successor: Worker | None = None
+    """The process that is about to continue for the clients of the present one."""
+    _following: dict[Worker, asyncio.Task[int]] = field(default_factory=dict)
+    """The processes that serve, are about to or did so lately."""
+    _hung: asyncio.Task[None] | None = None
     _spawning: asyncio.Task[None] | None = None
     _watching: asyncio.Task[None] | None = None
     """A reference that keeps the task alive, because the event loop does not."""
@@ -86,6 +112,9 @@ class _Supervisor:
             if self._spare is not None:
                 self._spare.kill()
                 await self._spare.follow(lambda _: None)
+            for worker in list(self._following):
+                worker.kill()
+            await asyncio.gather(*self._following.values())
             os.close(descriptor)
 
     async def _serve(self, descriptor: int, journal: Journal) -> int:
@@ -112,30 +141,118 @@ class _Supervisor:
     async def _one(self, descriptor: int) -> int:
         """Serve by one process until it ends; return its exit code, or minus the signal that killed it."""
         self._listening, self._failure = False, None
-        self._worker = await self._warm(descriptor)
+        self._worker = await self._warm_worker(descriptor)
         if self._worker is None:
             return 0
         if self._signal is not None:  # a signal came meanwhile
             self._worker.terminate()
-        self._worker.send(StartServer(self._listen, self._ready, tuple(self._refused.values())))
+        self._start(self._worker, descriptor)
+        self._look_at(self._worker)
+        while True:
+            worker = self._worker
+            code = await self._following[worker]
+            if worker is not self._worker:  # another process replaced it, and serves
+                continue
+            if self._successor is not None and not self._stop.is_set():  # it has all that it needs
+                self._worker, self._successor, self._listening = self._successor, None, False
+                self._look_at(self._worker)
+                continue
+            await self._leave_alone(worker)
+            return code
 
-        def heard(message: Message) -> None:
-            match message:
-                case Listening():
+    async def _leave_alone(self, worker: Worker) -> None:
+        """End all processes that served before, because they can hold the locks of the data folder."""
+        if self._hung is not None:
+            self._hung.cancel()
+        self._successor = None
+        others = [other for other in self._following if other is not worker]
+        for other in others:
+            other.kill()
+        await asyncio.gather(*(self._following[other] for other in others))
+
+    def _start(self, worker: Worker, descriptor: int, handed: Handed | None = None) -> None:
+        """Let a warm process serve, and follow its messages."""
+        worker.send(StartServer(self._listen, self._ready, tuple(self._refused.values()), handed))
+
+        async def follow() -> int:
+            code = await worker.follow(lambda message: self._hear(worker, message, descriptor))
+            self._following.pop(worker, None)
+            if worker is self._successor:
+                self._stayed(code, descriptor)
+            return code
+
+        self._following[worker] = asyncio.get_running_loop().create_task(follow())
+
+    def _hear(self, worker: Worker, message: Message, descriptor: int) -> None:
+        """Take a message of a process that serves, or is about to."""
+        match message:
+            case Listening():
+                if worker is self._successor:
+                    self._switched(worker)
+                else:
                     self._began(message)
-                    self._have_spare(descriptor)
-                case Alive():
-                    self._heard = time.monotonic()
-                case Failed(text):
-                    self._failure = text
-                case Lifted(key):
-                    self._refused.pop(key, None)
+                self._have_spare(descriptor)
+            case Alive() if worker is self._worker:
+                self._heard = time.monotonic()
+            case Failed(text):
+                self._failure = text
+            case Lifted(key):
+                self._refused.pop(key, None)
+            case Offer() if worker is self._worker and self._spare is not None and self._warm:
+                self._offer = message
+                worker.send(HandOver())
+            case Handed():
+                self._succeed(worker, message, descriptor)
 
-        hung = asyncio.get_running_loop().create_task(self._end_if_hung(self._worker))
-        try:
-            return await self._worker.follow(heard)
-        finally:
-            hung.cancel()
+    def _stayed(self, code: int, descriptor: int) -> None:
+        """Let the present process go on, because its successor died before it served."""
+        self._successor = None
+        reason, self._failure = self._failure, None
+        _log.warning("the next server process died, so the present one goes on", exit=_name(code), reason=reason)
+        if self._worker is not None:
+            self._worker.send(Resume())
+        self._have_spare(descriptor)
+
+    def _succeed(self, worker: Worker, handed: Handed, descriptor: int) -> None:
+        """Let the spare process continue for the clients of the present process, which waits meanwhile."""
+        spare = self._spare
+        if worker is self._worker and spare is not None and spare.alive and not self._stop.is_set():
+            self._successor, self._spare, self._warm = spare, None, False
+            self._start(spare, descriptor, handed)
+            asyncio.get_running_loop().call_later(_HANDOVER_SECONDS, self._give_up_on, spare)
+        else:
+            worker.send(Resume())
+        for number in handed.descriptors:
+            os.close(number)
+
+    def _give_up_on(self, successor: Worker) -> None:
+        """Kill a successor that does not serve yet."""
+        if successor is self._successor:
+            successor.kill()
+
+    def _switched(self, successor: Worker) -> None:
+        """Follow the successor from now on, and let the former process end."""
+        former, self._worker, self._successor = self._worker, successor, None
+        self._heard = time.monotonic()
+        self._look_at(successor)
+        offer, self._offer = self._offer, None
+        sizes = {} if offer is None else {"idle_bytes": offer.idle, "former_bytes": offer.used}
+        _log.info("server process renewed", **sizes)
+        if former is not None:
+            former.send(Replaced())
+            asyncio.get_running_loop().call_later(_LEAVE_SECONDS, self._end_former, former)
+        if self._signal is not None:
+            successor.terminate()
+
+    def _end_former(self, former: Worker) -> None:
+        if former in self._following:  # its number can be another process's by now
+            former.kill()
+
+    def _look_at(self, worker: Worker) -> None:
+        """Kill this process if it hangs; stop looking at the former one."""
+        if self._hung is not None:
+            self._hung.cancel()
+        self._hung = asyncio.get_running_loop().create_task(self._end_if_hung(worker))
 
     async def _end_if_hung(self, worker: Worker) -> None:
         """Kill a serving process that no longer sends messages."""
@@ -150,7 +267,7 @@ class _Supervisor:
                 worker.kill()
                 return
 
-    async def _warm(self, descriptor: int) -> Worker | None:
+    async def _warm_worker(self, descriptor: int) -> Worker | None:
         """Return the spare process or a new one, or None if the server stops first.
 
         Raises:
@@ -158,7 +275,7 @@ class _Supervisor:
         """
         if self._spawning is not None:
             await self._spawning
-        spare, self._spare = self._spare, None
+        spare, self._spare, self._warm = self._spare, None, False
         if spare is not None and spare.alive:
             return spare
         while True:
@@ -194,7 +311,12 @@ class _Supervisor:
                 "no spare process could be started, so recovery from a crash will take longer", error=str(error)
             )
             return
+        self._warm = False
+        spare.listen(self._heard_spare)
         self._watching = asyncio.get_running_loop().create_task(self._replace(spare, descriptor))
+
+    def _heard_spare(self, message: Message) -> None:
+        self._warm = isinstance(message, Warm)
 
     async def _replace(self, spare: Worker, descriptor: int) -> None:
         """Wait until a spare process ends; start another if it never served."""
@@ -246,6 +368,8 @@ class _Supervisor:
     def _on_signal(self, number: int) -> None:
         again, self._signal = self._signal is not None, number
         self._stop.set()
+        if self._successor is not None:
+            self._successor.kill()
         if self._worker is None:
             return
         if again:

@@ -9,13 +9,15 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from queue import Queue
 
 from flightllm.common.redaction import redacted
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging, redact_tracebacks
+from flightllm.recovery.channel import receive, send
 from flightllm.recovery.journal import Journal
-from flightllm.recovery.messages import Alive, Failed, Lifted, Message, StartServer
+from flightllm.recovery.messages import Alive, Failed, Lifted, Message, StartServer, Warm
 from flightllm.recovery.quarantine import Quarantine
 
 _BEAT_SECONDS = 1.0
@@ -29,10 +31,13 @@ def main(supervisor: int, journal: int) -> None:
     redact_tracebacks()
     faulthandler.enable()  # a crash leaves the threads' tracebacks in the log
     from flightllm.recovery.watch import Watch
+    from flightllm.server.renewal import Inherited, Renewal
     from flightllm.server.serve import run
 
+    link.send(Warm())
     start: StartServer = link.receive()
-    threading.Thread(target=link.receive, name="supervisor", daemon=True).start()
+    inbox: Queue[Message] = Queue()
+    threading.Thread(target=_listen, args=(link, inbox), name="supervisor", daemon=True).start()
     threading.Thread(target=_beat, args=(link,), name="heartbeat", daemon=True).start()
     try:
         run(
@@ -40,6 +45,8 @@ def main(supervisor: int, journal: int) -> None:
             link.send,
             Watch(Journal(journal), Quarantine(start.refused, lambda key: link.send(Lifted(key)))),
             restarted=start.restarted,
+            renewal=Renewal(config.recovery, link.send, inbox),
+            inherited=None if start.handed is None else Inherited.of(start.handed),
         )
     except FlightLLMError as error:
         _give_up(link, str(error))
@@ -59,7 +66,7 @@ class _Link:
     def send(self, message: Message) -> None:
         """Send the supervisor a message."""
         with self._lock:
-            self._connection.send(message)
+            send(self._connection, message)
 
     def receive(self) -> Message:
         """Wait for the supervisor's next message.
@@ -67,9 +74,15 @@ class _Link:
         If the supervisor has ended, kill this process with all processes that it started, which can hold a GPU.
         """
         try:
-            return self._connection.recv()
+            return receive(self._connection)
         except (EOFError, OSError):
             os.killpg(0, signal.SIGKILL)
+
+
+def _listen(link: _Link, inbox: "Queue[Message]") -> None:
+    """Put the supervisor's messages into the inbox."""
+    while True:
+        inbox.put(link.receive())
 
 
 def _beat(link: _Link) -> None:

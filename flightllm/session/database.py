@@ -17,6 +17,7 @@ from flightllm.common.atomic_files import make_private
 from flightllm.common.names import TableName
 from flightllm.common.principal import LOCAL, Principal
 from flightllm.config import Config
+from flightllm.config.engine_kinds import EMBEDDERS, ENGINES
 from flightllm.datafusion.run import Loop
 from flightllm.engines.registry import Engines
 from flightllm.engines.supervised import supervised
@@ -228,6 +229,18 @@ class Database:
         """Start the sandbox processes ahead of the first statement, and the memory guard. Do not wait for them."""
         self._services.isolation.warm()
         self._memory.start()
+
+    @property
+    def can_move(self) -> bool:
+        """Return whether another process can open all models at once, because no model runs in this process."""
+        embedder = self._services.backends.kind
+        engines = all(ENGINES[kind].elsewhere for kind in self._services.engines.kinds())
+        return engines and (embedder is None or EMBEDDERS[embedder].elsewhere)
+
+    def write(self) -> None:
+        """Write to disk what only memory has: answers and spending."""
+        self._services.cache.flush()
+        self.access.write()
 
     def close(self) -> None:
         """Cancel running statements, keep the cached answers and release the engine. Idempotent."""

@@ -147,6 +147,15 @@ class SessionPlace:
         elif value != CATALOG:
             raise NotFoundError(f"there is no catalog {value!r}; the only one is {CATALOG!r}")
 
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Return the schemas of the search path."""
+        return self._path
+
+    def restore(self, path: tuple[str, ...]) -> None:
+        """Look up unqualified names in the schemas of another place's `path`."""
+        self._path = path
+
     def close(self) -> None:
         """Remove the temporary tables. Idempotent."""
         with self._lock:

@@ -33,7 +33,7 @@ from flightllm.execution.substrait_query import plan_substrait
 from flightllm.execution.utility import EmptyQuery
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.query_record import CancelToken, QueryRecord
-from flightllm.observe.session_log import SessionLog
+from flightllm.observe.session_log import SessionFacts, SessionLog
 from flightllm.observe.statement_texts import without_its_secrets
 from flightllm.session.place import SessionPlace
 from flightllm.session.reading import StatementReader, plan_statement
@@ -65,6 +65,15 @@ class Returned:
 
     affected: int
     rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """The settings and the search path of a session, and its row in `system.sessions`."""
+
+    settings: Settings
+    path: tuple[str, ...]
+    facts: SessionFacts
 
 
 class Session:
@@ -521,6 +530,21 @@ class Session:
     def get_options(self) -> dict[str, str]:
         """Return every setting, and the default catalog and schema of unqualified names."""
         return {**self._place.options(), **self._settings.as_text()}
+
+    def state(self) -> SessionState | None:
+        """Return what another process needs to continue this session.
+
+        Return None if no other process can: the session has an open transaction or temporary tables.
+        """
+        if self._transactions.is_open or self._place.temporary:
+            return None
+        return SessionState(self._settings, self._place.path, self._record.facts())
+
+    def restore(self, state: SessionState) -> None:
+        """Continue a session of another process."""
+        self._settings = state.settings
+        self._place.restore(state.path)
+        self._record.restore(state.facts)
 
     def close(self) -> None:
         """Close the session and drop its temporary tables; running queries go on until their clients stop them."""

@@ -26,6 +26,12 @@ class Transactions:
         """The number of changes before the SQL statement BEGIN; None outside a SQL transaction."""
         self._warned = False
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether a transaction is open."""
+        with self._lock:
+            return bool(self._begun) or self._in_sql is not None
+
     def changed(self) -> None:
         """Count a statement that has taken effect."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from weakref import WeakSet
 
@@ -11,7 +12,8 @@ from flightllm.errors import ConfigError
 class FolderLock:
     """An exclusive lock on a folder, held until it is closed or the process ends in any way.
 
-    Forked processes do not hold the lock: a child that outlives a killed server must not block the next server.
+    Forked processes do not hold the lock: a child that outlives a killed server must not block the next server. The
+    process that replaces a server without a stop gets the locks of its predecessor by `inherit_locks`.
     """
 
     def __init__(self, folder: Path, kept: str = "tables", setting: str = "data_folder") -> None:
@@ -25,7 +27,9 @@ class FolderLock:
         self._descriptor = -1
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._folder = str(folder.resolve())
+            given = _inherited.pop(self._folder, None)
+            self._descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600) if given is None else given
         except OSError as error:
             raise ConfigError(
                 f"the folder {folder} cannot be used for {kept}: {error.strerror}; set {setting}, or FLIGHTLLM_HOME"
@@ -39,8 +43,18 @@ class FolderLock:
             ) from error
         _held.add(self)
 
+    @property
+    def folder(self) -> str:
+        """Return the folder's absolute path."""
+        return self._folder
+
+    @property
+    def descriptor(self) -> int:
+        """Return the descriptor that holds the lock; negative once the lock is closed."""
+        return self._descriptor
+
     def close(self) -> None:
-        """Release the lock. Idempotent."""
+        """Release the lock, unless another process shares it. Idempotent."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -49,6 +63,17 @@ class FolderLock:
 
 
 _held: WeakSet[FolderLock] = WeakSet()
+_inherited: dict[str, int] = {}
+
+
+def held_locks() -> dict[str, int]:
+    """Return the folders that this process has locked, and the descriptors that hold the locks."""
+    return {lock.folder: lock.descriptor for lock in list(_held) if lock.descriptor >= 0}
+
+
+def inherit_locks(locks: Mapping[str, int]) -> None:
+    """Take these folders and descriptors of another process: the next `FolderLock` of each folder shares its lock."""
+    _inherited.update(locks)
 
 
 def _forget() -> None:

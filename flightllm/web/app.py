@@ -38,7 +38,7 @@ _ROWS = 1_000
 def create_page(database: Database, core: Core, host: str, names: Sequence[str] = (), *, encrypted: bool) -> Mount:
     """Return the page of a server on `host`; `encrypted` tells whether it uses TLS, `names` are further host names."""
     most_bytes = 2 * database.config.limits.sql_bytes + 65_536  # JSON escapes some characters
-    page = _Page(core, Gate(core.login, host, encrypted=encrypted, most_bytes=most_bytes), Views(database, core))
+    page = _Page(core, Gate(core, host, encrypted=encrypted, most_bytes=most_bytes), Views(database, core))
     routes = [
         Route("/", page.index),
         Mount("/static", StaticFiles(directory=_STATIC)),

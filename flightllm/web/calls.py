@@ -39,8 +39,10 @@ class WebCall:
         Raises:
             BusyError: the maximum number of sessions is open.
         """
-        return core.sessions.find(self._call, self.principal, self.peer)[0]
+        with core.activity.call():
+            return core.sessions.find(self._call, self.principal, self.peer)[0]
 
     def close_session(self, core: Core) -> None:
         """Close the session of this login, if there is a session."""
-        core.sessions.close(self._call, self.principal, self.peer)
+        with core.activity.call():
+            core.sessions.close(self._call, self.principal, self.peer)

@@ -3,7 +3,6 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flightllm.access.login import Login
 from flightllm.common.principal import Principal
 from flightllm.config.checks import is_loopback
 from flightllm.errors import (
@@ -13,11 +12,10 @@ from flightllm.errors import (
     PermissionDeniedError,
     UnauthenticatedError,
 )
-from flightllm.flight.registry import Registry
+from flightllm.flight.core import Core
 from flightllm.web.calls import WebCall
 from flightllm.web.values import Values
 
-_MOST_SIGN_INS = 10_000
 _OPEN = (
     "this server has no users, so only its own machine can open the page: add a user by"
     " `flightllm user add NAME --role admin`, or open http://127.0.0.1 on that machine"
@@ -27,16 +25,14 @@ _OPEN = (
 class Gate:
     """The check of every request. It reads the users' file, so the event loop must call only `values`.
 
-    `host` is the address that the page listens on. A cookie is a handle that this process keeps. It is invalid after
-    signing out, in other processes and on other servers.
+    `host` is the address that the page listens on. A cookie is a handle that this process keeps, and hands over to the
+    process that replaces it without a stop. It is invalid after signing out, after a stop and on other servers.
     """
 
-    def __init__(self, login: Login, host: str, *, encrypted: bool, most_bytes: int) -> None:
-        self._login = login
-        self._signed_in: Registry[tuple[str, str]] = Registry(
-            "sign-in", _MOST_SIGN_INS, float("inf"), owner=lambda sign_in: sign_in[0]
-        )
-        """User and login token of each cookie."""
+    def __init__(self, core: Core, host: str, *, encrypted: bool, most_bytes: int) -> None:
+        self._login = core.login
+        self._signed_in = core.sign_ins
+        self._activity = core.activity
         self._local = is_loopback(host)
         self._encrypted = encrypted
         self._most_bytes = most_bytes
@@ -75,17 +71,19 @@ class Gate:
             PermissionDeniedError: see `check_place`.
         """
         self.check_place(request)
-        try:
-            principal, token = self._login.by_password(name, password)
-        except UnauthenticatedError as error:
-            raise UnauthenticatedError(
-                str(error).partition(";")[0]
-            ) from error  # the rest is for programmers of clients
-        return principal, self._signed_in.add((principal.name, token)).decode()
+        with self._activity.call():
+            try:
+                principal, token = self._login.by_password(name, password)
+            except UnauthenticatedError as error:
+                raise UnauthenticatedError(
+                    str(error).partition(";")[0]
+                ) from error  # the rest is for programmers of clients
+            return principal, self._signed_in.add((principal.name, token)).decode()
 
     def sign_out(self, request: Request) -> None:
         """Make a request's cookie invalid."""
-        self._signed_in.remove(_handle(request))
+        with self._activity.call():
+            self._signed_in.remove(_handle(request))
 
     def keep(self, request: Request, response: Response, handle: str) -> None:
         """Set the cookie of a login in the browser; an empty handle deletes it."""

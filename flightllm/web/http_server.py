@@ -20,7 +20,8 @@ _MOST_CONNECTIONS = 256
 class HttpServer:
     """The HTTP server that `[http]` configures; no server without an address. It stops at the end of its `with` block.
 
-    With the page it uses the certificate and key of `server_config`, if they are set.
+    With the page it uses the certificate and key of `server_config`, if they are set. `listening` is the socket of a
+    former process of this server.
 
     Raises:
         ConfigError: the address is in use or not of this machine, or the page would be sent unencrypted.
@@ -33,6 +34,7 @@ class HttpServer:
         database: Database,
         server: FlightSqlServer,
         server_config: ServerConfig | None = None,
+        listening: socket.socket | None = None,
     ) -> None:
         self.uri: str | None = None
         self.port: int | None = None
@@ -67,7 +69,7 @@ class HttpServer:
         app = create_app(problem, metrics, routes, listen=host, names=config.hosts)
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listening = socket.create_server((host, port), family=family)
+            listening = listening or socket.create_server((host, port), family=family)
         except OSError as error:
             raise ConfigError(
                 f"[http] listen: cannot listen on {config.listen}: {error.strerror}; set another address there, or by"
@@ -75,23 +77,46 @@ class HttpServer:
             ) from error
         self.port = listening.getsockname()[1]
         self.uri = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
-        connections = set[Any]()
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                bounded(app, connections, _MOST_CONNECTIONS),
-                http=PromptProtocol,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                timeout_graceful_shutdown=1,
-                server_header=False,
-                **tls,
+
+        def make() -> Any:
+            connections = set[Any]()
+            made = uvicorn.Server(
+                uvicorn.Config(
+                    bounded(app, connections, _MOST_CONNECTIONS),
+                    http=PromptProtocol,
+                    log_config=None,
+                    access_log=False,
+                    lifespan="off",
+                    timeout_graceful_shutdown=1,
+                    server_header=False,
+                    **tls,
+                )
             )
-        )
-        self._server.server_state.connections = connections
+            made.server_state.connections = connections
+            return made
+
+        self._make = make
+        self._serve(listening)
+        _log.info("serving http", uri=self.uri, metrics=config.shows_metrics, page=config.page)
+
+    def _serve(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self._server = self._make()
         self._thread = threading.Thread(target=self._server.run, args=([listening],), name="http", daemon=True)
         self._thread.start()
-        _log.info("serving http", uri=self.uri, metrics=config.shows_metrics, page=config.page)
+
+    def pause(self) -> socket.socket | None:
+        """Let new connections wait, and close the present ones; return the socket in which new ones wait, if any."""
+        if self._server is None:
+            return None
+        kept = self._listening.dup()
+        self.close()
+        return kept
+
+    def resume(self, listening: socket.socket | None) -> None:
+        """Accept the connections that wait since `pause`."""
+        if listening is not None:
+            self._serve(listening)
 
     def close(self) -> None:
         """Stop serving. Idempotent."""

@@ -144,6 +144,10 @@ class TinyDatabase:
         """Return itself."""
         return self
 
+    def running(self) -> list[Record]:
+        """Return no query."""
+        return []
+
     def get(self, query_id: str) -> Record:
         """Return a query by its id."""
         for record in self.records:
@@ -321,6 +325,15 @@ class TinySession:
     def get_options(self) -> Mapping[str, str]:
         """Return the settings."""
         return dict(self._options)
+
+    def state(self) -> object:
+        """Return the settings."""
+        return self.get_options()
+
+    def restore(self, state: Any) -> None:
+        """Continue another session."""
+        for key, value in state.items():
+            self.set_option(key, value)
 
     def close(self) -> None:
         """Do nothing."""

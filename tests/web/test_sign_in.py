@@ -78,17 +78,17 @@ def test_sign_out(visit: Callable[[str], Visitor], database: Database) -> None:
     assert len([record for record in database.sessions.records() if record.user == "ann"]) == len(mine) - 1
 
 
-def test_cookies_end_with_the_process(
-    visit: Callable[[str], Visitor], database: Database, server: FlightSqlServer
-) -> None:
+def test_cookies_end_with_the_process(visit: Callable[[str], Visitor], database: Database) -> None:
     """After a restart nobody is signed in, so neither is who had signed out; and a cookie is no bearer token."""
     before = visit("ann").cookie.partition("=")[2]
-    with HttpServer(PAGE, database, server) as restarted:
+    other = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), login=database.access.login)
+    with HttpServer(PAGE, database, other) as restarted:
         visitor = Visitor(restarted.uri or "")
         assert visitor.post("/api/sign-in", {"user": "ann", "password": PASSWORD})[0] == 200
         assert visitor.get("/api/me")[0] == 200
         visitor.cookie = f"{visitor.cookie.partition('=')[0]}={before}"
         assert visitor.get("/api/me")[0] == 401
+    other.drain(0)
     with pytest.raises(UnauthenticatedError):
         database.access.login.by_token(before)
 
