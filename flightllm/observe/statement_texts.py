@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from flightllm.common.redaction import HIDDEN, longest_secret, redacted, redacted_start
-from flightllm.common.stopping import CHECKED_TOKENS, check_wanted
 from flightllm.config.secrets import REFERENCE
 from flightllm.engines.secrets import holds_secret, looks_like_key, names_parameter, names_secret, shown_address
 
@@ -75,19 +74,10 @@ def shown_statement(sql: str, most: int | None = None) -> str:
 
 def without_its_secrets(message: str, sql: str) -> str:
     """Return an error about a statement without the values that `shown_statement` hides."""
-    values = {word for hidden in _hidden(sql) for word in _WORDS.split(hidden) if len(word) >= _LEAST}
+    values = {word for _, hidden in _shown(sql, sql) for word in _WORDS.split(hidden) if len(word) >= _LEAST}
     for value in sorted(values, key=len, reverse=True):
         message = message.replace(value, HIDDEN)
     return redacted(message)
-
-
-def _hidden(sql: str) -> Iterator[str]:
-    """Yield what a statement hides; a long text takes seconds, so this ends with the statement's time."""
-    for count, (_, hidden) in enumerate(_shown(sql, sql)):
-        if not count % CHECKED_TOKENS:
-            check_wanted()
-        if hidden:
-            yield hidden
 
 
 def _shown(text: str, sql: str) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from flightllm.catalog.kept_rows import KeptRows
 from flightllm.catalog.scoped import PrincipalScopes
 from flightllm.common.limits import TimeLimit
 from flightllm.common.principal import Principal
+from flightllm.common.stopping import stopped_if
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import Batches
@@ -23,7 +24,7 @@ from flightllm.ddl.dispatch import bound_texts, change, check
 from flightllm.dialect.rewriting import DEFAULT
 from flightllm.dml import Changed
 from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
-from flightllm.execution.cancel_token import stopped, stopped_by
+from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.describe import Description, describe
 from flightllm.execution.kept_plans import Circumstances, KeptPlan, keep
@@ -427,7 +428,7 @@ class Session:
                 self._statement(),
                 record.bound(),
                 noted,
-                stopped_by(record.cancelled),
+                _stopped_with(record),
                 self._reading(bound, self.rights, stop),
             ):
                 changed = change(statement, record, lambda: self._services, settings.for_storing(), more)
@@ -472,7 +473,7 @@ class Session:
         try:
             upload = f"{text}, {sha256(schema.serialize()).hexdigest()}"
             noted = self._all.watch.changing(upload, record.query_id, self.rights.blamed)
-            with self._statement(), record.bound(), noted, stopped_by(record.cancelled):
+            with self._statement(), record.bound(), noted, _stopped_with(record):
                 rows = self._services.catalog.ingest(name, schema, _while_wanted(reader, record), mode)
         except Exception as error:
             left = isinstance(error, CancelledError | pa.ArrowCancelled)
@@ -550,6 +551,11 @@ class Session:
         """Close the session and drop its temporary tables; running queries go on until their clients stop them."""
         self._place.close()
         self._sessions.close(self._record)
+
+
+def _stopped_with(record: QueryRecord) -> AbstractContextManager[None]:
+    """Let long steps of a change end with its record, and still with the call that runs it."""
+    return stopped_if(lambda: record.cancelled.is_set() or stopped())
 
 
 def _mentions(text: ParsedText, rights: Rights) -> frozenset[str]:

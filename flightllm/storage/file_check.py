@@ -121,11 +121,12 @@ class FileCheck:
                 _log.exception("a data file was not compared", file=file.name)
             size += file.bytes
         states = list(self._states.values())
-        _log.info(
-            "data files were compared with their digests",
-            files=len(files), bytes=size, seconds=round(time.monotonic() - begun, 1),
-            damaged=states.count("damaged"), without_digest=states.count("no digest"),
-        )  # fmt: skip
+        if files:
+            _log.info(
+                "data files were compared with their digests",
+                files=len(files), bytes=size, seconds=round(time.monotonic() - begun, 1),
+                damaged=states.count("damaged"), without_digest=states.count("no digest"),
+            )  # fmt: skip
         self._done.set()
 
     def _order(self, file: StoredFile) -> tuple[bool, int]:
