@@ -12,14 +12,16 @@ REFERENCE = re.compile(r"(env|file):(.+)", re.DOTALL)
 """The form of a reference: `env:NAME` or `file:PATH`."""
 
 
+_REST = r"[^\s\"'<>,;{}\[\]]"
 _PASTED = re.compile(
-    r"(?<![\w-])(?:(?:sk|pk|rk|glpat|xai|nvapi|pplx|xox[a-z])-|(?:sk|pk|rk|ghp|gho|github_pat|hf|gsk|r8)_|AIza|AKIA|ASIA|eyJ)"
-    r"(?=[^\s\"'<>,;{}\[\]/]*\d)[^\s\"'<>,;{}\[\]/]{12,}"
+    r"(?<![\w-])(?:(?:(?:sk|pk|rk|glpat|github_pat|xai|nvapi|pplx|xox[a-z])[-_](?=\S*\d)"
+    r"|(?:hf|ghp|gho|gsk|r8)_(?=[A-Za-z]*\d)(?=[A-Za-z\d]{12}))|AKIA|ASIA|eyJ|AIza)"
+    rf"{_REST}{{12,}}"
 )
-"""A key with a prefix of a known service, or a JSON Web Token.
-
-A key has a digit and no slash, which tells it from the name of a model such as `xai-org/grok-2-instruct`.
-"""
+"""A key with a prefix of a known service, or a JSON Web Token. Words such as `hf_datasets/x.csv` stay."""
+_NAMES_A_MODEL = re.compile(r"model|tokenizer", re.IGNORECASE)
+_MODEL = re.compile(r"[\w.:@-]+(?:/[\w.:@-]+)+|(?:[A-Za-z\d]{0,15}[_.:@-])*[A-Za-z\d]{0,15}")
+"""The name of a model: `xai-org/grok-2` has a `/`, and `pplx-70b-chat-alpha` has short pieces."""
 
 
 _OF_A_KEY = re.compile("key|token|secret|pass", re.IGNORECASE)
@@ -29,21 +31,23 @@ _NO_KEYS = frozenset(
 """Short words that users write where a service needs no key."""
 
 
-def keep_pasted(value: object) -> None:
+def keep_pasted(value: object, option: str = "") -> None:
     """Note keys inside a value of any option, and the logins of its addresses: nothing shows them from now on.
 
-    So a key at a wrong place is in no error about that place.
+    So a key at a wrong place is in no error about that place. The names of models stay, although some begin as keys do.
     """
     if isinstance(value, Mapping):
         for name, one in value.items():
             keep_pasted(name)
-            keep_pasted(one)
+            keep_pasted(one, str(name))
     elif isinstance(value, list | tuple):
         for one in value:
-            keep_pasted(one)
+            keep_pasted(one, option)
     elif isinstance(value, str):
+        of_a_model = _NAMES_A_MODEL.search(option) is not None
         for found in _PASTED.finditer(value):
-            keep_secret(found[0])
+            if not (of_a_model and _MODEL.fullmatch(found[0])):
+                keep_secret(found[0])
         if "://" in value:
             keep_secret(value)
 

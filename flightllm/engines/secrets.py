@@ -123,7 +123,7 @@ _PUBLIC = frozenset({"accept", "accept-encoding", "accept-language", "api-versio
 """Headers and parameters that hold no secret."""
 _ORDINARY = re.compile(r"[^\W\d]{0,7}(?:\s[^\W\d]{0,7})*|\d{4}-\d\d-\d\d[\w-]*|[a-z]+/[a-z0-9.+-]+|v?[\d.]{1,7}")
 """Short words without digits, dates, kinds of content and versions: errors and statements have these too."""
-_LIKE_KEY = re.compile(r"(?:sk|pk|rk|ghp|gho|hf|xox[a-z]|AKIA)[-_]\S{12,}|(?=\w*\d)(?=\w*[^\W\d])\w{16,}")
+_LIKE_KEY = re.compile(r"(?:(?:sk|pk|rk|xox[a-z])[-_]|(?:ghp|gho|hf)_|AKIA)\S{12,}|(?=\w*\d)(?=\w*[^\W\d])\w{16,}")
 """A text that looks like a key at any place: with a usual prefix, or many letters and digits in one piece."""
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.common import redaction
 from flightllm.common.redaction import redacted
 from flightllm.config.secrets import check_reference, checked_secret, keep_pasted, read_secret
 from flightllm.errors import ConfigError
@@ -83,24 +84,72 @@ def test_a_short_secret_is_refused(key: str, monkeypatch: pytest.MonkeyPatch) ->
     assert read_secret(key, "env:SHORT") == "EMPTY"
 
 
+@pytest.fixture
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_SECRETS", redaction._Secrets())
+
+
+MODELS = (
+    "hf-internal-testing/tiny-random-LlamaForCausalLM",
+    "hf-internal-testing/tiny-random-gpt2",
+    "hf_mirror/Llama-3.1-8B-Instruct",
+    "xai-org/grok-2-instruct",
+    "xai-org/grok-1",
+    "sk-community/pk-classifier-base",
+    "pplx-70b-chat-alpha",
+    "sk-ai/Phi-3-mini-4k-instruct",
+    "pk-lab/multilingual-e5-large",
+    "meta-llama/Llama-3.3-70B-Instruct",
+    "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "Qwen/Qwen2.5-Coder-32B-Instruct-GPTQ-Int4",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B",
+    "gpt-4o-mini-2024-07-18",
+    "claude-sonnet-4-20250514",
+    "sentence-transformers/all-MiniLM-L6-v2",
+    "nvidia/Llama-3.1-Nemotron-70B-Instruct-HF",
+)
+
+
+@pytest.mark.usefixtures("_fresh")
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("key", ["model", "tokenizer", "draft_model"])
+def test_names_of_models_stay(key: str, name: str) -> None:
+    """The name of a model stays in texts, although some names begin as keys do."""
+    keep_pasted({"engine": {key: name}, "cluster": {"models": [name]}})
+    assert redacted(f"no model {name}") == f"no model {name}"
+
+
+@pytest.mark.usefixtures("_fresh")
 @pytest.mark.parametrize(
-    "name",
+    "word",
     [
         "hf-internal-testing/tiny-random-LlamaForCausalLM",
-        "xai-org/grok-2-instruct",
-        "sk-community/pk-classifier-base",
-        "Qwen/Qwen2.5-7B-Instruct",
-        "meta-llama/Llama-3.1-8B-Instruct",
+        "/data/hf_datasets_of_2024/tickets.csv",
+        "xai-org/grok-two-instruct",
+        "/data/sk-learn-tutorials/iris.csv",
     ],
 )
-def test_names_of_models_are_no_secrets(name: str) -> None:
-    """A model whose name begins as keys of some services do stays readable in logs and system tables."""
-    keep_pasted({"model": name})
-    assert redacted(f"the model {name} is not there") == f"the model {name} is not there"
+def test_ordinary_words_are_no_keys(word: str) -> None:
+    """Words that only begin as keys do stay at any place of the configuration."""
+    keep_pasted({"tables": {"t": word}})
+    assert redacted(word) == word
 
 
-@pytest.mark.parametrize("key", ["sk-proj-4f9a8b7c6d5e4f3a", "hf_AbCdEfGhIjKlMn1234", "xai-9f8e7d6c5b4a39281706"])
-def test_a_pasted_key_is_hidden(key: str) -> None:
-    """A key at a wrong place is in no text from then on."""
-    keep_pasted({"provider": [key]})
-    assert key not in redacted(f"the option provider cannot be {key}")
+@pytest.mark.usefixtures("_fresh")
+@pytest.mark.parametrize("option", ["model", "tokenizer", "max_in_flight", "unknown"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-proj-4711abcdefghijklmnop",
+        "sk-ant-api03-R4nDoMabcdefghijklm",
+        "hf_AbCdEfGh1jKlMnOpQrStUv",
+        "xai-AbCdEfGh1jKlMnOpQrStUv",
+        "gsk_AbCdEfGh1jKlMnOpQrStUv",
+        "pplx-abcdef0123456789abcdef",
+        "sk-Odd4711/with+signs=",
+    ],
+)
+def test_a_key_at_a_wrong_place_is_hidden(option: str, key: str) -> None:
+    """A pasted key is hidden at any place of the configuration, that of a model's name among them."""
+    keep_pasted({"engine": {option: f"{key}"}})
+    assert redacted(f"got {key}") == "got ***"
