@@ -49,7 +49,7 @@ def redact_tracebacks() -> None:
     """Print the tracebacks of errors that no code handles without secrets, from now on in this process."""
     sys.excepthook = _told
     threading.excepthook = lambda failed: _told(failed.exc_type, failed.exc_value, failed.exc_traceback)
-    sys.unraisablehook = lambda failed: _told(failed.exc_type, failed.exc_value, failed.exc_traceback)
+    sys.unraisablehook = _told_of
 
 
 class _Redacting(logging.Formatter):
@@ -62,7 +62,25 @@ class _Redacting(logging.Formatter):
 def _told(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     """Print the traceback of an error that no code handles, without secrets."""
     if not issubclass(kind, SystemExit):  # a thread can end so
-        sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
+        sys.stderr.write(redacted(_traceback(kind, error, trace)))
+
+
+def _told_of(failed: "sys.UnraisableHookArgs") -> None:
+    """Print an error that Python ignores, and the object where the error happened, without secrets."""
+    said = failed.err_msg or "Exception ignored in"
+    try:
+        place = "" if failed.object is None else f": {failed.object!r}"
+    except Exception:  # noqa: BLE001 - the object can be half deleted
+        place = f": an object of {type(failed.object).__name__}"
+    sys.stderr.write(redacted(f"{said}{place}\n{_traceback(failed.exc_type, failed.exc_value, failed.exc_traceback)}"))
+
+
+def _traceback(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> str:
+    if error is not None:
+        return "".join(traceback.format_exception(kind, error, trace))
+    # without the error itself, format_exception forgets its kind
+    where = ["Traceback (most recent call last):\n", *traceback.format_tb(trace)] if trace is not None else []
+    return "".join([*where, f"{kind.__name__}\n"])
 
 
 def _without_secrets(_logger: object, _method: str, event: Any) -> Any:

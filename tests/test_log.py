@@ -4,13 +4,16 @@ import json
 import logging
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import structlog
 
 from flightllm.common.redaction import keep_secret
 from flightllm.config import LogConfig
-from flightllm.log import configure_logging
+from flightllm.log import configure_logging, redact_tracebacks
 
 
 def test_json_lines_carry_bound_values_and_respect_the_level(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,3 +86,38 @@ fail("main")
     assert [where for where in ("finalizer", "thread", "main") if f"ValueError: {where}: ***" in done.stderr] == [
         "finalizer", "thread", "main",
     ]  # fmt: skip
+    assert "Exception ignored in: <function Bad.__del__" in done.stderr
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        if not self._name:
+            raise RuntimeError("half deleted")
+        return f"<{self._name}>"
+
+
+@pytest.mark.parametrize(
+    ("message", "place", "begins"),
+    [
+        (None, _Named("canary-of-an-object"), "Exception ignored in: <***>\n"),
+        ("Exception ignored while closing", _Named("pool"), "Exception ignored while closing: <pool>\n"),
+        (None, _Named(""), "Exception ignored in: an object of _Named\n"),
+        (None, None, "Exception ignored in\n"),
+    ],
+)
+def test_ignored_errors_say_what_and_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], message: str | None, place: object, begins: str
+) -> None:
+    """An error that Python ignores keeps its message, its object and its kind, and shows no secret."""
+    for module, name in ((sys, "excepthook"), (threading, "excepthook"), (sys, "unraisablehook")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    redact_tracebacks()
+    keep_secret("canary-of-an-object")
+    failed = {"err_msg": message, "object": place, "exc_type": MemoryError, "exc_traceback": None}
+    tell: Any = sys.unraisablehook  # the type of its argument has no constructor
+    tell(SimpleNamespace(**failed, exc_value=None))
+    tell(SimpleNamespace(**failed, exc_value=MemoryError("canary-of-an-object")))
+    assert capsys.readouterr().err == f"{begins}MemoryError\n{begins}MemoryError: ***\n"
