@@ -5,34 +5,34 @@ from collections.abc import Iterator
 
 from flightllm.common.redaction import HIDDEN, longest_secret, redacted, redacted_start
 from flightllm.config.secrets import REFERENCE
-from flightllm.engines.secrets import holds_secret, looks_like_key, names_parameter, names_secret, shown_address
+from flightllm.engines.secrets import holds_secret, looks_like_key, names_secret, shown_address
+from flightllm.observe.option_texts import TOKEN, pieces_with_options
 
 _OF_A_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 _LEAST, _LONGEST = 6, 2_048
 """The characters of the shortest word to hide, and of the longest address at a cut."""
 _WORDS = re.compile(r"[\s\"{},:;=]+")
-_SPACE = r"(?:[\s(]++|--[^\n]*+\n|(?>/\*.*?\*/))*+(?:explain\s+(?:analyze\s+|verbose\s+)*)?"
-"""The texts that a statement can begin with: space, comments, and EXPLAIN."""
-_ROWS = "select|with|values|insert|update|delete|merge|comment|show|describe|grant|revoke|drop"
-_CREATE = r"create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?"
 _NO_MODEL = re.compile(
-    rf"{_SPACE}(?:(?:{_ROWS}|copy)\b|{_CREATE}(?:external\s+)?(?:table|view|schema|index|prompt)\b)",
-    re.IGNORECASE | re.DOTALL,
+    r"[\s(]*(?:explain\s+(?:analyze\s+|verbose\s+)*)?(?:"
+    r"(?:select|with|values|insert|update|delete|merge|comment|show|describe|grant|revoke|drop|copy)\b"
+    r"|create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:external\s+)?(?:table|view|schema|index|prompt)\b)",
+    re.IGNORECASE,
 )
 """How statements begin that define no model."""
-_NO_OPTIONS = re.compile(
-    rf"{_SPACE}(?:(?:{_ROWS})\b|{_CREATE}(?:view|schema|index|prompt)\b"
-    rf"|{_CREATE}table\b(?!.*\b(?:options|with|\w*properties|connection|engine)\s*[(=]))",
-    re.IGNORECASE | re.DOTALL,
-)
-"""How statements begin that set no options of other systems."""
 _DEFINES = re.compile(r";\s*(?:create|alter|replace)\b[^;']*\bmodel\b", re.IGNORECASE)
-_SETS = re.compile(r";\s*(?:create|alter|replace|copy|set|attach|export|import)\b", re.IGNORECASE)
-_OF_A_USER = re.compile(
-    rf"{_SPACE}(?:set\s+password|(?:create|alter)\s+(?:or\s+replace\s+)?(?:user|role|login))\b",
+_PLAIN = re.compile(
+    r"[\s(]*(?:explain\s+(?:analyze\s+|verbose\s+)*)?(?:select|with|values|insert|update|delete|show|describe)\b"
+    r"(?!.*(?:;|://|key|secret|pass|pw|credential|authoriz|bearer|token|auth|sig|code|sas|jwt|hmac|identified|set_config"
+    r"|s3|gcs|cosn|oss|azure|sql|mongodb|redis|remote|function|_scan|scan_|read_))",
     re.IGNORECASE | re.DOTALL,
 )
-"""How statements begin whose texts can be passwords wherever they stand."""
+"""A statement about rows without any word that an option with a secret needs: most statements are so."""
+_COMMENTS = re.compile(
+    r"""((?:[^'"$/-]++|'(?:[^']|'')*+(?:'|\Z)|"[^"]*+(?:"|\Z)|\$\$(?>.*?(?:\$\$|\Z))|\$|-(?!-)|/(?!\*))++)"""
+    r"|(?:--[^\n]*+|/\*(?>.*?(?:\*/|\Z)))++",
+    re.DOTALL,
+)
+"""A text up to the next comment, or comments. So each character is read once."""
 _ADDRESS = re.compile(r"(?<=://)[^\s'\"<>]++")
 _IN_ADDRESS = re.compile(r"[/?&=@:#;]+")
 _SHOWN = frozenset({"engine", "model", "provider", "api", "reasoning", "prompt_format", "tokenizer", "base_url"})
@@ -43,18 +43,11 @@ _PLAIN_VALUE = re.compile(
 """The text after the name of an option, if no part outside of quotes can be a secret: a number, a flag, or a quote."""
 _FREELY_NAMED = frozenset({"model", "tokenizer"})
 """Shown options whose values can look like keys."""
-_BETWEEN = frozenset({"to", "is", "by", "with", "from", "default"})
-"""Words between the name of an option and its value."""
-_QUOTES = "'\"$\u201c\u201d\u201e\u2018\u2019\u201a"
-_TOKEN = re.compile(
-    r"""(?P<comment>--[^\n]*|/\*.*?(?:\*/|$))
-    |(?P<text>'(?:[^']|'')*(?:'|$)|\$\$.*?(?:\$\$|$)|[“”„‘’‚].*?(?:[“”‘’]|$))
-    |(?P<name>"(?:[^"]|"")*(?:"|$)|[^\W\d]\w*)
-    |(?P<end>[,()])
-    |(?P<space>\s+)
-    |(?P<other>\S)""",
-    re.VERBOSE | re.DOTALL,
-)
+_WHOLE, _BLOCK = 16_384, 2_048
+"""The characters of a text that is read whole for an error, and of a part of a longer text."""
+_MOST_WORDS, _MOST_BLOCKS = 64, 12
+"""The words of an error that are looked up in a long text, and the parts of the text that are read for them."""
+_QUOTED = re.compile(r"[\s\"'`()\[\]{},:;=]+")
 
 
 def shown_statement(sql: str, most: int | None = None) -> str:
@@ -67,29 +60,60 @@ def shown_statement(sql: str, most: int | None = None) -> str:
     if most is None or len(sql) <= most:
         return redacted("".join(piece for piece, _ in _shown(sql, sql)))
     more = max(longest_secret(), _LONGEST)
-    start = "".join(piece for piece, _ in _shown(sql[: most + more], sql))
+    start = "".join(piece for piece, _ in _shown(sql[: most + more], sql[: most + more + _WHOLE]))
     unsafe = more if len(sql) > most + more else 0  # the end can be the start of a secret that the cut divides
     return f"{redacted_start(start, max(0, len(start) - unsafe))[:most]}…"
 
 
 def without_its_secrets(message: str, sql: str) -> str:
-    """Return an error about a statement without the values that `shown_statement` hides."""
-    values = {word for _, hidden in _shown(sql, sql) for word in _WORDS.split(hidden) if len(word) >= _LEAST}
-    for value in sorted(values, key=len, reverse=True):
+    """Return an error about a statement without the values that `shown_statement` hides.
+
+    Of a long text, only the places are read whose words the error has.
+    """
+    hidden = {
+        word
+        for part, whole in _parts_with(message, sql)
+        for _, one in _shown(part, whole)
+        for word in (*_WORDS.split(one), *_QUOTED.split(one))
+        if len(word) >= _LEAST and word in message
+    }
+    for value in sorted(hidden, key=len, reverse=True):
         message = message.replace(value, HIDDEN)
     return redacted(message)
 
 
+def _parts_with(message: str, sql: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a text that can hold a secret of a message, each with the text that tells its kind."""
+    if len(sql) <= _WHOLE:
+        yield sql, sql
+        return
+    words = sorted({word for word in _QUOTED.split(message[:_WHOLE]) if len(word) >= _LEAST}, key=len, reverse=True)
+    blocks = dict[int, None]()
+    for word in words[:_MOST_WORDS]:
+        for place in (sql.find(word), sql.rfind(word)):
+            if place >= 0:
+                blocks[place // _BLOCK] = None
+    start = sql[:_BLOCK]
+    for block in list(blocks)[:_MOST_BLOCKS]:
+        part = sql[max(0, block - 1) * _BLOCK : (block + 2) * _BLOCK]
+        yield part, start + part
+        if block > 1:  # the part can begin within a text in quotes
+            yield f"'{part}", start + part
+
+
 def _shown(text: str, sql: str) -> Iterator[tuple[str, str]]:
     """Yield the pieces of the start of a statement: what to show, and what that hides."""
-    if _can_hold(sql):
+    if _can_hold(_without_comments(sql)):
         pieces = _pieces(text)
-    elif not _NO_OPTIONS.match(text) or _SETS.search(text):
-        pieces = _pieces_with_options(text, of_a_user=_OF_A_USER.match(text) is not None)
     else:
-        pieces = iter([(text, "")])
+        pieces = iter([(text, "")]) if _PLAIN.match(text) else pieces_with_options(text)
     for piece, hidden in pieces:
         yield from _without_logins(piece, hidden) if "://" in piece else [(piece, hidden)]
+
+
+def _without_comments(sql: str) -> str:
+    """Return a text with a space in the place of comments."""
+    return _COMMENTS.sub(r"\1 ", sql) if "--" in sql or "/*" in sql else sql
 
 
 def _can_hold(sql: str) -> bool:
@@ -116,7 +140,7 @@ def _without_logins(piece: str, hidden: str) -> Iterator[tuple[str, str]]:
 def _pieces(sql: str) -> Iterator[tuple[str, str]]:
     """Yield the pieces of a text about a model."""
     name, hides, listed = "", False, False
-    for token in _TOKEN.finditer(sql):
+    for token in TOKEN.finditer(sql):
         piece, hidden = token[0], ""
         if token["comment"]:
             piece, hidden = " ", piece
@@ -131,29 +155,6 @@ def _pieces(sql: str) -> Iterator[tuple[str, str]]:
             name = piece.strip('"').lower()
             hides = names_secret(name) or (listed and not _PLAIN_VALUE.match(sql, token.end()))
         yield piece, hidden
-
-
-def _pieces_with_options(sql: str, *, of_a_user: bool) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of a text that can set options: `'aws.secret_access_key' 'x'`, `PASSWORD = 'x'`."""
-    name = ""
-    for token in _TOKEN.finditer(sql):
-        piece, hidden = token[0], ""
-        word = piece.strip(_QUOTES)
-        if token["end"]:
-            name = ""
-        elif token["text"] or (piece.startswith('"') and _is_named_secret(name)):
-            if of_a_user or looks_like_key(word) or (_is_named_secret(name) and not REFERENCE.fullmatch(word)):
-                piece, hidden = f"'{HIDDEN}'", word
-            name = word.lower()
-        elif token["name"] and word.lower() not in _BETWEEN:
-            if looks_like_key(word):
-                piece, hidden = HIDDEN, word
-            name = word.lower()
-        yield piece, hidden
-
-
-def _is_named_secret(name: str) -> bool:
-    return names_secret(name) or names_parameter(name.rpartition(".")[2]) or name == "identified"
 
 
 def _is_plain(name: str, piece: str) -> bool:
