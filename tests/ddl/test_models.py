@@ -161,7 +161,7 @@ def test_dropped_before_it_runs(session: Session) -> None:
 def test_broken_one_harms_nobody(session: Session, tmp_path: Path) -> None:
     """A model that cannot be opened fails its own queries, clearly; `system.models` says why."""
     pytest.importorskip("openai", reason="the extra 'openai' is not installed")
-    (tmp_path / "key").write_text("sk-1")
+    (tmp_path / "key").write_text("sk-one")
     session.update(f"CREATE MODEL broken OPTIONS (engine 'openai', model 'm', api_key 'file:{tmp_path / 'key'}')")
     (tmp_path / "key").unlink()
     message = "the model 'broken' cannot be used: api_key: the file cannot be read: No such file or directory"
@@ -201,7 +201,7 @@ def test_dead_endpoint(session: Session) -> None:
 def test_broken_one_after_a_restart(tmp_path: Path) -> None:
     """Only the server's own model is waited for then: one that never worked fails at once."""
     pytest.importorskip("openai", reason="the extra 'openai' is not installed")
-    (tmp_path / "key").write_text("sk-1")
+    (tmp_path / "key").write_text("sk-one")
     recovery = RecoveryConfig(engine_wait_seconds=3)
     models = ModelsConfig(secret_folders=(tmp_path,))
     config = Config(engine=EngineConfig("fake"), recovery=recovery, models=models, data_folder=tmp_path / "data")
