@@ -212,10 +212,10 @@ def endpoint() -> Iterator[str]:
 @pytest.mark.parametrize(
     "case",
     [
-        ("/v1", "m", "right", True, "answers and has the model m"),
-        ("/v1", "other", "right", True, "answers, without 'other' in its list of models"),
-        ("/v2", "m", "right", True, "without a list of models (HTTP 404)"),
-        ("/v1", "m", "wrong", False, "rejects the API key (HTTP 401); correct the key to which api_key"),
+        ("/v1", "m", "right-key", True, "answers and has the model m"),
+        ("/v1", "other", "right-key", True, "answers, without 'other' in its list of models"),
+        ("/v2", "m", "right-key", True, "without a list of models (HTTP 404)"),
+        ("/v1", "m", "wrong-key", False, "rejects the API key (HTTP 401); correct the key to which api_key"),
     ],
 )
 def test_doctor_asks_the_endpoint(
