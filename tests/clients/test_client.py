@@ -105,11 +105,11 @@ def test_tls_to_a_plain_server(server: FlightSqlServer) -> None:
 
 def test_tokens(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing token and a wrong one are told apart, each with where to give it."""
-    monkeypatch.setenv("SECRET", "abc")
+    monkeypatch.setenv("SECRET", "abcdef")
     server = FlightSqlServer(database, ServerConfig("127.0.0.1:0", token="env:SECRET"), functions=["ai_gen"])
     with Client(server.uri) as client, pytest.raises(UnauthenticatedError, match=r"asks who you are.*--token"):
         client.query("SELECT 1")
-    wrong = {"authorization": "Bearer abd"}
+    wrong = {"authorization": "Bearer abcdeg"}
     with Client(server.uri, wrong) as client, pytest.raises(UnauthenticatedError, match=r"not accept this.*--token"):
         client.query("SELECT 1")
     server.drain(0)

@@ -35,7 +35,7 @@ KEYS = ("AZURE_OPENAI", "OPENAI", "GROQ", "DEEPSEEK", "OPENROUTER", "MISTRAL", "
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set each provider's variable."""
     for name in KEYS:
-        monkeypatch.setenv(f"{name}_API_KEY", f"key of {name}")
+        monkeypatch.setenv(f"{name}_API_KEY", f"key-of-{name}")
 
 
 @contextmanager
@@ -279,7 +279,7 @@ def test_azure() -> None:
                 assert one(engine).text == "Yes"
             query = f"?api-version={version}" if version else ""
             assert endpoint.paths == [f"{path}chat/completions{query}"]
-            assert endpoint.headers[0]["api-key"] == "key of AZURE_OPENAI"
+            assert endpoint.headers[0]["api-key"] == "key-of-AZURE_OPENAI"
             assert endpoint.keys == [None]
 
 
