@@ -317,7 +317,7 @@ class Attack:
             pa.RecordBatchReader._import_from_c(handle.address).read_all()  # noqa: SLF001
         else:
             cursor.execute(self._sql, parameters=self._kind.parameters or None)
-            cursor.fetchall()
+            cursor.fetch_arrow_table()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

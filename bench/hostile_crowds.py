@@ -21,7 +21,7 @@ _Attack: TypeAlias = Callable[[Any, str, threading.Event], None]
 
 def _ask(cursor: Any, sql: str, _: threading.Event) -> None:
     cursor.execute(sql)
-    cursor.fetchall()
+    cursor.fetch_arrow_table()  # making Python objects of the rows would slow down the victim's client, not the server
 
 
 def _read_slowly(cursor: Any, sql: str, stopped: threading.Event) -> None:
@@ -101,6 +101,8 @@ CROWDS = (
     Crowd("one text, 1 MB", _repeated("SELECT length('", lambda _: "abcdefgh", "')")),
     Crowd("items, 1 MB", _repeated("SELECT 0", ", n AS a{}".format, " FROM small")),
     Crowd("additions, 1 MB", _repeated("SELECT 0", " + {}".format, "")),
+    Crowd("additions, 4 KB", _repeated("SELECT 0", " + {}".format, "", 4_900), connections=30),
+    Crowd("items, 19 KB", _repeated("SELECT 0", ", n AS a{}".format, " FROM small", 19_000), connections=30),
     Crowd("conditions, 1 MB", _repeated("SELECT 1 FROM small WHERE n = 0", " OR n = {}".format, "")),
     Crowd("calls, 1 MB", _repeated("SELECT concat('x'", ", upper('a{}')".format, ")")),
     Crowd("CASE, 1 MB", _repeated("SELECT CASE n", " WHEN {0} THEN {0}".format, " END FROM small")),

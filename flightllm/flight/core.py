@@ -31,7 +31,7 @@ from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import ServerLoad
 from flightllm.flight.long_texts import LongTexts, Turn, is_long
 from flightllm.flight.planned import PlannedStatements
-from flightllm.flight.planning_turns import PlanningTurns, planned_within
+from flightllm.flight.planning_turns import PlanningTurn, PlanningTurns
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Recipient
 from flightllm.flight.sessions import SessionStore
@@ -242,7 +242,7 @@ class Core:
                 deadline = limit.start()
                 if text is not None:
                     planning = self._planning_turn(context, session, place, deadline)
-                    function, end_turn = planned_within(planning, function), planning.release
+                    function, end_turn = planning.during(function), planning.end
             try:
                 patience = CallDeadline(context.is_cancelled, deadline)
                 return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
@@ -253,7 +253,7 @@ class Core:
 
     def _planning_turn(
         self, context: Context, session: BackendSession, place: AdmissionSlot, deadline: Deadline
-    ) -> AdmissionSlot:
+    ) -> PlanningTurn:
         """Wait for a turn to plan a short text; give its place back if the wait ends without a turn."""
         asker = Requester(session.principal.name, session.id)
         try:

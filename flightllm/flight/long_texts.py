@@ -1,7 +1,6 @@
 """Turns for long texts: reading one keeps Python's interpreter busy, and all other statements wait for it."""
 
 import gc
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +17,6 @@ from flightllm.flight.limits import FlightLimits
 _T = TypeVar("_T")
 LONG_BYTES = 20_000
 """A text of more characters, or a plan of more bytes, is long; a shorter one is read in about 20 ms."""
-_SWITCH_SECONDS = 0.0005
-"""How soon the thread that reads a long text passes the interpreter on to a waiting thread."""
 
 
 def is_long(text: str | bytes | None) -> bool:
@@ -116,12 +113,10 @@ class LongTexts:
             self._rests_until = time.monotonic() + seconds
 
 
-class _Interpreter:
-    """Settings of Python's interpreter while a long text is read; safe to use from several threads.
+class _Garbage:
+    """Switches the collection of garbage off while a long text is read; safe to use from several threads.
 
-    The collection of garbage is off: a full one goes through all tokens, up to half a second each time, while all
-    threads wait. The reading thread passes the interpreter on much earlier than usual: a short statement of another
-    user needs it about 30 times, and each time it would wait for 5 ms.
+    A full collection goes through all tokens, up to half a second each time, while all threads wait.
     """
 
     def __init__(self) -> None:
@@ -129,29 +124,24 @@ class _Interpreter:
         self._readers = 0
         """The servers of one process can read a text each."""
         self._collected = False
-        self._switched_after = 0.0
 
-    def begin(self) -> None:
-        """Set the interpreter up for reading until `end` was called as often as this method."""
+    def keep(self) -> None:
+        """Collect no garbage until `collect` was called as often as this method."""
         with self._lock:
             if not self._readers:
-                self._collected, self._switched_after = gc.isenabled(), sys.getswitchinterval()
+                self._collected = gc.isenabled()
                 gc.disable()
-                sys.setswitchinterval(_SWITCH_SECONDS)
             self._readers += 1
 
-    def end(self) -> None:
-        """Undo a call of `begin`."""
+    def collect(self) -> None:
+        """Undo a call of `keep`."""
         with self._lock:
             self._readers -= 1
-            if self._readers:
-                return
-            sys.setswitchinterval(self._switched_after)
-            if self._collected:
+            if not self._readers and self._collected:
                 gc.enable()
 
 
-_INTERPRETER = _Interpreter()
+_GARBAGE = _Garbage()
 
 
 class Turn:
@@ -170,7 +160,7 @@ class Turn:
             if self._ended:
                 raise CancelledError("the statement was cancelled before it started")
             self._began = time.monotonic()
-            _INTERPRETER.begin()
+            _GARBAGE.keep()
 
     def end(self) -> None:
         """End the turn, for the next text in the queue."""
@@ -193,7 +183,7 @@ class Turn:
         self._ended = True
         try:
             if self._began is not None:
-                _INTERPRETER.end()
+                _GARBAGE.collect()
                 self._rest(time.monotonic() - self._began)
         finally:
             self._place.release()

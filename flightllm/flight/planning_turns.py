@@ -11,13 +11,50 @@ from typing import TypeVar
 from flightllm.common.admission import AdmissionControl, AdmissionSlot
 from flightllm.common.fair_queue import Requester
 from flightllm.common.stopping import when_read
+from flightllm.common.thread_clock import ThreadClock
 
 _T = TypeVar("_T")
 _LEASE_SECONDS = 0.25
-"""After this time a turn passes on, although its statement is still planned: planning can wait for a model."""
+"""After this time a turn passes on if its statement waits: planning can wait for a model, or for a lock."""
+_MOST_LEASES = 12
+"""After so many leases a turn passes on although its statement still computes."""
+_BUSY_PART = 0.1
+"""A statement computes if it had a core for this part of its lease. On a busy machine nobody gets much more."""
 _POLL_SECONDS = 0.25
 _ENDLESS = 1 << 30
 """A turn refuses nobody: each statement that waits for one has a place already, and their number is limited."""
+
+
+class PlanningTurn:
+    """A turn to plan one statement."""
+
+    def __init__(self, place: AdmissionSlot) -> None:
+        self._place = place
+        self._clock: ThreadClock | None = None
+        self._computed = 0.0
+        self.leases = 0
+
+    def end(self) -> None:
+        """Let the next statement have the turn. Idempotent."""
+        self._place.release()
+
+    def computed(self) -> float:
+        """Return for how many seconds the planning thread had a core since the last call."""
+        before, self._computed = self._computed, self._clock.seconds() if self._clock else 0.0
+        return self._computed - before
+
+    def during(self, function: Callable[[], _T]) -> Callable[[], _T]:
+        """Return a function that ends the turn once its statement is planned, and at its own end at the latest."""
+
+        def within() -> _T:
+            self._clock = ThreadClock()
+            try:
+                with when_read(self.end):
+                    return function()
+            finally:
+                self.end()
+
+        return within
 
 
 class PlanningTurns:
@@ -35,16 +72,16 @@ class PlanningTurns:
             cores, queue=_ENDLESS, wait_seconds=_ENDLESS, poll_seconds=_POLL_SECONDS, reserve=cores
         )
         self._lock = threading.Lock()
-        self._given: deque[tuple[float, AdmissionSlot]] = deque()
-        """The turns that were given out, the oldest first, with the time until which each can be kept."""
+        self._given: deque[tuple[float, PlanningTurn]] = deque()
+        """The turns that were given out, the oldest lease first, with the end of each lease."""
 
     @property
     def queued(self) -> int:
         """Return how many statements wait for a turn."""
         return self._places.queued
 
-    def turn(self, asker: Requester, gone: Callable[[], bool]) -> AdmissionSlot:
-        """Wait for a turn; release it once the statement is planned.
+    def turn(self, asker: Requester, gone: Callable[[], bool]) -> PlanningTurn:
+        """Wait for a turn; end it once the statement is planned.
 
         Raises:
             CancelledError: `gone()` returned true.
@@ -55,34 +92,26 @@ class PlanningTurns:
             self._expire()
             return gone()
 
-        place = self._places.take(asker, looks)
+        turn = PlanningTurn(self._places.take(asker, looks))
         with self._lock:
-            self._given.append((time.monotonic() + self._lease_seconds, place))
-        return place
+            self._given.append((time.monotonic() + self._lease_seconds, turn))
+        return turn
 
     def _expire(self) -> None:
-        """Take back the turns that were kept too long."""
-        now, over = time.monotonic(), list[AdmissionSlot]()
+        """Take back the turns whose leases are over, unless their statements compute."""
+        now, over = time.monotonic(), list[PlanningTurn]()
         with self._lock:
             while self._given and self._given[0][0] <= now:
-                over.append(self._given.popleft()[1])
-        for place in over:
-            place.release()
+                _, turn = self._given.popleft()
+                turn.leases += 1
+                if turn.leases < _MOST_LEASES and turn.computed() > _BUSY_PART * self._lease_seconds:
+                    self._given.append((now + self._lease_seconds, turn))
+                else:
+                    over.append(turn)
+        for turn in over:
+            turn.end()
 
 
 def _cores() -> int:
     """Return the number of cores that this process can use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
-def planned_within(turn: AdmissionSlot, function: Callable[[], _T]) -> Callable[[], _T]:
-    """Return a function that gives its turn back once its statement is planned, and at its own end at the latest."""
-
-    def within() -> _T:
-        try:
-            with when_read(turn.release):
-                return function()
-        finally:
-            turn.release()
-
-    return within

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from dataclasses import dataclass
+from traceback import clear_frames
 from typing import TypeVar
 
 from flightllm.common.admission import AdmissionSlot
@@ -75,6 +76,7 @@ def begin(function: Callable[[], _T], place: AdmissionSlot) -> "Future[_T]":
         try:
             result = function()
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            _forget_locals(error)
             place.release()
             future.set_exception(error)
         else:
@@ -85,6 +87,21 @@ def begin(function: Callable[[], _T], place: AdmissionSlot) -> "Future[_T]":
     thread = threading.Thread(target=run, args=(work,), name="statement", daemon=True)
     start(thread, place)
     return future
+
+
+def _forget_locals(error: BaseException) -> None:
+    """Empty the ended frames of an error and of its causes.
+
+    The error is in a circle: it has the frames, one frame has the future, and the future has the error. So the tokens
+    of a long text would stay until Python's cycle collector frees them, and that stops all threads for up to a second.
+    """
+    todo, seen = [error], set[int]()
+    while todo:
+        one = todo.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            clear_frames(one.__traceback__)
+            todo += [other for other in (one.__cause__, one.__context__) if other is not None]
 
 
 def await_end(

@@ -1,6 +1,7 @@
 """Runs the server in this process until it is told to stop."""
 
 import os
+import sys
 from collections.abc import Callable
 
 import structlog
@@ -22,6 +23,12 @@ from flightllm.web.http_server import HttpServer
 
 _SIGNAL_SECONDS = 1.0
 """How long to wait at once. Python handles signals between two waits, and not every signal interrupts a wait."""
+_SWITCH_SECONDS = 0.0005
+"""How soon a thread passes Python's interpreter on to a waiting thread.
+
+A short statement needs the interpreter about 30 times. By Python's default of 5 ms it would wait as often for each
+thread that plans another statement. With 12 clients the shorter time costs no throughput that can be measured.
+"""
 _log = structlog.get_logger(__name__)
 
 
@@ -52,6 +59,7 @@ def run(
         FlightLLMError: the engine did not start, or its endpoint does not answer at the first start.
     """
     stop = stop_by_signals()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     os.umask(0o077)  # only this user can read the server's files
     if config.limits.spill_folder is not None:  # DataFusion spills to the process's temporary folder
         os.environ["TMPDIR"] = str(config.limits.spill_folder)

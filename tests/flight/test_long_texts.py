@@ -1,7 +1,6 @@
 """Long texts are read one after the other, fairly by user, and while others rest nobody reads."""
 
 import gc
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -103,13 +102,10 @@ def test_refused_with_advice() -> None:
 def test_a_turn_ends_when_the_text_is_read(texts: LongTexts) -> None:
     """The turn ends before the statement runs; meanwhile no full collection of garbage stops all threads."""
     seen: list[tuple[bool, int]] = []
-    switched_after = sys.getswitchinterval()
 
     def work() -> str:
         seen.append((gc.isenabled(), texts.reading))
-        assert sys.getswitchinterval() < switched_after
         text_is_read()
-        assert sys.getswitchinterval() == pytest.approx(switched_after)
         seen.append((gc.isenabled(), texts.reading))
         return "done"
 

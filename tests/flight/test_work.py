@@ -1,6 +1,8 @@
 """Work that cannot be stopped: its client is answered, its place stays taken until it ends."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,7 @@ from pyarrow import flight
 from flightllm.common.admission import AdmissionControl
 from flightllm.common.fair_queue import Requester
 from flightllm.common.limits import TimeLimit
-from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
+from flightllm.errors import BusyError, CancelledError, FlightLLMError, SqlError, StatementTimeoutError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.work import CallDeadline, do
 from tests.servers import await_true
@@ -39,6 +41,38 @@ def test_what_runs_on_keeps_its_place() -> None:
     await_true(lambda: not slots.running)
     assert slots.left_behind == 0
     await_true(lambda: discarded == [7])
+
+
+class _Tokens:
+    """A value of a kind that weak references can name."""
+
+
+def test_an_error_keeps_no_values_of_its_statement() -> None:
+    """The tokens of a long text are gone with the statement, also those of a cause, without a collection of garbage."""
+    seen = list[weakref.ref[_Tokens]]()
+
+    def reads() -> None:
+        tokens = _Tokens()
+        seen.append(weakref.ref(tokens))
+        raise ValueError("a bad token")
+
+    def fails() -> None:
+        tokens = _Tokens()
+        seen.append(weakref.ref(tokens))
+        try:
+            reads()
+        except ValueError as error:
+            raise SqlError("no statement") from error
+
+    gc.disable()
+    try:
+        place = _slots().take(Requester("a", "1"), lambda: False)
+        with pytest.raises(SqlError) as kept:
+            do(fails, place, CallDeadline(lambda: False))
+        assert [one() for one in seen] == [None, None]
+    finally:
+        gc.enable()
+    assert isinstance(kept.value.__cause__, ValueError)
 
 
 def test_what_ends_well_in_time_counts() -> None:
