@@ -3,6 +3,7 @@
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from flightllm.catalog import Catalog
+from flightllm.common import redaction
 from flightllm.common.package_data import demo_model
 from flightllm.config import LimitsConfig
 from flightllm.llm.engine import Parameters, Request
@@ -33,6 +35,14 @@ def _structlog_as_found() -> Iterator[None]:
     """Leave logging as the other tests expect it: commands and benchmarks set it up for their whole process."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def _secrets_as_found() -> Iterator[None]:
+    """Forget the secrets of a test, which other tests can have as plain words."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "_SECRETS", copy(redaction._SECRETS))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -49,19 +49,6 @@ class AccessControl:
         self._ledgers: dict[str, Ledger] = {}
         self._rights = self._reader_of(AccessSnapshot())
 
-    def check_owners(self, owners: Collection[str]) -> None:
-        """Check that the file of the users is there if users own tables.
-
-        Raises:
-            ConfigError: users own tables, but the file is missing.
-        """
-        others = _users(owners)
-        if others and self.store.signing_key() is None:
-            raise ConfigError(
-                f"{min(others)!r} owns tables or prompts, but the user database access.sqlite is missing from the data"
-                f" folder: {WAYS_OUT}"
-            )
-
     def tidy(self, owners: Collection[str]) -> None:
         """Add what the file lacks: checksums, and the names of owners without an account."""
         self.store.seal()
@@ -163,6 +150,20 @@ class AccessControl:
             ledgers = list(self._ledgers.values())
         for ledger in ledgers:
             ledger.write()
+
+
+def check_owners(store: AccessStore, owners: Collection[str]) -> None:
+    """Check that the file of the users is there if users own something.
+
+    Raises:
+        ConfigError: users own something, but the file is missing.
+    """
+    others = _users(owners)
+    if others and store.signing_key() is None:
+        raise ConfigError(
+            f"{min(others)!r} owns tables, models or prompts, but the user database access.sqlite is missing from the"
+            f" data folder: {WAYS_OUT}"
+        )
 
 
 def _users(owners: Collection[str]) -> set[str]:

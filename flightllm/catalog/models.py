@@ -111,6 +111,11 @@ class Objects:
         """Return an object that is replaced by another object at each change."""
         return self._state
 
+    @property
+    def owners(self) -> set[str]:
+        """Return the names of the owners of all models and prompts."""
+        return {model.owner for model in self.models()} | {prompt.owner for prompt in self.prompts()}
+
     def models(self) -> list[CreatedModel]:
         """Return all models by name."""
         return [model for _, model in sorted(self._state.models.items())]

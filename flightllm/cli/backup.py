@@ -21,12 +21,14 @@ def backup(config_file: Path | None, destination: Path) -> None:
     flightllm backup /backups/2026-11-22
     flightllm backup --config my.toml /backups/monday
     """
+    from flightllm.session.startable import reasons_not_to_start
     from flightllm.storage.backup import back_up
 
     folder = Config.load(config_file).data_folder
-    damaged = back_up(folder, destination.expanduser().absolute())
+    destination = destination.expanduser().absolute()
+    damaged = back_up(folder, destination)
     click.echo(f"copied {folder} to {destination}")
-    if damaged:
-        raise CommandError(
-            f"the copy is complete, but these files were already damaged or missing: {', '.join(damaged)}"
-        )
+    faults = [f"these files were already damaged or missing: {', '.join(damaged)}"] if damaged else []
+    faults += [f"no server starts with it: {reason}" for reason in reasons_not_to_start(destination)]
+    if faults:
+        raise CommandError(f"the copy is complete, but {'; '.join(faults)}")

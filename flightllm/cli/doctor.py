@@ -104,6 +104,8 @@ def examine(config: Config, *, with_files: bool = False) -> Iterator[Finding]:
     yield from (_package(name) for name in BASE)
     yield from _extras(config)
     yield _data_folder(config)
+    if config.data_folder.is_dir():
+        yield from _stored(config.data_folder)
     yield from (_table(name, place) for name, place in config.tables.items())
     yield _checked("functions", lambda: (_functions(config), ""))
     yield _port(config)
@@ -172,6 +174,14 @@ def _data_folder(config: Config) -> Finding:
     free = shutil.disk_usage(folder).free
     fix = "free some space: answers and models are stored there" if free < _LOW_DISK_BYTES else ""
     return Finding("data folder", f"{folder}, {free / 2**30:.1f} GiB free", fix=fix)
+
+
+def _stored(folder: Path) -> Iterator[Finding]:
+    """Yield the reasons why no server starts with the state that earlier servers stored."""
+    from flightllm.session.startable import reasons_not_to_start
+
+    for reason in reasons_not_to_start(folder):
+        yield Finding("data folder", "no server starts with it", ok=False, fix=reason)
 
 
 def _files(folder: Path) -> Finding:

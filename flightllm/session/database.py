@@ -6,7 +6,7 @@ from functools import partial
 
 import structlog
 
-from flightllm.access.control import open_access
+from flightllm.access.control import check_owners, open_access
 from flightllm.access.tables import AccessTables
 from flightllm.catalog import Catalog
 from flightllm.catalog.configured import register_tables
@@ -155,7 +155,7 @@ class Database:
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
             catalog.store.functions = partial(register_scalars, functions=functions, engine=lambda: engines.own.engine)
-            access.check_owners(_owners(catalog, objects))
+            check_owners(access.store, _owners(catalog, objects))
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads the engine now, so that a wrong engine setting fails at the start
@@ -262,5 +262,4 @@ class Database:
 
 def _owners(catalog: Catalog, objects: Objects) -> set[str]:
     """Return the names of all users who own something."""
-    tables = {entry.owner for entry in catalog.store.entries.values()}
-    return tables | {model.owner for model in objects.models()} | {prompt.owner for prompt in objects.prompts()}
+    return objects.owners | {entry.owner for entry in catalog.store.entries.values()}

@@ -92,11 +92,11 @@ class Transactions:
             raise _not_undone(changes)
 
     def _warn(self) -> None:
-        """Log once for each session that its transactions undo nothing."""
+        """Log once for each session that its transactions undo nothing; many drivers begin one without being asked."""
         with self._lock:
             warned, self._warned = self._warned, True
         if not warned:
-            _log.warning("transactions undo nothing: every statement takes effect by itself")
+            _log.debug("transactions undo nothing: every statement takes effect by itself")
 
 
 def _not_undone(changes: int, hint: str = "") -> UnsupportedError:

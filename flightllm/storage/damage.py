@@ -1,14 +1,15 @@
 """A list of tables that is missing or damaged: how this is found, and what the administrator can do."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flightllm.errors import ConfigError
 from flightllm.storage.layout import FILES, MANIFEST, PREVIOUS, is_data
 from flightllm.storage.sealed import unsealed
 
+_T = TypeVar("_T")
 _UNSEALED_KEYS = frozenset({"version", "revision", "schemas", "entries"})
 """The keys of a list that an earlier version wrote without a checksum."""
 
@@ -70,8 +71,21 @@ def named_files(folder: Path, text: str | None) -> dict[str, NamedFile]:
     Raises:
         ConfigError: the list is damaged.
     """
+    return {} if text is None else _read(folder, text, files_of)
+
+
+def owners_of(folder: Path, text: str | None) -> set[str]:
+    """Return the owners of all tables and views of a list; a folder without a list has no owners.
+
+    Raises:
+        ConfigError: the list is damaged.
+    """
+    return set() if text is None else _read(folder, text, lambda list_: {str(one["owner"]) for one in list_["entries"]})
+
+
+def _read(folder: Path, text: str, read: Callable[[Mapping[str, Any]], _T]) -> _T:
     try:
-        return {} if text is None else files_of(parsed(text))
+        return read(parsed(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(folder, "it is cut short, or its bytes have changed on the disk") from error
 

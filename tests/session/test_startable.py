@@ -1,0 +1,96 @@
+"""The reasons not to start are those of the server itself."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flightllm.access.store import User
+from flightllm.cli import main
+from flightllm.common.principal import Principal
+from flightllm.config import Config, EngineConfig
+from flightllm.errors import FlightLLMError
+from flightllm.session.database import Database
+from flightllm.session.startable import reasons_not_to_start
+
+
+def _folder(folder: Path) -> Path:
+    """Make a data folder with users, a user's table, a model and prompts."""
+    database = _opened(folder)
+    database.access.store.add_user(User("ann", "user"))
+    database.session().update("GRANT CREATE ON SCHEMA public TO ann")
+    database.session(Principal("ann", "user")).update("CREATE TABLE t AS SELECT 1 AS n")
+    for version in ("Is it?", "Is it so?"):
+        database.session().update(f"CREATE OR REPLACE PROMPT p AS '{version}'")
+    database.close()
+    return folder
+
+
+def _opened(folder: Path) -> Database:
+    return Database.open(Config(engine=EngineConfig("fake"), data_folder=folder))
+
+
+def _halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    "harm", [Path.unlink, lambda path: path.write_bytes(b""), _halve], ids=["gone", "empty", "cut"]
+)
+@pytest.mark.parametrize("name", ["access.sqlite", "objects.json", "tables/manifest.json"])
+def test_one_file(name: str, harm: Callable[[Path], None], tmp_path: Path) -> None:
+    """Each is told as the start tells it, by the function, by `doctor`, and by `backup` if it still copies."""
+    folder = _folder(tmp_path / "data")
+    assert list(reasons_not_to_start(folder)) == []
+    harm(folder / name)
+    for path in folder.glob("access.sqlite-*"):
+        path.unlink()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    [reason] = reasons_not_to_start(folder)
+    assert {path: path.read_bytes() for path in before if path.exists()} == before
+    with pytest.raises(FlightLLMError) as refused:
+        _opened(folder)
+    assert str(refused.value) == reason
+    config = tmp_path / "server.toml"
+    config.write_text(f'data_folder = "{folder}"\n[engine]\nkind = "fake"\n')
+    told = CliRunner().invoke(main, ["doctor", "--config", str(config), "--listen", "127.0.0.1:0"])
+    assert told.exit_code == 1
+    assert f"broken data folder: no server starts with it\n       → {reason}" in told.output
+    copied = CliRunner().invoke(main, ["backup", "--config", str(config), str(tmp_path / "copy")])
+    assert copied.exit_code == 1
+    assert "no server starts with it" in copied.output or not (tmp_path / "copy").exists()
+
+
+def test_owners_without_users(tmp_path: Path) -> None:
+    """Neither a file of the users nor its mark is there, but somebody owns a table."""
+    folder = _folder(tmp_path / "data")
+    for path in folder.glob("access.*"):
+        path.unlink()
+    [reason] = reasons_not_to_start(folder)
+    assert "'ann' owns tables" in reason
+    with pytest.raises(FlightLLMError, match="'ann' owns tables"):
+        _opened(folder)
+
+
+def test_several_files(tmp_path: Path) -> None:
+    """Each file has its own reason."""
+    folder = _folder(tmp_path / "data")
+    (folder / "access.sqlite").write_bytes(b"")
+    (folder / "objects.json").unlink()
+    (folder / "tables" / "manifest.json").write_text("{")
+    assert len(list(reasons_not_to_start(folder))) == 3
+
+
+def test_a_new_folder(tmp_path: Path) -> None:
+    """A server makes what is missing."""
+    assert list(reasons_not_to_start(tmp_path / "none")) == []
+    assert not (tmp_path / "none").exists()
+
+
+def test_while_a_server_runs(tmp_path: Path) -> None:
+    """A server's own files are no reason."""
+    folder = _folder(tmp_path / "data")
+    database = _opened(folder)
+    assert list(reasons_not_to_start(folder)) == []
+    database.close()
