@@ -33,7 +33,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
@@ -54,8 +53,10 @@ from tests.hostile import HOSTILE, READER, TABLES, Hostile
 _SCRIPT = """
 import sys
 from pathlib import Path
-from flightllm.config import Config, EngineConfig, RecoveryConfig, ServerConfig
+from flightllm.config import Config, EngineConfig, LogConfig, RecoveryConfig, ServerConfig
+from flightllm.log import configure_logging
 from flightllm.server.serve import serve
+configure_logging(LogConfig())  # on standard error: a log line could tear the line `listening` apart
 serve(Config(server=ServerConfig("127.0.0.1:0"), engine=EngineConfig(kind="fake"), data_folder=Path(sys.argv[1]),
              recovery=RecoveryConfig(on_engine_down="fail")))
 """
@@ -155,8 +156,6 @@ class Server:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         lines = iter(self.process.stdout or ())
         self.uri = next(line for line in lines if line.startswith("listening ")).removeprefix("listening ").strip()
-        # A pipe that nobody reads fills up, and the server's log then waits for it.
-        threading.Thread(target=lambda: deque(lines, maxlen=0), daemon=True).start()
         with self.connect() as connection, connection.cursor() as cursor:
             for name, statement in TABLES.items():
                 cursor.execute(statement.replace(f"TABLE {name}", f"OR REPLACE TABLE {name}"))

@@ -24,7 +24,8 @@ from flightllm.session.database import Database
 SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
-from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
+from flightllm.config import Config, EngineConfig, LimitsConfig, LogConfig, RecoveryConfig, ServerConfig
+from flightllm.log import configure_logging
 from flightllm.server.serve import serve
 from flightllm.engines.fake.engine import FakeEngine
 options = json.loads(sys.argv[3])
@@ -37,6 +38,7 @@ async def halting(self, chunk):
         await asyncio.sleep(0.01)
     return await answer_late(self, chunk)
 FakeEngine._answer_late = halting
+configure_logging(LogConfig(level="error"))  # on standard error: a log line could tear the line `listening` apart
 engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), options=options)
 limits, recovery = LimitsConfig(**json.loads(sys.argv[4])), RecoveryConfig(on_engine_down="fail")
 server = ServerConfig("127.0.0.1:0")

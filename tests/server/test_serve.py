@@ -16,8 +16,10 @@ from flightllm.errors import FlightLLMError
 SCRIPT = """
 import sys
 from pathlib import Path
-from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.config import Config, EngineConfig, LogConfig, ServerConfig
+from flightllm.log import configure_logging
 from flightllm.server.serve import serve
+configure_logging(LogConfig(level="error"))  # on standard error: a log line could tear the line `listening` apart
 engine = EngineConfig(kind="fake", max_in_flight=1, options={"latency_ms": 20.0})
 serve(Config(server=ServerConfig("127.0.0.1:0"), engine=engine, data_folder=Path(sys.argv[1])))
 """
