@@ -1,7 +1,7 @@
 """The state that all calls of one server share."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -71,6 +71,8 @@ class Core:
     """Drains the server; None if the server shares its process with another program."""
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
+    adrift: Sequence[BackendSession] = ()
+    """Sessions of another process's connections, which ended with it: the client's next session has its statements."""
     bound: BoundValues = field(init=False)
     statements: Registry[FlightStatement] = field(init=False)
     planned: PlannedStatements = field(init=False)
@@ -161,6 +163,8 @@ class Core:
         prepared = self.prepared.get(handle)
         if prepared.session.principal != self.principal(context):
             raise self.prepared.missing()
+        if any(prepared.session is one for one in self.adrift):
+            prepared.move_to(self.session(context))
         return prepared
 
     def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> tuple[FlightStatement, int]:
@@ -242,7 +246,7 @@ class Core:
                 deadline = limit.start()
                 if text is not None:
                     planning = self._planning_turn(context, session, place, deadline)
-                    function, end_turn = planning.during(function), planning.end
+                    function, end_turn = planning.during(function), planning.end_unused
             try:
                 patience = CallDeadline(context.is_cancelled, deadline)
                 return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)

@@ -91,6 +91,7 @@ def continue_from(state: bytes, core: Core) -> None:
     sessions = [_session(core.database, *one) for one in kept]
     found: _State = _Reader(file, sessions).load()
     core.sessions.restore(found.sessions)
+    core.adrift = found.sessions.connected
     core.prepared.restore(found.prepared)
     for handle, _, prepared in found.prepared:
         if prepared.parameters is not None:

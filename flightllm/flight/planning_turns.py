@@ -18,8 +18,8 @@ _LEASE_SECONDS = 0.25
 """After this time a turn passes on if its statement waits: planning can wait for a model, or for a lock."""
 _MOST_LEASES = 12
 """After so many leases a turn passes on although its statement still computes."""
-_BUSY_PART = 0.1
-"""A statement computes if it had a core for this part of its lease. On a busy machine nobody gets much more."""
+_BUSY_PART = 0.2
+"""A statement computes if it had a core for this part of its share of a lease. All turns share one interpreter."""
 _POLL_SECONDS = 0.25
 _ENDLESS = 1 << 30
 """A turn refuses nobody: each statement that waits for one has a place already, and their number is limited."""
@@ -32,11 +32,17 @@ class PlanningTurn:
         self._place = place
         self._clock: ThreadClock | None = None
         self._computed = 0.0
+        self._begun = False
         self.leases = 0
 
     def end(self) -> None:
         """Let the next statement have the turn. Idempotent."""
         self._place.release()
+
+    def end_unused(self) -> None:
+        """End the turn if the planning has not begun; planning that has begun goes on although its client has gone."""
+        if not self._begun:
+            self.end()
 
     def computed(self) -> float:
         """Return for how many seconds the planning thread had a core since the last call."""
@@ -47,7 +53,7 @@ class PlanningTurn:
         """Return a function that ends the turn once its statement is planned, and at its own end at the latest."""
 
         def within() -> _T:
-            self._clock = ThreadClock()
+            self._begun, self._clock = True, ThreadClock()
             try:
                 with when_read(self.end):
                     return function()
@@ -100,11 +106,12 @@ class PlanningTurns:
     def _expire(self) -> None:
         """Take back the turns whose leases are over, unless their statements compute."""
         now, over = time.monotonic(), list[PlanningTurn]()
+        least = _BUSY_PART * self._lease_seconds / max(1, self._places.running)
         with self._lock:
             while self._given and self._given[0][0] <= now:
                 _, turn = self._given.popleft()
                 turn.leases += 1
-                if turn.leases < _MOST_LEASES and turn.computed() > _BUSY_PART * self._lease_seconds:
+                if turn.leases < _MOST_LEASES and turn.computed() > least:
                     self._given.append((now + self._lease_seconds, turn))
                 else:
                     over.append(turn)

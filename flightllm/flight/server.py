@@ -131,8 +131,8 @@ class FlightSqlServer(_Port):
     If `config` sets one, a second port accepts clients that show a certificate. `stop` is called when an admin drains
     the server.
 
-    A server that is given the listening sockets of another process continues for that process's clients, from their
-    `state`. `pause` prepares that for the next process.
+    A server that is given the state of another process's clients continues for these clients. It answers nobody until
+    `take_over` gives it that process's sockets. `pause` prepares that for the next process.
     """
 
     def __init__(  # noqa: PLR0913 - all but three have names at the call
@@ -190,13 +190,12 @@ class FlightSqlServer(_Port):
             self._make.append(certified)
         self._numbers = [int(one.port) for one in self._ports]
         if continued is not None:
-            self._continue(continued)
+            continue_from(continued.state, core)
 
-    def _continue(self, other: "Continued") -> None:
-        """Take over the clients and the sockets of another process."""
-        continue_from(other.state, self._core)
+    def take_over(self, sockets: Sequence[Sequence[socket.socket]]) -> None:
+        """Accept connections from the sockets of another process, which no longer does."""
         self._core.draining.clear()
-        self._take(other.sockets)
+        self._take(sockets)
 
     def _take(self, sockets: Sequence[Sequence[socket.socket]]) -> None:
         """Accept connections from these sockets, which are in the order of the ports."""

@@ -48,6 +48,11 @@ class SessionsState:
     entries: Mapping[str, _Entry]
     lost: Mapping[str, _Key]
 
+    @property
+    def connected(self) -> list[BackendSession]:
+        """Return the sessions that only their connection names."""
+        return [one.session for one in self.entries.values() if one.key.peer and not one.by_cookie]
+
 
 class SessionStore:
     """The open sessions, safe to use from several threads.

@@ -76,6 +76,12 @@ class Prepared:
             setattr(self, name, state[name])
         self._lock = threading.Lock()
 
+    def move_to(self, session: BackendSession) -> None:
+        """Run in another session of the same user from now on."""
+        self.session = session
+        if self.origin is not None:
+            self.origin.session = session
+
     @property
     def values(self) -> pa.Table | None:
         """Return the rows of parameters to run with: the statement's own, else the rows bound to it last.

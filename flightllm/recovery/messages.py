@@ -83,13 +83,23 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """To the supervisor: the next process has all that it needs, has changed nothing yet, and waits for `TakeOver`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """To the next process: the present one answers nobody any more, and never will, so serve."""
+
+
+@dataclass(frozen=True, slots=True)
 class Resume:
-    """To the server's process: the next process is dead, so go on."""
+    """To the server's process: the next process is dead and has answered nobody, so go on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """To the server's process: the next process serves, so end."""
+    """To the server's process: the next process is about to serve, so end."""
 
 
 @dataclass(frozen=True, slots=True)

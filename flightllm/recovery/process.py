@@ -96,11 +96,15 @@ class Worker:
         descriptor = self._connection.fileno()
 
         def read() -> None:
-            try:
-                while self._connection.poll():
-                    heard(receive(self._connection))
-            except (EOFError, OSError):
-                loop.remove_reader(descriptor)
+            while True:
+                try:
+                    if not self._connection.poll():
+                        return
+                    message = receive(self._connection)
+                except (EOFError, OSError, RuntimeError):  # the process has ended, or its descriptors were lost
+                    loop.remove_reader(descriptor)
+                    return
+                heard(message)
 
         loop.add_reader(descriptor, read)
         return read

@@ -6,11 +6,10 @@ DataFusion's allocator keeps much of the memory that statements used. Only a new
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from queue import Empty, Queue
-from threading import Event
 
 import structlog
 
@@ -32,7 +31,6 @@ _PATIENCE_SECONDS, _SHORT_QUIET = 300.0, 1.0
 """After this time, a process that is too large waits only for a short quiet moment."""
 _CALLS_SECONDS = 2.0
 """The time that the last calls get before the present process goes on."""
-_LOOK_SECONDS = 0.1
 _FIRST_PAUSE, _MOST_PAUSE = 30.0, 3600.0
 """The pause after a successor died; it doubles each time."""
 _PORT, _HTTP, _LOCK = "port", "http", "lock"
@@ -46,9 +44,14 @@ class Inherited:
 
     flight: Continued
     http: socket.socket | None
+    await_turn: Callable[[], None]
+    """Tells the supervisor that this process has opened the database, and waits until the predecessor never goes on.
+
+    Before, this process must answer nobody and change nothing, because the predecessor goes on if this process dies.
+    """
 
     @classmethod
-    def of(cls, handed: Handed) -> "Inherited":
+    def of(cls, handed: Handed, await_turn: Callable[[], None]) -> "Inherited":
         """Take over the descriptors of a message; the locks hold from now on."""
         kinds = [name.partition(" ") for name in handed.names]
         found = list(zip(kinds, handed.descriptors, strict=True))
@@ -56,7 +59,7 @@ class Inherited:
         sockets = [(port, socket.socket(fileno=number)) for (kind, _, port), number in found if kind == _PORT]
         ports = [[one for _, one in some] for _, some in groupby(sockets, key=lambda pair: pair[0])]
         http = next((socket.socket(fileno=number) for (kind, _, _), number in found if kind == _HTTP), None)
-        return cls(Continued(handed.state, ports), http)
+        return cls(Continued(handed.state, ports), http, await_turn)
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class _Doors:
     """The sockets in which new connections wait while no process accepts them."""
 
     flight: Sequence[Sequence[socket.socket]]
-    http: socket.socket | None
+    http: socket.socket | None = None
 
     def named(self) -> Iterator[tuple[str, int]]:
         for port, some in enumerate(self.flight):
@@ -93,13 +96,13 @@ class Renewal:
         self._pause = _FIRST_PAUSE
         self._possible = CAN_PASS and self._growth > 0 and self._idle > 0
 
-    def renewed(self, server: FlightSqlServer, http: HttpServer, database: Database, stop: Event) -> bool:
+    def renewed(self, server: FlightSqlServer, http: HttpServer, database: Database) -> bool:
         """Look once at this process; return whether another process serves now in its place."""
         asked, count = self._asked(), server.core.activity.count
         if not self._is_due(server, database):
             return False
         if asked:
-            return self._hand_over(server, http, database, stop, count)
+            return self._hand_over(server, http, database, count)
         self._send(Offer(self._idle, memory_of(os.getpid())))
         return False
 
@@ -126,27 +129,30 @@ class Renewal:
         ready = self._possible and now >= self._not_before and is_quiet
         return ready and database.can_move and can_move(server.core)
 
-    def _hand_over(
-        self, server: FlightSqlServer, http: HttpServer, database: Database, stop: Event, count: int
-    ) -> bool:
+    def _hand_over(self, server: FlightSqlServer, http: HttpServer, database: Database, count: int) -> bool:
         """Stop answering calls, and let another process continue; return False if this process goes on.
 
         `count` is the number of calls before `can_move` looked. A later call can have changed what it saw.
         """
-        page = http.pause()
+        self._not_before = time.monotonic() + self._pause
         try:
-            doors = _Doors(server.pause(_CALLS_SECONDS), page)
+            doors = _Doors(server.pause(_CALLS_SECONDS))
         except FlightLLMError as error:
-            http.resume(page)
             self._possible = False
             _log.warning("this process cannot be replaced without a stop", error=str(error))
             return False
-        moved = False
+        except OSError as error:  # for example, too many open files
+            _log.warning("the server could not be handed over to another process", error=str(error))
+            return False
+        moved, activity = False, server.core.activity
         try:
-            if server.core.activity.count == count:
-                self._not_before = time.monotonic() + self._pause
+            if activity.count == count:
+                doors.http = http.pause()
+            if activity.count == count:  # no call came through the web page meanwhile
                 self._pause = min(_MOST_PAUSE, 2 * self._pause)
-                moved = self._replaced(server, database, doors, stop)
+                moved = self._replaced(server, database, doors)
+            else:
+                self._not_before = 0.0
         except Exception:  # noqa: BLE001 - the server goes on as it was
             _log.exception("the server could not be handed over to another process")
         if not moved:
@@ -154,16 +160,12 @@ class Renewal:
             http.resume(doors.http)
         return moved
 
-    def _replaced(self, server: FlightSqlServer, database: Database, doors: _Doors, stop: Event) -> bool:
-        """Hand over what the next process needs; return whether that process serves now."""
+    def _replaced(self, server: FlightSqlServer, database: Database, doors: _Doors) -> bool:
+        """Hand over what the next process needs; return whether that process serves from now on."""
         database.write()
         names, descriptors = zip(*doors.named(), strict=True)
         self._send(Handed(state_of(server.core), names, descriptors))
-        while not stop.is_set():
-            try:
-                answer = self._inbox.get(timeout=_LOOK_SECONDS)
-            except Empty:
-                continue
+        while True:  # the supervisor answers, and this process ends with the supervisor
+            answer = self._inbox.get()
             if isinstance(answer, Replaced | Resume):
                 return isinstance(answer, Replaced)
-        return False

@@ -81,7 +81,7 @@ def run(
             table = next((name for name in config.tables if parse_name(name) in database.catalog.entries), None)
             listening(Listening(server.uri, page, is_open=database.access.login.is_open, table=table))
             while not stop.wait(_SIGNAL_SECONDS):
-                if renewal is not None and kvstore is None and renewal.renewed(server, http, database, stop):
+                if renewal is not None and kvstore is None and renewal.renewed(server, http, database):
                     database.queries.close()
                     os._exit(0)  # closing the database would write into a folder that another process uses now
             seconds = config.recovery.drain_seconds
@@ -111,6 +111,9 @@ def _server(
             login=database.access.login,
             continued=None if inherited is None else inherited.flight,
         )
+    if inherited is not None:
+        inherited.await_turn()
+        server.take_over(inherited.flight.sockets)
     for port in (server.number, server.certified_port):
         if port is not None:
             keep_alive(port, config.recovery.dead_peer_seconds)

@@ -23,9 +23,11 @@ from flightllm.recovery.messages import (
     Listening,
     Message,
     Offer,
+    Opened,
     Replaced,
     Resume,
     StartServer,
+    TakeOver,
     Warm,
 )
 from flightllm.recovery.process import Worker
@@ -47,7 +49,7 @@ _ENDED = frozenset({-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 +
 _GRACE_SECONDS = 15.0
 """The time that a process gets to end, after the time for its queries."""
 _HANDOVER_SECONDS = 10.0
-"""The time that a successor gets to serve; meanwhile new connections wait."""
+"""The time that a successor gets to open the database; meanwhile new connections wait."""
 _LEAVE_SECONDS = 5.0
 """The time that a replaced process gets to end."""
 _log = structlog.get_logger(__name__)
@@ -75,11 +77,11 @@ class _Supervisor:
     _warm: bool = False
     """Whether the spare process has loaded its modules."""
     _offer: Offer | None = None
-    """The latest offer of the present process to hand over."""
+    """The offer of the former process, from the time when it hands over until its successor listens."""
     _successor: Worker | None = None
-    """The process that is about to continue for the clients of the present one."""
+    """The process that opens the database in order to continue for the clients of the present one."""
     _following: dict[Worker, asyncio.Task[int]] = field(default_factory=dict)
-    """The processes that serve, are about to or did so lately."""
+    """The processes that serve, are about to or did so lately, with the tasks that return their exit codes."""
     _hung: asyncio.Task[None] | None = None
     _spawning: asyncio.Task[None] | None = None
     _watching: asyncio.Task[None] | None = None
@@ -112,9 +114,7 @@ class _Supervisor:
             if self._spare is not None:
                 self._spare.kill()
                 await self._spare.follow(lambda _: None)
-            for worker in list(self._following):
-                worker.kill()
-            await asyncio.gather(*self._following.values())
+            await self._end_all()
             os.close(descriptor)
 
     async def _serve(self, descriptor: int, journal: Journal) -> int:
@@ -151,24 +151,26 @@ class _Supervisor:
         while True:
             worker = self._worker
             code = await self._following[worker]
-            if worker is not self._worker:  # another process replaced it, and serves
+            if worker is not self._worker:  # another process has replaced it
+                self._following.pop(worker, None)
                 continue
             if self._successor is not None and not self._stop.is_set():  # it has all that it needs
                 self._worker, self._successor, self._listening = self._successor, None, False
                 self._look_at(self._worker)
                 continue
-            await self._leave_alone(worker)
+            if self._hung is not None:
+                self._hung.cancel()
+            self._successor = self._offer = None
+            await self._end_all()  # others can hold the locks of the data folder
             return code
 
-    async def _leave_alone(self, worker: Worker) -> None:
-        """End all processes that served before, because they can hold the locks of the data folder."""
-        if self._hung is not None:
-            self._hung.cancel()
-        self._successor = None
-        others = [other for other in self._following if other is not worker]
-        for other in others:
-            other.kill()
-        await asyncio.gather(*(self._following[other] for other in others))
+    async def _end_all(self) -> None:
+        """End all processes that serve, are about to or did so before."""
+        following, self._following = self._following, {}
+        for worker, task in following.items():
+            if not task.done():  # its number can be another process's by now
+                worker.kill()
+        await asyncio.gather(*following.values())
 
     def _start(self, worker: Worker, descriptor: int, handed: Handed | None = None) -> None:
         """Let a warm process serve, and follow its messages."""
@@ -176,7 +178,6 @@ class _Supervisor:
 
         async def follow() -> int:
             code = await worker.follow(lambda message: self._hear(worker, message, descriptor))
-            self._following.pop(worker, None)
             if worker is self._successor:
                 self._stayed(code, descriptor)
             return code
@@ -186,12 +187,13 @@ class _Supervisor:
     def _hear(self, worker: Worker, message: Message, descriptor: int) -> None:
         """Take a message of a process that serves, or is about to."""
         match message:
-            case Listening():
-                if worker is self._successor:
-                    self._switched(worker)
-                else:
-                    self._began(message)
+            case Listening() if worker is self._worker:
+                self._began(message)
                 self._have_spare(descriptor)
+            case Opened() if worker in {self._worker, self._successor} and worker.alive:
+                if worker is self._successor:
+                    self._switch(worker)
+                worker.send(TakeOver())
             case Alive() if worker is self._worker:
                 self._heard = time.monotonic()
             case Failed(text):
@@ -205,8 +207,10 @@ class _Supervisor:
                 self._succeed(worker, message, descriptor)
 
     def _stayed(self, code: int, descriptor: int) -> None:
-        """Let the present process go on, because its successor died before it served."""
-        self._successor = None
+        """Let the present process go on, because its successor died before it answered anybody."""
+        if self._successor is not None:
+            self._following.pop(self._successor, None)
+        self._successor = self._offer = None
         reason, self._failure = self._failure, None
         _log.warning("the next server process died, so the present one goes on", exit=_name(code), reason=reason)
         if self._worker is not None:
@@ -216,28 +220,37 @@ class _Supervisor:
     def _succeed(self, worker: Worker, handed: Handed, descriptor: int) -> None:
         """Let the spare process continue for the clients of the present process, which waits meanwhile."""
         spare = self._spare
-        if worker is self._worker and spare is not None and spare.alive and not self._stop.is_set():
+        try:
+            if worker is not self._worker or spare is None or not spare.alive or self._stop.is_set():
+                worker.send(Resume())
+                return
+            try:
+                self._start(spare, descriptor, handed)
+            except OSError as error:  # for example, too many open files
+                _log.warning("the server process cannot hand over", error=str(error))
+                spare.kill()
+                worker.send(Resume())
+                return
             self._successor, self._spare, self._warm = spare, None, False
-            self._start(spare, descriptor, handed)
             asyncio.get_running_loop().call_later(_HANDOVER_SECONDS, self._give_up_on, spare)
-        else:
-            worker.send(Resume())
-        for number in handed.descriptors:
-            os.close(number)
+        finally:
+            for number in handed.descriptors:
+                os.close(number)
 
     def _give_up_on(self, successor: Worker) -> None:
-        """Kill a successor that does not serve yet."""
+        """Kill a successor that has not opened the database yet."""
         if successor is self._successor:
             successor.kill()
 
-    def _switched(self, successor: Worker) -> None:
-        """Follow the successor from now on, and let the former process end."""
+    def _switch(self, successor: Worker) -> None:
+        """Follow the successor from now on, and let the former process end.
+
+        From here on the former process never goes on: the successor can change tables that the former has in memory.
+        If the successor dies, a new process starts as after any crash.
+        """
         former, self._worker, self._successor = self._worker, successor, None
-        self._heard = time.monotonic()
+        self._listening, self._heard = False, time.monotonic()
         self._look_at(successor)
-        offer, self._offer = self._offer, None
-        sizes = {} if offer is None else {"idle_bytes": offer.idle, "former_bytes": offer.used}
-        _log.info("server process renewed", **sizes)
         if former is not None:
             former.send(Replaced())
             asyncio.get_running_loop().call_later(_LEAVE_SECONDS, self._end_former, former)
@@ -245,7 +258,8 @@ class _Supervisor:
             successor.terminate()
 
     def _end_former(self, former: Worker) -> None:
-        if former in self._following:  # its number can be another process's by now
+        task = self._following.get(former)
+        if task is not None and not task.done():
             former.kill()
 
     def _look_at(self, worker: Worker) -> None:
@@ -290,6 +304,10 @@ class _Supervisor:
 
     def _began(self, started: Listening) -> None:
         self._listening, self._heard = True, time.monotonic()
+        offer, self._offer = self._offer, None
+        if self._ready and offer is not None:
+            _log.info("server process renewed", idle_bytes=offer.idle, former_bytes=offer.used)
+            return
         if self._ready:
             _log.info("server process replaced", uri=started.uri)
             return

@@ -17,7 +17,7 @@ from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging, redact_tracebacks
 from flightllm.recovery.channel import receive, send
 from flightllm.recovery.journal import Journal
-from flightllm.recovery.messages import Alive, Failed, Lifted, Message, StartServer, Warm
+from flightllm.recovery.messages import Alive, Failed, Lifted, Message, Opened, StartServer, TakeOver, Warm
 from flightllm.recovery.quarantine import Quarantine
 
 _BEAT_SECONDS = 1.0
@@ -39,6 +39,12 @@ def main(supervisor: int, journal: int) -> None:
     inbox: Queue[Message] = Queue()
     threading.Thread(target=_listen, args=(link, inbox), name="supervisor", daemon=True).start()
     threading.Thread(target=_beat, args=(link,), name="heartbeat", daemon=True).start()
+
+    def await_turn() -> None:
+        link.send(Opened())
+        while not isinstance(inbox.get(), TakeOver):
+            pass
+
     try:
         run(
             replace(config, server=replace(config.server, listen=start.listen)),
@@ -46,7 +52,7 @@ def main(supervisor: int, journal: int) -> None:
             Watch(Journal(journal), Quarantine(start.refused, lambda key: link.send(Lifted(key)))),
             restarted=start.restarted,
             renewal=Renewal(config.recovery, link.send, inbox),
-            inherited=None if start.handed is None else Inherited.of(start.handed),
+            inherited=None if start.handed is None else Inherited.of(start.handed, await_turn),
         )
     except FlightLLMError as error:
         _give_up(link, str(error))

@@ -21,6 +21,7 @@ from tests.servers import await_true
 _ANN, _BOB, _EVE, _DAN = (Requester(name, "1") for name in ("ann", "bob", "eve", "dan"))
 _ANN_AGAIN = Requester("ann", "2")
 _MOST_SECONDS = 30.0
+_MANY = 16
 _NO_END = 1e6
 """Seconds of a lease that lasts longer than any test."""
 
@@ -107,6 +108,48 @@ def test_a_statement_that_computes(looks: int, monkeypatch: pytest.MonkeyPatch, 
         return False
 
     assert turns.turn(_ANN, _stays).during(work)() == passes_on
+
+
+class _Shared(_Busy):
+    """The clock of one of many threads that share one core, for leases of one second."""
+
+    def seconds(self) -> float:
+        self.looks += 1
+        return self.looks / _MANY
+
+
+def test_many_statements_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has little of the interpreter, and keeps its turn all the same."""
+    monkeypatch.setattr(planning_turns, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(planning_turns, "ThreadClock", _Shared)
+    monkeypatch.setattr(planning_turns, "time", SimpleNamespace(monotonic=lambda: 0))
+    turns = PlanningTurns(_MANY, 1)
+    held = [turns.turn(_ANN, _stays) for _ in range(_MANY)]
+    monkeypatch.setattr(planning_turns, "time", SimpleNamespace(monotonic=count(2).__next__))
+    looked = iter(range(4))
+
+    def work() -> None:
+        with pytest.raises(CancelledError):
+            turns.turn(_ANN, lambda: next(looked, None) is None)
+
+    for turn in held:
+        work = turn.during(work)
+    work()
+
+
+def test_a_client_that_leaves_its_planning() -> None:
+    """The turn goes on with the planning, so that a client that asks and leaves again has no more turns than others."""
+    turns = PlanningTurns(1, _NO_END)
+    turn = turns.turn(_ANN, _stays)
+
+    def work() -> None:
+        turn.end_unused()
+        with pytest.raises(CancelledError):
+            turns.turn(_ANN_AGAIN, lambda: True)
+
+    turn.during(work)()
+    turns.turn(_ANN_AGAIN, _leaves_later()).end_unused()
+    turns.turn(_ANN, _leaves_later())
 
 
 def test_a_client_that_leaves_stops_waiting() -> None:

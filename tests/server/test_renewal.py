@@ -1,5 +1,6 @@
 """A process that has grown is replaced by a new one, and its clients notice nothing."""
 
+import os
 import signal
 import sys
 import threading
@@ -188,6 +189,62 @@ def test_a_killed_successor_after_a_renewal(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.slow
+def test_a_successor_that_dies_after_its_first_answers(tmp_path: Path) -> None:
+    """What it acknowledged is there: the former process, whose tables are older, never goes on."""
+    with SupervisedServer(tmp_path, with_functions(tmp_path)) as server:
+        patch = "from flightllm.session.database import Database\nDatabase.tidy = lambda _: threading.Event().wait()\n"
+        successor = halt_successors(tmp_path, server, patch)
+        (tmp_path / "go").touch()
+        server.query("INSERT INTO t VALUES (2)")
+        assert server.query("SELECT n FROM t ORDER BY n") == [(1,), (2,)]
+        (tmp_path / "functions" / "ai_f.py").unlink()
+        os.kill(successor, signal.SIGKILL)
+        assert server.query_again("SELECT n FROM t ORDER BY n") == [(1,), (2,)]
+        assert STAYED not in server.log.read_text()
+        server.query("INSERT INTO t VALUES (3)")
+        server.kill_worker()
+        assert server.query_again("SELECT n FROM t ORDER BY n") == [(1,), (2,), (3,)]
+
+
+@pytest.mark.slow
+def test_a_successor_that_dies_before_the_former_has_ended(tmp_path: Path) -> None:
+    """Another process serves then, as after any crash."""
+    with SupervisedServer(tmp_path, with_functions(tmp_path)) as server:
+        successor = halt_successors(tmp_path, server)
+        former = server.children()[0]
+        os.kill(former, signal.SIGSTOP)  # it ends late
+        (tmp_path / "go").touch()
+        await_true(lambda: renewed(server))
+        (tmp_path / "functions" / "ai_f.py").unlink()
+        os.kill(successor, signal.SIGKILL)
+        assert server.query_again("SELECT n FROM t") == [(1,)]
+        assert not {former, successor} & set(server.children())
+        assert server.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_prepared_statement_of_a_connection(tmp_path: Path) -> None:
+    """A client without cookies or a login has a new session after a renewal, and its prepared statement runs in it."""
+    with SupervisedServer(tmp_path, eager()) as server:
+        await_true(lambda: len(server.children()) == 2)
+        for schema, n in (("s", 1), ("public", 2)):
+            server.query(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            server.query(f"CREATE TABLE {schema}.t AS SELECT {n} AS n")
+        with dbapi.connect(server.uri, autocommit=True) as connection:
+            cursor, other = connection.cursor(), connection.cursor()
+            before = server.log.read_text().count("server process renewed")
+            other.execute("SELECT n + ? AS m FROM t", (10,))
+            assert other.fetchall() == [(12,)]
+            await_true(lambda: renewed(server, before + 1))
+            cursor.execute("SET search_path TO s")
+            other.execute("SELECT n + ? AS m FROM t", (10,))
+            assert other.fetchall() == [(11,)]
+            cursor.close()
+            other.close()
+        assert server.stop() == 0
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """Open a database."""
@@ -281,12 +338,15 @@ def with_functions(folder: Path) -> str:
     return eager(more=f'\n[functions]\nfolders = ["{folder / "functions"}"]')
 
 
-def halt_successors(folder: Path, server: SupervisedServer) -> int:
-    """Let successors halt while they start, until there is a file `go`; return the process of the first one."""
+def halt_successors(folder: Path, server: SupervisedServer, patch: str = "") -> int:
+    """Let successors halt while they start, until there is a file `go`; return the process of the first one.
+
+    `patch` is Python code that they run first.
+    """
     await_true(lambda: len(server.children()) == 2)
     said, go = folder / "said", folder / "go"
     (folder / "functions" / "ai_f.py").write_text(
-        "import os, threading\nfrom pathlib import Path\n"
+        f"import os, threading\nfrom pathlib import Path\n{patch}"
         f"Path({str(said)!r}).write_text(str(os.getpid()))\n"
         f"while not Path({str(go)!r}).exists():\n    threading.Event().wait(0.02)\n"
         "from flightllm.functions import AIFunction, Kind, Parameter, text_answer\n"
