@@ -99,10 +99,11 @@ def names_secret(option: str) -> bool:
 
 def shown_options(options: Mapping[str, object]) -> dict[str, object]:
     """Return options as clients can see them; a secret shows only whether it comes from a variable or a file."""
-    return {name: _shown(name, value, free=name == _FREE) for name, value in options.items()}
+    return {name: _shown(name, value, free=name in _FREE) for name, value in options.items()}
 
 
 def _shown(option: str, value: object, *, free: bool = False) -> object:
+    value = table_of(value)
     if isinstance(value, Mapping):
         return {name: "hidden" if option == "headers" else _shown(name, one, free=free) for name, one in value.items()}
     if isinstance(value, list):
@@ -115,14 +116,14 @@ def _shown(option: str, value: object, *, free: bool = False) -> object:
     return "hidden" if holds_secret(option, value) else value
 
 
-_FREE = "extra_body"
-"""The option whose values have names that only the endpoint knows."""
-_PRIVATE = frozenset({"headers", "query", "organization", "project"})
+_FREE = frozenset({"extra_body", "organization", "project"})
+"""Options whose values can be keys or ordinary words: the names inside `extra_body` are the endpoint's own."""
+_PRIVATE = frozenset({"headers", "query"})
 """Options whose literal values no output needs, whatever their names."""
 _PUBLIC = frozenset({"accept", "accept-encoding", "accept-language", "api-version", "content-type", "user-agent"})
 """Headers and parameters that hold no secret."""
-_ORDINARY = re.compile(r"[^\W\d]{0,7}(?:\s[^\W\d]{0,7})*|\d{4}-\d\d-\d\d[\w-]*|[a-z]+/[a-z0-9.+-]+|v?[\d.]{1,7}")
-"""Short words without digits, dates, kinds of content and versions: errors and statements have these too."""
+_ORDINARY = re.compile(r"(?:[^\W\d]|[\s.-])*|\d{4}-\d\d-\d\d[\w-]*|[a-z]+/[a-z0-9.+-]+|v?[\d.]{1,7}")
+"""Words without digits, dates, kinds of content and versions: errors and statements have these too."""
 _LIKE_KEY = re.compile(r"(?:(?:sk|pk|rk|xox[a-z])[-_]|(?:ghp|gho|hf)_|AKIA)\S{12,}|(?=\w*\d)(?=\w*[^\W\d])\w{16,}")
 """A text that looks like a key at any place: with a usual prefix, or many letters and digits in one piece."""
 
@@ -131,7 +132,7 @@ def keep_secrets(options: Mapping[str, object]) -> None:
     """Note the secrets among literal options, so that no error, log or system table shows them."""
     keep_pasted(options)
     for name, value in options.items():
-        _keep(name, value, private=name in _PRIVATE, free=name == _FREE)
+        _keep(name, value, private=name in _PRIVATE, free=name in _FREE)
 
 
 def _keep(name: str, value: object, *, private: bool, free: bool) -> None:

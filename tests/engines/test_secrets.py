@@ -85,7 +85,10 @@ def test_shown_address(address: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"organization": "default", "project": "prompt"},
+        {"organization": "production", "project": "customers"},
+        {"organization": "org-reports24", "project": "reports_2024"},
+        {"headers": {"X-Team": "customers", "X-Part": "the-team_of reports", "X-Zone": "eu.production"}},
+        {"query": {"team": "customers", "part": "production"}},
         {"headers": {"X-Team": "default", "Accept": "application/json", "User-Agent": "client-1.2.3"}},
         {"headers": {"anthropic-version": "2024-10-21", "X-Kind": "application/json"}},
         {"query": {"api-version": "2024-10-21", "mode": "column"}},
@@ -94,7 +97,8 @@ def test_shown_address(address: str, shown: str) -> None:
 )
 def test_ordinary_words_stay(options: dict[str, object]) -> None:
     """Words that errors need are no secrets, although an option has them."""
-    text = "default prompt application/json client-1.2.3 2024-10-21 column xgrammar gpt-4o-mini-2024-07-18 production"
+    text = "customers the-team_of reports eu.production org-reports24 reports_2024 default application/json"
+    text += " client-1.2.3 2024-10-21 column xgrammar gpt-4o-mini-2024-07-18 production"
     keep_secrets(options)
     assert redacted(text) == text
 
@@ -102,8 +106,9 @@ def test_ordinary_words_stay(options: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("options", "secret"),
     [
-        ({"organization": "org-canary99"}, "org-canary99"),
-        ({"headers": {"X-Team": "canary-word-of-a-team"}}, "canary-word-of-a-team"),
+        ({"organization": "canary0123456789"}, "canary0123456789"),
+        ({"project": "sk-canarycanary1"}, "sk-canarycanary1"),
+        ({"headers": {"X-Team": "canary-word-of-a-team1"}}, "canary-word-of-a-team1"),
         ({"extra_body": {"deep": [{"plain": "sk-canarycanary2"}]}}, "sk-canarycanary2"),
         ({"extra_body": {"plain": "canary0123456789abcdef"}}, "canary0123456789abcdef"),
         ({"extra_body": '{"plain": "canary0123456789fedcba"}'}, "canary0123456789fedcba"),
@@ -113,3 +118,4 @@ def test_values_like_keys_are_hidden(options: dict[str, object], secret: str) ->
     """A value that looks like a key is hidden, whatever its name, in errors and in `system.models`."""
     keep_secrets(options)
     assert redacted(f"got {secret}") == "got ***"
+    assert secret not in str(shown_options(options))
