@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from flightllm.common.redaction import keep_secret
-from flightllm.config.secrets import REFERENCE, keep_pasted
+from flightllm.config.secrets import OF_AN_ADDRESS, REFERENCE, keep_pasted
 
 _SECRET = re.compile(
     r"key|secret|passw|credential|authoriz|bearer|token(?!s)|(?:^|[_-])(?:auth|sig|signature)(?:[_-]|$)"
 )
 _PARAMETER = re.compile(r"code|pass|pwd|pw|sas|jwt|hmac")
 """Names that are secrets only as URL parameters, such as `code`, which holds the key of an Azure Function."""
+_START = re.compile(r"[^@?#]*?://(?:(?<!file://)(?<!ipc://)[/\\]+)?|(?:https?|s3)?:?[/\\]+", re.IGNORECASE)
+"""The start of an address; some lack a sign, or have one too many."""
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
 
@@ -24,9 +26,14 @@ def holds_secret(option: str, value: object) -> bool:
         value = _table(value)
     if isinstance(value, Mapping):
         return any(holds_secret(str(name), one) for name, one in value.items())
-    if not isinstance(value, str) or "://" not in value:
+    if not isinstance(value, str) or not is_address(option, value):
         return False
     return _without_user(value) != value or any(_is_secret(name) for name, _ in _parameters(value))
+
+
+def is_address(option: str, value: str) -> bool:
+    """Return whether an option's value is an address, or should be one: `http:/me:secret@host` is one, too."""
+    return "://" in value or OF_AN_ADDRESS.search(option) is not None
 
 
 def looks_like_key(text: str) -> bool:
@@ -64,15 +71,16 @@ def shown_address(address: str) -> str:
 
 def _without_user(address: str) -> str:
     """Return an address without `user:password@`; an invalid address works too: `u:p/w@host` becomes `host`."""
-    head, mark, rest = address.partition("://")
-    if not mark:
-        head, rest = "", address
+    head = ""
+    if start := _START.match(address):
+        head = start[0]
+    rest = address[len(head) :]
     host = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
     if "@" in host:
         rest = rest[host.rindex("@") + 1 :]
-    elif "@" in rest and not _HOST.fullmatch(host):  # the password contains a character that ends a host
+    elif "@" in rest and not ("://" in head and _HOST.fullmatch(host)):  # a password can have the end of a host
         rest = rest.rpartition("@")[2]
-    return head + mark + rest
+    return head + rest
 
 
 def _parameters(address: str) -> list[tuple[str, str]]:
