@@ -8,6 +8,8 @@ import json
 import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from threading import Lock
 from urllib.parse import quote, quote_plus, unquote, urlsplit
@@ -49,9 +51,32 @@ class _Secrets:
 _SECRETS = _Secrets()  # of the process: what one part reads, another part must not show
 
 
+_TRIED: ContextVar[list[str] | None] = ContextVar("secrets of a trial", default=None)
+
+
 def keep_secret(value: str) -> None:
     """Note a secret of this process, so that no text shows it."""
-    _SECRETS.add(value)
+    tried = _TRIED.get()
+    if tried is None:
+        _SECRETS.add(value)
+    else:
+        tried.append(value)
+
+
+@contextmanager
+def kept_if_done() -> Iterator[None]:
+    """Note the secrets of this block at its end, and only if it succeeds.
+
+    So the values of a refused statement are hidden from no other text.
+    """
+    tried = list[str]()
+    token = _TRIED.set(tried)
+    try:
+        yield
+    finally:
+        _TRIED.reset(token)
+    for value in tried:
+        keep_secret(value)
 
 
 def longest_secret() -> int:

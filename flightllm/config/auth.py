@@ -30,4 +30,4 @@ class AuthConfig:
         if self.default_role is not None:
             one_of("[auth] default_role", self.default_role, ROLES)
         if self.jwks is not None and not self.jwks.startswith(("file:", "https://")):
-            raise ConfigError(f"[auth] jwks: write file:PATH or https://…, not {self.jwks!r}")
+            raise ConfigError("[auth] jwks: write file:PATH or an address that begins with https://")

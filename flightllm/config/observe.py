@@ -51,4 +51,4 @@ class TracingConfig:
     def __post_init__(self) -> None:
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
             example = "http://127.0.0.1:4318/v1/traces"
-            raise ConfigError(f"[tracing] endpoint: expected an address such as {example}, got {self.endpoint!r}")
+            raise ConfigError(f"[tracing] endpoint: expected an address such as {example}")

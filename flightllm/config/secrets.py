@@ -31,6 +31,11 @@ _NO_KEYS = frozenset(
 """Short words that users write where a service needs no key."""
 
 
+OF_AN_ADDRESS = re.compile(r"url|proxy|endpoint|jwks|kv_events|kv_replay", re.IGNORECASE)
+"""Names of options whose values are addresses."""
+_START = re.compile(r"(?:[a-z][\w+.-]*:)*(?:https?)?[/\\]+|https?:", re.IGNORECASE)
+
+
 def keep_pasted(value: object, option: str = "") -> None:
     """Note keys inside a value of any option, and the logins of its addresses: nothing shows them from now on.
 
@@ -48,8 +53,8 @@ def keep_pasted(value: object, option: str = "") -> None:
         for found in _PASTED.finditer(value):
             if not (of_a_model and _MODEL.fullmatch(found[0])):
                 keep_secret(found[0])
-        if "://" in value:
-            keep_secret(value)
+        if "://" in value or OF_AN_ADDRESS.search(option):
+            keep_secret(f"x://{_START.sub('', value, count=1)}")  # the login of an address with a wrong start counts
 
 
 def check_reference(key: str, reference: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from flightllm.access.store import DEFAULT_MODEL
 from flightllm.catalog.models import Options, check_name, engine_config, missing
+from flightllm.common.redaction import kept_if_done
 from flightllm.config import ENGINES, ModelsConfig
 from flightllm.engines import check_engine
 from flightllm.engines.registry import without_section
@@ -54,7 +55,8 @@ def _create_model(name: str, statement: Statement, services: Services) -> None:
     if name in {DEFAULT_MODEL, services.config.engine.model}:
         raise InvalidInputError(f"{name!r} is the model in the server's configuration: choose another name")
     if _is_new("model", statement, there=services.objects.model(name) is not None):
-        _check_options(name, statement.model_options, services.config.models)
+        with kept_if_done():
+            _check_options(name, statement.model_options, services.config.models)
         services.objects.put_model(name, statement.model_options, services.rights.principal.name)
         services.engines.settle(name)
 

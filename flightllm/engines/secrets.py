@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from flightllm.common.redaction import keep_secret
-from flightllm.config.secrets import REFERENCE, keep_pasted
+from flightllm.config.secrets import OF_AN_ADDRESS, REFERENCE, keep_pasted
 
 _SECRET = re.compile(
     r"key|secret|passw|credential|authoriz|bearer|token(?!s)|(?:^|[_-])(?:auth|sig|signature)(?:[_-]|$)"
 )
 _PARAMETER = re.compile(r"code|pass|pwd|pw|sas|jwt|hmac")
 """Names that are secrets only as URL parameters, such as `code`, which holds the key of an Azure Function."""
+_START = re.compile(r"[^@?#]*?://(?:(?<!file://)(?<!ipc://)[/\\]+)?|(?:https?|s3)?:?[/\\]+", re.IGNORECASE)
+"""The start of an address; some lack a sign, or have one too many."""
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
 
@@ -24,9 +26,14 @@ def holds_secret(option: str, value: object) -> bool:
         value = _table(value)
     if isinstance(value, Mapping):
         return any(holds_secret(str(name), one) for name, one in value.items())
-    if not isinstance(value, str) or "://" not in value:
+    if not isinstance(value, str) or not is_address(option, value):
         return False
     return _without_user(value) != value or any(_is_secret(name) for name, _ in _parameters(value))
+
+
+def is_address(option: str, value: str) -> bool:
+    """Return whether an option's value is an address, or should be one: `http:/me:secret@host` is one, too."""
+    return "://" in value or OF_AN_ADDRESS.search(option) is not None
 
 
 def looks_like_key(text: str) -> bool:
@@ -64,15 +71,16 @@ def shown_address(address: str) -> str:
 
 def _without_user(address: str) -> str:
     """Return an address without `user:password@`; an invalid address works too: `u:p/w@host` becomes `host`."""
-    head, mark, rest = address.partition("://")
-    if not mark:
-        head, rest = "", address
+    head = ""
+    if start := _START.match(address):
+        head = start[0]
+    rest = address[len(head) :]
     host = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
     if "@" in host:
         rest = rest[host.rindex("@") + 1 :]
-    elif "@" in rest and not _HOST.fullmatch(host):  # the password contains a character that ends a host
+    elif "@" in rest and not ("://" in head and _HOST.fullmatch(host)):  # a password can have the end of a host
         rest = rest.rpartition("@")[2]
-    return head + mark + rest
+    return head + rest
 
 
 def _parameters(address: str) -> list[tuple[str, str]]:
@@ -99,10 +107,11 @@ def names_secret(option: str) -> bool:
 
 def shown_options(options: Mapping[str, object]) -> dict[str, object]:
     """Return options as clients can see them; a secret shows only whether it comes from a variable or a file."""
-    return {name: _shown(name, value, free=name == _FREE) for name, value in options.items()}
+    return {name: _shown(name, value, free=name in _FREE) for name, value in options.items()}
 
 
 def _shown(option: str, value: object, *, free: bool = False) -> object:
+    value = table_of(value)
     if isinstance(value, Mapping):
         return {name: "hidden" if option == "headers" else _shown(name, one, free=free) for name, one in value.items()}
     if isinstance(value, list):
@@ -115,14 +124,14 @@ def _shown(option: str, value: object, *, free: bool = False) -> object:
     return "hidden" if holds_secret(option, value) else value
 
 
-_FREE = "extra_body"
-"""The option whose values have names that only the endpoint knows."""
-_PRIVATE = frozenset({"headers", "query", "organization", "project"})
+_FREE = frozenset({"extra_body", "organization", "project"})
+"""Options whose values can be keys or ordinary words: the names inside `extra_body` are the endpoint's own."""
+_PRIVATE = frozenset({"headers", "query"})
 """Options whose literal values no output needs, whatever their names."""
 _PUBLIC = frozenset({"accept", "accept-encoding", "accept-language", "api-version", "content-type", "user-agent"})
 """Headers and parameters that hold no secret."""
-_ORDINARY = re.compile(r"[^\W\d]{0,7}(?:\s[^\W\d]{0,7})*|\d{4}-\d\d-\d\d[\w-]*|[a-z]+/[a-z0-9.+-]+|v?[\d.]{1,7}")
-"""Short words without digits, dates, kinds of content and versions: errors and statements have these too."""
+_ORDINARY = re.compile(r"(?:[^\W\d]|[\s.-])*|\d{4}-\d\d-\d\d[\w-]*|[a-z]+/[a-z0-9.+-]+|v?[\d.]{1,7}")
+"""Words without digits, dates, kinds of content and versions: errors and statements have these too."""
 _LIKE_KEY = re.compile(r"(?:(?:sk|pk|rk|xox[a-z])[-_]|(?:ghp|gho|hf)_|AKIA)\S{12,}|(?=\w*\d)(?=\w*[^\W\d])\w{16,}")
 """A text that looks like a key at any place: with a usual prefix, or many letters and digits in one piece."""
 
@@ -131,7 +140,7 @@ def keep_secrets(options: Mapping[str, object]) -> None:
     """Note the secrets among literal options, so that no error, log or system table shows them."""
     keep_pasted(options)
     for name, value in options.items():
-        _keep(name, value, private=name in _PRIVATE, free=name == _FREE)
+        _keep(name, value, private=name in _PRIVATE, free=name in _FREE)
 
 
 def _keep(name: str, value: object, *, private: bool, free: bool) -> None:

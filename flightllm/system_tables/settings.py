@@ -13,7 +13,7 @@ from flightllm.common.package_data import packaged_folder
 from flightllm.common.redaction import redacted
 from flightllm.config import Config
 from flightllm.config.session_settings import Settings
-from flightllm.engines.secrets import shown_address, shown_options
+from flightllm.engines.secrets import is_address, shown_address, shown_options
 from flightllm.observe.session_log import SessionLog
 
 SETTINGS = pa.schema([(n, pa.string()) for n in ("name", "value", "source", "session_id", "user", "description")])
@@ -96,6 +96,6 @@ def _shown(name: str, value: Any, default: Any) -> tuple[str, str, str]:
         return name, "not set", source
     if hidden and not isinstance(value, bool | int | float):
         return name, "set", source
-    if isinstance(value, str) and "://" in value:
+    if isinstance(value, str) and is_address(name.rpartition(".")[2], value):
         value = shown_address(value)
     return name, str(value).lower() if isinstance(value, bool) else str(value), source

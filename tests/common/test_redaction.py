@@ -2,11 +2,12 @@
 
 import base64
 import json
+from contextlib import suppress
 from urllib.parse import quote
 
 import pytest
 
-from flightllm.common.redaction import keep_secret, redacted, redacted_start
+from flightllm.common.redaction import keep_secret, kept_if_done, redacted, redacted_start
 from flightllm.common.text import excerpt
 
 _SECRET = "sk-canary/one+two=='\"\\end"
@@ -75,3 +76,15 @@ def test_short_texts_and_placeholders_stay() -> None:
     keep_secret("none")
     keep_secret("ollama")
     assert redacted("none of ollama") == "none of ollama"
+
+
+def test_a_trial_that_fails_hides_nothing() -> None:
+    """The secrets of a block are known at its end, and only if it succeeds."""
+    with suppress(ValueError), kept_if_done():
+        keep_secret("canary-of-a-refusal")
+        raise ValueError
+    assert redacted("canary-of-a-refusal") == "canary-of-a-refusal"
+    with kept_if_done():
+        keep_secret("canary-of-a-success")
+        assert redacted("canary-of-a-success") == "canary-of-a-success"
+    assert redacted("canary-of-a-success") == "***"

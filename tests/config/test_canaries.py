@@ -20,7 +20,7 @@ from flightllm.errors import FlightLLMError
 from flightllm.observe.session_log import SessionLog
 from flightllm.storage.objects import ObjectStores
 from flightllm.system_tables.settings import SettingsTable
-from tests.canaries import CANARY, MARKS
+from tests.canaries import CANARY, MARKS, UNKNOWN
 
 QUOTED = quote(CANARY, safe="")
 VALUES = (
@@ -97,6 +97,33 @@ def _leaks(texts: Iterator[str], folder: Path) -> list[tuple[str, str]]:
             shown += [(text, said) for said in _shown(text, folder / "server.toml")]
     assert len(shown) > 50
     return [one for one in shown if any(mark in one[1] for mark in MARKS)]
+
+
+WRONG = ("someone:{}@127.0.0.1:1/v1", "http:/someone:{}@h/v1", "http:///me:{}@h/v1", "http//me:{}@h", "h:8/v1?key={}")
+"""Addresses with a wrong start."""
+ADDRESSES = {
+    "[engine]": ("base_url", "proxy", "kv_events", "kv_replay"),
+    "[embedding]": ("base_url",),
+    "[tracing]": ("endpoint",),
+    "[auth]": ("jwks",),
+    "[storage.object_stores.lake]": ("url", "endpoint"),
+}
+
+
+@pytest.mark.parametrize("section", ADDRESSES)
+def test_addresses_with_a_wrong_start(section: str, tmp_path: Path) -> None:
+    """The login of an address is hidden, although the address does not begin as it must."""
+    keys = {"[engine]": {"kind": "openai", "model": "x", "tokenizer": "demo"}}
+    keys |= {"[embedding]": {"kind": "openai", "model": "x"}, "[storage.object_stores.lake]": {"url": "s3://b"}}
+    for name in ADDRESSES[section]:
+        for value in WRONG:
+            own = keys.get(section, {}) | {name: value.format(quote(UNKNOWN, safe=""))}
+            text = "\n".join((section, *(f"{key} = {json.dumps(one)}" for key, one in own.items())))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(redaction, "_SECRETS", redaction._Secrets())
+                shown = list(_shown(text, tmp_path / "server.toml"))
+            assert shown
+            assert not [one for one in shown if "stranger9931" in one], text
 
 
 @pytest.mark.slow

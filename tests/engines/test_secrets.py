@@ -21,6 +21,17 @@ from flightllm.engines.secrets import holds_secret, keep_secrets, shown_address,
         ("base_url", "https://host/v1?sig=x", True),
         ("base_url", "https://host/v1?code=x", True),
         ("base_url", "http://me:p/w@host/v1", True),
+        ("base_url", "http:/me:pass@host/v1", True),
+        ("base_url", "http:///me:pass@host/v1", True),
+        ("base_url", "http//me:pass@host/v1", True),
+        ("base_url", "me:pass@host/v1", True),
+        ("base_url", "host:80/v1?key=x", True),
+        ("proxy", "me:pass@host", True),
+        ("base_url", "ftp:host/v1", False),
+        ("proxy", "proxy:1", False),
+        ("kv_events", "ipc:///tmp/me@work/events", False),
+        ("kv_events", "tcp://me:pass@host:1", True),
+        ("model", "me:v1@host", False),
         ("signature", "x", True),
         ("x-auth", "x", True),
         ("base_url", "http://[::1]:8000/@scope", False),
@@ -66,6 +77,12 @@ def test_shown() -> None:
         ("http://[half", "http://[half"),
         ("http://me:pass@[half/v1?sig=x", "http://[half/v1"),
         ("me:pass@host/v1", "host/v1"),
+        ("http:/me:pass@host/v1", "http:/host/v1"),
+        ("http:///me:pass@host/v1", "http:///host/v1"),
+        ("https:me:pass@host/v1", "host/v1"),
+        ("http//me:pass@host/v1", "http//host/v1"),
+        ("host:80/v1?key=x", "host:80/v1"),
+        ("file:///home/me@work/x.csv", "file:///home/me@work/x.csv"),
         ("https://me:p/a?s#s@host/v1", "https://host/v1"),
         ("https://host/@scope/x.csv", "https://host/@scope/x.csv"),
         ("https://host/x.csv#access_token=x", "https://host/x.csv"),
@@ -85,7 +102,10 @@ def test_shown_address(address: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"organization": "default", "project": "prompt"},
+        {"organization": "production", "project": "customers"},
+        {"organization": "org-reports24", "project": "reports_2024"},
+        {"headers": {"X-Team": "customers", "X-Part": "the-team_of reports", "X-Zone": "eu.production"}},
+        {"query": {"team": "customers", "part": "production"}},
         {"headers": {"X-Team": "default", "Accept": "application/json", "User-Agent": "client-1.2.3"}},
         {"headers": {"anthropic-version": "2024-10-21", "X-Kind": "application/json"}},
         {"query": {"api-version": "2024-10-21", "mode": "column"}},
@@ -94,7 +114,8 @@ def test_shown_address(address: str, shown: str) -> None:
 )
 def test_ordinary_words_stay(options: dict[str, object]) -> None:
     """Words that errors need are no secrets, although an option has them."""
-    text = "default prompt application/json client-1.2.3 2024-10-21 column xgrammar gpt-4o-mini-2024-07-18 production"
+    text = "customers the-team_of reports eu.production org-reports24 reports_2024 default application/json"
+    text += " client-1.2.3 2024-10-21 column xgrammar gpt-4o-mini-2024-07-18 production"
     keep_secrets(options)
     assert redacted(text) == text
 
@@ -102,8 +123,9 @@ def test_ordinary_words_stay(options: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("options", "secret"),
     [
-        ({"organization": "org-canary99"}, "org-canary99"),
-        ({"headers": {"X-Team": "canary-word-of-a-team"}}, "canary-word-of-a-team"),
+        ({"organization": "canary0123456789"}, "canary0123456789"),
+        ({"project": "sk-canarycanary1"}, "sk-canarycanary1"),
+        ({"headers": {"X-Team": "canary-word-of-a-team1"}}, "canary-word-of-a-team1"),
         ({"extra_body": {"deep": [{"plain": "sk-canarycanary2"}]}}, "sk-canarycanary2"),
         ({"extra_body": {"plain": "canary0123456789abcdef"}}, "canary0123456789abcdef"),
         ({"extra_body": '{"plain": "canary0123456789fedcba"}'}, "canary0123456789fedcba"),
@@ -113,3 +135,4 @@ def test_values_like_keys_are_hidden(options: dict[str, object], secret: str) ->
     """A value that looks like a key is hidden, whatever its name, in errors and in `system.models`."""
     keep_secrets(options)
     assert redacted(f"got {secret}") == "got ***"
+    assert secret not in str(shown_options(options))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 
 from flightllm.config import ENGINES
 from flightllm.errors import FlightLLMError
+from flightllm.observe.statement_texts import shown_statement
 from tests.canaries import CANARY, FORMS, KEY, MARKS, Watched, watched_server
 from tests.databases import small_database
 from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of
@@ -131,3 +132,39 @@ def test_a_refused_statement(tmp_path: Path) -> None:
         assert "default_table" in watched.said[-1][1]
         watched.tell("SELECT prompt FROM (SELECT 1 AS one)")
         assert "prompt" in watched.said[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("options", "created"),
+    [
+        ("base_url 'http://127.0.0.1:1/v1', project 'customers'", True),
+        ("base_url 'http://127.0.0.1:1/v1', organization 'customers'", True),
+        ("base_url 'http://127.0.0.1:1/v1', headers '{\"X-Team\": \"customers\"}'", True),
+        ("base_url 'http://127.0.0.1:1/v1', query '{\"team\": \"customers\"}'", True),
+        ("base_url 'http://127.0.0.1:1/v1?customers', api_key 'env:NOT_ALLOWED'", False),
+        ("base_url 'http://127.0.0.1:1/v1', headers '{\"X-Team\": \"customers_of_24\"}', timeout 'x'", False),
+    ],
+)
+def test_ordinary_words_stay_after_create_model(tmp_path: Path, options: str, created: bool) -> None:
+    """The values of a model, created or refused, hide no words of other statements."""
+    with closing(small_database(tmp_path)) as database, closing(database.session()) as session:
+        session.update("CREATE TABLE customers_of_24 AS SELECT 1 AS id")
+        with nullcontext() if created else pytest.raises(FlightLLMError):
+            session.update(f"CREATE MODEL m OPTIONS (engine 'openai', model 'x', {options})")
+        with pytest.raises(FlightLLMError, match="customers_of_24"):
+            session.execute("SELECT nothere FROM customers_of_24")
+
+
+@pytest.mark.parametrize("option", ["base_url", "proxy", "kv_events"])
+@pytest.mark.parametrize(
+    "address", ["http:/me:{}@h/v1", "http:///me:{}@h/v1", "http//me:{}@h", "me:{}@h/v1", "h:80/v1?key={}"]
+)
+def test_an_address_with_a_wrong_start(tmp_path: Path, option: str, address: str) -> None:
+    """No error and no text of a statement shows the login of an address that does not begin as it must."""
+    given = f"{option} '{address.format('canary-pass')}'"
+    sql = f"CREATE MODEL m OPTIONS (engine 'openai', model 'x', tokenizer 'demo', {given})"
+    assert "canary" not in shown_statement(sql)
+    with closing(small_database(tmp_path)) as database, closing(database.session()) as session:
+        with pytest.raises(FlightLLMError) as caught:
+            session.update(sql)
+        assert "canary" not in str(caught.value)

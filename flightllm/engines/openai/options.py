@@ -118,10 +118,10 @@ class OpenAIOptions:
                 if holds_secret(key, value):
                     raise ValueError(f"{name}: write {key} as env:NAME or file:PATH, never the secret itself")
         if self.proxy and REFERENCE.fullmatch(self.proxy) is None:
-            if holds_secret("", self.proxy):
+            if holds_secret("proxy", self.proxy):
                 raise ValueError("proxy: an address with a password must be env:NAME or file:PATH")
             if not self.proxy.startswith(("http://", "https://", "socks5://", "socks5h://")):
-                raise ValueError(f"proxy: expected http://HOST:PORT, got {self.proxy!r}")
+                raise ValueError(f"proxy: expected http://HOST:PORT, got {shown_address(self.proxy)!r}")
         if self.completions and self.system_prompt:
             raise ValueError("system_prompt: completions have no system prompt; write the text into the prompts")
 
