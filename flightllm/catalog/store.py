@@ -147,6 +147,8 @@ class TableStore:
         with self.lock:
             whole = not self._is_new and all(self.folder.file(name).is_file() for name in self._kept.files)
             self.folder.leftovers.tidy(self._named, self._kept.replaced, whole=whole)
+            if not self._is_new:  # an earlier version wrote no mark
+                self.folder.mark()
         self.file_check.start()
 
     def compare(self, name: TableName, files: Iterable[StoredFile]) -> None:

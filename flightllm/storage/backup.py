@@ -60,6 +60,7 @@ def back_up(source: Path, target: Path) -> list[str]:
 
 
 def _copy(source: Path, target: Path) -> list[str]:
+    list_of_tables(source / _TABLES)  # also if the folder is missing
     target.mkdir(mode=0o700)
     harmed: list[str] = []
     for path in sorted(source.iterdir()):

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from flightllm.errors import ConfigError
 from flightllm.storage.layout import FILES, MANIFEST, PREVIOUS, is_data
+from flightllm.storage.made import is_made, mark_of
 from flightllm.storage.sealed import unsealed
 
 _T = TypeVar("_T")
@@ -18,7 +19,8 @@ def list_of_tables(folder: Path) -> str | None:
     """Return the text of the list of tables, or None if the folder never had tables.
 
     Raises:
-        ConfigError: the list cannot be read; or it is missing, but data files or the previous list are there.
+        ConfigError: the list cannot be read; or it is missing, but data files, the previous list or the mark beside
+            the folder are there.
     """
     path = folder / MANIFEST
     try:
@@ -29,11 +31,20 @@ def list_of_tables(folder: Path) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise damaged(folder, "it cannot be read") from error
     found = _tables_without_list(folder)
-    if not found:
+    if not found and not is_made(folder):
         return None
     if path.exists():  # a server made its first table meanwhile
         return list_of_tables(folder)
-    raise ConfigError(f"the list of tables {path} is missing, but {found}. Nothing was changed. {_ways_out(folder)}")
+    if found:
+        raise ConfigError(
+            f"the list of tables {path} is missing, but {found}. Nothing was changed. {_ways_out(folder)}"
+        )
+    mark = mark_of(folder)
+    raise ConfigError(
+        f"the folder of tables {folder} is {'empty' if folder.is_dir() else 'missing'}, but {mark.name} tells that"
+        " there were tables. Nothing was changed. Mount the folder's disk if it has its own; or restore the data folder"
+        f" from a backup; or delete {mark} to begin without tables"
+    )
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -108,7 +119,8 @@ def _tables_without_list(folder: Path) -> str:
 def _ways_out(folder: Path) -> str:
     before = _previous(folder)
     middle = f"or put {PREVIOUS} in its place: {before}; " if before else ""
-    return f"Restore the data folder from a backup; {middle}or move the folder {folder} away to start without tables"
+    away = f"move the folder {folder} and the file {mark_of(folder)} away" if is_made(folder) else f"move {folder} away"
+    return f"Restore the data folder from a backup; {middle}or {away} to start without tables"
 
 
 def _previous(folder: Path) -> str:
