@@ -18,8 +18,8 @@ import structlog
 
 from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import CancelledError, ConfigError
-from flightllm.storage.damage import damaged, list_of_tables
-from flightllm.storage.disk import disk_errors
+from flightllm.storage.damage import check_places, damaged, list_of_tables
+from flightllm.storage.disk import disk_errors, of_one_file
 from flightllm.storage.layout import COPY, DAMAGED, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED
 from flightllm.storage.leftovers import Leftovers
 from flightllm.storage.lock import FolderLock
@@ -45,6 +45,7 @@ class TablesFolder:
                 although there were tables.
         """
         list_of_tables(folder)  # first: a start that is refused makes no folder, such as where a disk is not mounted
+        check_places(folder)
         self.readers = Readers()
         self.unsure = False
         """Whether a manifest whose write failed can be on disk; its files must stay until another manifest is written.
@@ -207,8 +208,10 @@ class TablesFolder:
             except OSError:
                 self._unremoved.add(path)
 
-    def link(self, names: Sequence[str], suffix: str) -> Path:
+    def link(self, names: Sequence[str], suffix: str, *, written: bool = True) -> Path:
         """Return a new folder of links to data files, named in the given order; skips missing files.
+
+        If an earlier run wrote them (`written` is False), also skip files that cannot be used: other tables still work.
 
         Raises:
             LimitExceededError: the disk is full.
@@ -217,8 +220,14 @@ class TablesFolder:
         folder = self._new_reading("")
         with disk_errors():
             for index, name in enumerate(names):
-                with suppress(FileNotFoundError):
+                try:
                     os.link(self.file(name), folder / link_name(index, suffix))
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    if written or not of_one_file(error):
+                        raise
+                    _log.error("a data file cannot be used: check its owner and kind", file=name, error=error.strerror)
         return folder
 
     def new_reading(self) -> Path:

@@ -1,5 +1,6 @@
 """The reasons not to start are those of the server itself."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from flightllm.errors import FlightLLMError
 from flightllm.session.database import Database
 from flightllm.session.startable import reasons_not_to_start
 from flightllm.storage.backup import back_up
+from flightllm.storage.file_check import compare_all
+from flightllm.storage.sealed import sealed
 from tests.databases import rows
 
 
@@ -173,3 +176,64 @@ def test_while_a_server_runs(tmp_path: Path) -> None:
     database = _opened(folder)
     assert list(reasons_not_to_start(folder)) == []
     database.close()
+
+
+@pytest.mark.parametrize(("name", "key"), [("tables/manifest.json", "version"), ("objects.json", "format")])
+def test_a_newer_version(name: str, key: str, tmp_path: Path) -> None:
+    """Its files are not called damaged, and the error says what to start."""
+    folder = _folder(tmp_path / "data")
+    document = json.loads((folder / name).read_text())
+    del document["checksum"]
+    (folder / name).write_text(sealed(json.dumps({**document, key: 2})))
+    reason = _refused(folder)
+    assert reason.startswith(f"a newer version of FlightLLM wrote {name}")
+    assert "Start the newer version" in reason
+    if name != "objects.json":  # what the list of tables names can be elsewhere
+        with pytest.raises(FlightLLMError, match="a newer version of FlightLLM"):
+            back_up(folder, tmp_path / "copy")
+    (folder / name).write_text(sealed(json.dumps({**document, key: 0})))
+    assert "a newer version" not in _refused(folder)
+
+
+@pytest.mark.parametrize("name", [".lock", "tables/.lock", "tables/reading", "tables/files"])
+def test_a_path_of_a_wrong_kind(name: str, tmp_path: Path) -> None:
+    """A folder in place of a lock, and a file in place of a folder, are reasons like the others."""
+    folder = _folder(tmp_path / "data")
+    (folder / name).rename(tmp_path / "away")
+    if name.endswith(".lock"):
+        (folder / name).mkdir()
+    else:
+        (folder / name).write_text("mine")
+    reason = _refused(folder)
+    assert str(folder / name) in reason
+    assert ("estore" if name == "tables/files" else "ove it away") in reason
+    (folder / name).rename(tmp_path / "wrong")
+    if name == "tables/files":
+        (tmp_path / "away").rename(folder / name)
+    database = _opened(folder)
+    assert rows(database.session(), "SELECT n FROM t") == [{"n": 1}]
+    database.close()
+
+
+@pytest.mark.parametrize("name", ["tables/manifest.json", "objects.json"])
+def test_nested_too_deeply(name: str, tmp_path: Path) -> None:
+    """A text that no parser reads is a damaged file, and no traceback."""
+    folder = _folder(tmp_path / "data")
+    (folder / name).write_text('{"a":' * 100_000)
+    assert Path(name).name in _refused(folder)
+    if name != "objects.json":
+        for attempt in (lambda: back_up(folder, tmp_path / "copy"), lambda: compare_all(folder / "tables")):
+            with pytest.raises(FlightLLMError, match=r"manifest\.json is damaged"):
+                attempt()
+
+
+def test_users_behind_a_link_to_nothing(tmp_path: Path) -> None:
+    """The link counts as missing users, and nothing makes its target."""
+    folder = _folder(tmp_path / "data")
+    for path in folder.glob("access.*"):
+        path.rename(tmp_path / path.name)
+    (folder / "access.sqlite").symlink_to(tmp_path / "lost")
+    assert "access.sqlite is missing" in _refused(folder)
+    assert back_up(folder, tmp_path / "copy") == [str(folder / "access.sqlite")]
+    assert not (tmp_path / "lost").exists()
+    assert any("access.sqlite is missing" in reason for reason in reasons_not_to_start(tmp_path / "copy"))
