@@ -82,7 +82,8 @@ class AccessFile:
         """
         if self.path.exists():
             return True
-        if self._made.exists() or any(one.exists() and one.stat().st_size for one in self._journals()):
+        had = self.path.is_symlink() or self._made.exists()
+        if had or any(one.exists() and one.stat().st_size for one in self._journals()):
             raise ConfigError(f"the user database access.sqlite is missing from the data folder: {WAYS_OUT}")
         return False
 

@@ -234,8 +234,8 @@ def check_files(entry: Entry) -> None:
         raise InvalidInputError(f"the file of the table {entry.name.display!r} cannot be read: {entry.source.problem}")
     if entry.rows is not None and not entry.rows.complete:
         raise InternalError(
-            f"the table {entry.name.display!r} is damaged: a file of it is missing or cut short on the server's disk;"
-            " restore it from a backup, or drop it"
+            f"the table {entry.name.display!r} is damaged: a file of it is missing or cut short on the server's disk,"
+            " or the server cannot use it, as its log tells; restore it from a backup, or drop it"
         )
     check_bytes(entry)
 

@@ -14,11 +14,10 @@ from flightllm.common.names import TableName
 from flightllm.errors import InvalidInputError
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.storage.damage import parsed
+from flightllm.storage.damage import VERSION, parsed
 from flightllm.storage.rows import StoredFile
 from flightllm.storage.sealed import sealed
 
-VERSION = 1
 KEPT = ("managed", "external", "view", "ai_view")
 """The kinds of entries that outlive the server; others come from its configuration."""
 
@@ -45,7 +44,8 @@ class CatalogManifest:
         """Read a document that `as_json` returned.
 
         Raises:
-            InvalidInputError: the text is not a manifest, or has another version.
+            NewerVersionError: a newer version of FlightLLM wrote it.
+            InvalidInputError: the text is not a manifest.
         """
         try:
             return cls._of_document(parsed(text))
@@ -56,8 +56,6 @@ class CatalogManifest:
 
     @classmethod
     def _of_document(cls, document: Mapping[str, Any]) -> "CatalogManifest":
-        if document["version"] != VERSION:
-            raise InvalidInputError(f"its version is {document['version']}, but this server reads version {VERSION}")
         schemas = tuple(map(str, document["schemas"]))
         entries = tuple(_read(entry) for entry in document["entries"])
         return cls(schemas, entries, str(document["revision"]), frozenset(map(str, document.get("replaced", ()))))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from flightllm.common.atomic_files import make_private, write_atomically
 from flightllm.config import EngineConfig, read_engine_keys
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
-from flightllm.storage.sealed import sealed, unsealed
+from flightllm.storage.sealed import NewerVersionError, check_version, sealed, unsealed
 
 FILE = "objects.json"
 PREVIOUS = f"{FILE}.previous"
@@ -237,7 +237,8 @@ def _read(path: Path) -> _State:
     """Read the file; a file that was never written is read as an empty one.
 
     Raises:
-        ConfigError: the file cannot be read, is damaged, or is missing although it was written.
+        ConfigError: the file cannot be read, is damaged, or is missing although it was written; or a newer version
+            wrote it.
     """
     previous = path.with_name(PREVIOUS)
     try:
@@ -250,6 +251,8 @@ def _read(path: Path) -> _State:
             f" or copy {PREVIOUS} in its place, which is the state before the last change; or move {PREVIOUS} away to"
             " begin without models and prompts"
         ) from error
+    except NewerVersionError:
+        raise
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ConfigError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         raise ConfigError(
@@ -260,8 +263,7 @@ def _read(path: Path) -> _State:
 
 
 def _state(document: Any) -> _State:
-    if document["format"] != _FORMAT:
-        raise ValueError(f"format {document['format']!r} is not {_FORMAT}")
+    check_version(FILE, document["format"], _FORMAT)
     models = {name: CreatedModel(name, _options(one.pop("options")), **one) for name, one in document["models"].items()}
     prompts: dict[str, tuple[CreatedPrompt, ...]] = {}
     for one in document["prompts"]:

@@ -18,8 +18,10 @@ from flightllm.storage.places import Places
 _log = structlog.get_logger(__name__)
 
 
-def opened(entry: Entry, folder: TablesFolder, places: Places) -> Entry:
+def opened(entry: Entry, folder: TablesFolder, places: Places, *, written: bool = True) -> Entry:
     """Return an entry with its provider; reads no file. Plain views are planned elsewhere and are returned unchanged.
+
+    Files that an earlier run wrote (`written` is False) count as missing if they cannot be used.
 
     Raises:
         LimitExceededError: the disk is full.
@@ -34,7 +36,7 @@ def opened(entry: Entry, folder: TablesFolder, places: Places) -> Entry:
     if not entry.rows.files:
         return replace(entry, provider=memory_table([], entry.schema))
     suffix = Path(entry.rows.files[0].name).suffix
-    links = folder.link([file.name for file in entry.rows.files], suffix)
+    links = folder.link([file.name for file in entry.rows.files], suffix, written=written)
     rows = replace(entry.rows, folder=links)
     return replace(entry, provider=rows_table(f"{links}/", suffix, entry.schema), rows=rows)
 

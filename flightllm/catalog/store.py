@@ -55,6 +55,7 @@ from flightllm.storage.file_check import FileCheck, FileStatus
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 from flightllm.storage.rows import StoredFile
+from flightllm.storage.sealed import NewerVersionError
 
 _log = structlog.get_logger(__name__)
 _WORD = re.compile(r"\w+")
@@ -88,7 +89,7 @@ class TableStore:
         """Load the tables that an earlier run left in `folder`.
 
         Raises:
-            ConfigError: the folder's manifest is damaged.
+            ConfigError: the folder's manifest is damaged, or a newer version wrote it.
         """
         self.limits = limits
         self.folder = folder
@@ -147,6 +148,8 @@ class TableStore:
         with self.lock:
             whole = not self._is_new and all(self.folder.file(name).is_file() for name in self._kept.files)
             self.folder.leftovers.tidy(self._named, self._kept.replaced, whole=whole)
+            if not self._is_new:  # an earlier version wrote no mark
+                self.folder.mark()
         self.file_check.start()
 
     def compare(self, name: TableName, files: Iterable[StoredFile]) -> None:
@@ -198,15 +201,21 @@ class TableStore:
     def _load(self, text: str) -> None:
         try:
             self._kept = CatalogManifest.of_json(text)
+        except NewerVersionError:
+            raise
         except InvalidInputError as error:
             raise self.folder.damaged(str(error)) from error
         for schema in self._kept.schemas:
             self._register(schema)
-        found = [opened(entry, self.folder, self.places) for entry in self._kept.entries]
+        found = [opened(entry, self.folder, self.places, written=False) for entry in self._kept.entries]
         for entry in found:
             if entry.rows is not None and not entry.rows.complete:
                 names = [file.name for file in entry.rows.files]
-                _log.error("a table is damaged: a file is missing or cut short", table=entry.name.display, files=names)
+                _log.error(
+                    "a table is damaged: a file is missing, cut short or unusable",
+                    table=entry.name.display,
+                    files=names,
+                )
         known = self.folder.load_damaged()
         self._entries = {entry.name: _with_damage(entry, known) for entry in found}
         files = [file for entry in found if entry.rows is not None for file in entry.rows.files]

@@ -1,7 +1,7 @@
 """The `flightllm` command: start a server, query it, inspect it.
 
 Imports: access, catalog, client, common, config, demo, engines, errors, file_formats, flight, flightllm, functions,
-kvcache, llm, log, router, server, session, sql, storage.
+kvcache, llm, log, router, server, session, sql, storage, vector.
 """
 
 import sys

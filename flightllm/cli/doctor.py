@@ -57,7 +57,7 @@ _LOW_DISK_BYTES = 1 << 30
 @click.option("--listen", metavar="HOST:PORT", help="Address the server would listen on.")
 @click.option("--table", "tables", type=TableParameter(), multiple=True, help="Table the server would serve.")
 @click.option(
-    "--files", "with_files", is_flag=True, help="Also read all data files, and compare them with their digests."
+    "--files", "with_files", is_flag=True, help="Also read all data files and indexes, and compare their digests."
 )
 @click.pass_context
 def doctor(
@@ -117,6 +117,7 @@ def examine(config: Config, *, with_files: bool = False) -> Iterator[Finding]:
         yield _checked(what, partial(_engine, engine))
     if with_files:
         yield _files(config.data_folder)
+        yield from _indexes(config.data_folder)
 
 
 def _python() -> Finding:
@@ -198,6 +199,15 @@ def _files(folder: Path) -> Finding:
     without = f", {found.without_digest} without a digest (only their sizes)" if found.without_digest else ""
     compared = found.files - found.without_digest
     return Finding("data files", f"{compared} compared{without}, {found.bytes / 2**30:.1f} GiB in all")
+
+
+def _indexes(folder: Path) -> Iterator[Finding]:
+    """Yield the damaged vector indexes; a server can run meanwhile."""
+    from flightllm.vector.folder import damaged_indexes
+
+    for found in damaged_indexes(folder / "vectors"):
+        fix = "build it again with CREATE OR REPLACE VECTOR INDEX, or restore the data folder from a backup"
+        yield Finding("vector index", f"damaged: {found}", ok=False, fix=fix)
 
 
 def _table(name: str, place: TablePlace) -> Finding:

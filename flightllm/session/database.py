@@ -38,6 +38,7 @@ from flightllm.sandbox.memory_guard import MemoryGuard
 from flightllm.sandbox.pool import Isolation
 from flightllm.session.revocation import Revocation
 from flightllm.session.session import Session
+from flightllm.storage.damage import list_of_tables, named_files
 from flightllm.storage.decoded import DecodedCounts
 from flightllm.storage.file_check import FileStatus
 from flightllm.storage.lock import FolderLock
@@ -101,6 +102,8 @@ class Database:
         with ExitStack() as held:
             lock = FolderLock(config.data_folder)  # before any file of the folder changes
             held.callback(lock.close)
+            tables = config.data_folder / "tables"
+            named_files(tables, list_of_tables(tables))  # before indexes and answers are tidied
             database = cls._opened(config, watch, lock, restarted=restarted)
             held.pop_all()
         return database

@@ -8,7 +8,8 @@ from flightllm.access.control import check_owners
 from flightllm.access.store import AccessStore
 from flightllm.catalog.models import Objects
 from flightllm.errors import FlightLLMError
-from flightllm.storage.damage import list_of_tables, owners_of
+from flightllm.storage.damage import check_places, list_of_tables, owners_of
+from flightllm.storage.lock import check_lock
 
 
 def reasons_not_to_start(folder: Path) -> Iterator[str]:
@@ -20,7 +21,10 @@ def reasons_not_to_start(folder: Path) -> Iterator[str]:
     tables = folder / "tables"
     with closing(AccessStore(folder / "access.sqlite")) as store:
         checks: tuple[Callable[[], object], ...] = (
+            lambda: check_lock(folder),
             lambda: owners.update(owners_of(tables, list_of_tables(tables))),
+            lambda: check_places(tables),
+            lambda: check_lock(tables),
             lambda: owners.update(Objects(folder).owners),
             store.snapshot,
         )

@@ -1,15 +1,19 @@
 """A list of tables that is missing or damaged: how this is found, and what the administrator can do."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from flightllm.errors import ConfigError
-from flightllm.storage.layout import FILES, MANIFEST, PREVIOUS, is_data
-from flightllm.storage.sealed import unsealed
+from flightllm.storage.layout import FILES, MANIFEST, PREVIOUS, READING, is_data
+from flightllm.storage.made import is_made, mark_of
+from flightllm.storage.sealed import check_version, unsealed
 
 _T = TypeVar("_T")
+VERSION = 1
+"""The format of the list of tables."""
 _UNSEALED_KEYS = frozenset({"version", "revision", "schemas", "entries"})
 """The keys of a list that an earlier version wrote without a checksum."""
 
@@ -18,7 +22,8 @@ def list_of_tables(folder: Path) -> str | None:
     """Return the text of the list of tables, or None if the folder never had tables.
 
     Raises:
-        ConfigError: the list cannot be read; or it is missing, but data files or the previous list are there.
+        ConfigError: the list cannot be read; or it is missing, but data files, the previous list or the mark beside
+            the folder are there.
     """
     path = folder / MANIFEST
     try:
@@ -29,11 +34,40 @@ def list_of_tables(folder: Path) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise damaged(folder, "it cannot be read") from error
     found = _tables_without_list(folder)
-    if not found:
+    if not found and not is_made(folder):
         return None
     if path.exists():  # a server made its first table meanwhile
         return list_of_tables(folder)
-    raise ConfigError(f"the list of tables {path} is missing, but {found}. Nothing was changed. {_ways_out(folder)}")
+    if found:
+        raise ConfigError(
+            f"the list of tables {path} is missing, but {found}. Nothing was changed. {_ways_out(folder)}"
+        )
+    mark = mark_of(folder)
+    raise ConfigError(
+        f"the folder of tables {folder} is {'empty' if folder.is_dir() else 'missing'}, but {mark.name} tells that"
+        " there were tables. Nothing was changed. Mount the folder's disk if it has its own; or restore the data folder"
+        f" from a backup; or delete {mark} to begin without tables"
+    )
+
+
+def check_places(folder: Path) -> None:
+    """Check that the folders inside a folder of tables are folders, unless they are missing.
+
+    Raises:
+        ConfigError: one of them is something else, or cannot be read.
+    """
+    for path, advice in (
+        (folder / FILES, "Restore the data folder from a backup"),
+        (folder / READING, "Move it away, because the server makes a folder of this name"),
+    ):
+        try:
+            if os.path.lexists(path):
+                os.scandir(path).close()
+        except OSError as error:
+            raise ConfigError(
+                f"the folder {path} cannot be read: {error.strerror}. Nothing was changed. {advice}, or correct the"
+                " owner and the rights of the folder"
+            ) from error
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -41,8 +75,11 @@ def parsed(text: str) -> dict[str, Any]:
 
     Raises:
         ValueError: it is damaged.
+        NewerVersionError: a newer version of FlightLLM wrote it.
     """
-    return unsealed(text, _UNSEALED_KEYS)
+    document = unsealed(text, _UNSEALED_KEYS)
+    check_version(f"tables/{MANIFEST}", document["version"], VERSION)
+    return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +106,7 @@ def named_files(folder: Path, text: str | None) -> dict[str, NamedFile]:
     """Return the data files that the text of a folder's list names, or no files for the text None.
 
     Raises:
-        ConfigError: the list is damaged.
+        ConfigError: the list is damaged, or a newer version wrote it.
     """
     return {} if text is None else _read(folder, text, files_of)
 
@@ -78,7 +115,7 @@ def owners_of(folder: Path, text: str | None) -> set[str]:
     """Return the owners of all tables and views of a list; a folder without a list has no owners.
 
     Raises:
-        ConfigError: the list is damaged.
+        ConfigError: the list is damaged, or a newer version wrote it.
     """
     return set() if text is None else _read(folder, text, lambda list_: {str(one["owner"]) for one in list_["entries"]})
 
@@ -86,7 +123,7 @@ def owners_of(folder: Path, text: str | None) -> set[str]:
 def _read(folder: Path, text: str, read: Callable[[Mapping[str, Any]], _T]) -> _T:
     try:
         return read(parsed(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise damaged(folder, "it is cut short, or its bytes have changed on the disk") from error
 
 
@@ -108,7 +145,8 @@ def _tables_without_list(folder: Path) -> str:
 def _ways_out(folder: Path) -> str:
     before = _previous(folder)
     middle = f"or put {PREVIOUS} in its place: {before}; " if before else ""
-    return f"Restore the data folder from a backup; {middle}or move the folder {folder} away to start without tables"
+    away = f"move the folder {folder} and the file {mark_of(folder)} away" if is_made(folder) else f"move {folder} away"
+    return f"Restore the data folder from a backup; {middle}or {away} to start without tables"
 
 
 def _previous(folder: Path) -> str:

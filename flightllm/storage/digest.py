@@ -73,3 +73,13 @@ def digest_of(path: Path, rest: Callable[[float], None] = lambda _: None) -> str
             rest(time.monotonic() - begun)
             begun = time.monotonic()
     return found.hexdigest()
+
+
+def index_digest_of(path: Path) -> str:
+    """Return the digest of a file of a vector index, as the manifest of the index has it.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]

@@ -35,6 +35,17 @@ def disk_errors(what: str = "tables") -> Iterator[None]:
         ) from error
 
 
+_OF_ONE_FILE = frozenset({errno.ENOENT, errno.EISDIR, errno.EPERM, errno.EACCES, errno.ELOOP})
+
+
+def of_one_file(error: OSError) -> bool:
+    """Return whether an error is about one file, so that other files of the disk can still be used.
+
+    Examples are a file of another user, and a folder or a loop of links in the file's place.
+    """
+    return error.errno in _OF_ONE_FILE
+
+
 def as_disk_error(error: Exception) -> OSError:
     """Return the OSError for a library's error about a file that it cannot write."""
     text = str(error)

@@ -1,5 +1,6 @@
 """Compares data files with their digests, in the background."""
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -37,6 +38,7 @@ _REST = 3
 A low priority of its thread would not do: busy cores could stop the thread while it holds a lock or the interpreter.
 """
 _LONGEST_REST_SECONDS = 1.0
+_MISSING = frozenset({errno.ENOENT, errno.EISDIR, errno.ELOOP})
 _LONGEST_END_SECONDS = 5.0
 """`close` waits this long for the thread, because a disk that hangs must not keep the server from ending."""
 _log = structlog.get_logger(__name__)
@@ -141,7 +143,9 @@ class FileCheck:
     def _compare(self, file: StoredFile, rest: Callable[[float], None]) -> None:
         try:
             whole = digest_of(self._folder.file(file.name), rest) == file.sha256
-        except FileNotFoundError:  # a statement replaced the file; or it is lost, which each look-up of its table sees
+        except OSError as error:  # a statement replaced the file; or it is lost, which each look-up of its table sees
+            if error.errno not in _MISSING:
+                raise
             self._states[file.name] = "missing"
             return
         rest(0.0)  # after `close` another server can own the folder, so nothing is told

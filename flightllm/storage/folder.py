@@ -18,11 +18,12 @@ import structlog
 
 from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import CancelledError, ConfigError
-from flightllm.storage.damage import damaged, list_of_tables
-from flightllm.storage.disk import disk_errors
+from flightllm.storage.damage import check_places, damaged, list_of_tables
+from flightllm.storage.disk import disk_errors, of_one_file
 from flightllm.storage.layout import COPY, DAMAGED, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED
 from flightllm.storage.leftovers import Leftovers
 from flightllm.storage.lock import FolderLock
+from flightllm.storage.made import mark, mark_of
 from flightllm.storage.sealed import sealed, unsealed
 
 _log = structlog.get_logger(__name__)
@@ -40,8 +41,11 @@ class TablesFolder:
         """Lock the folder; what an earlier run left stays until `leftovers` are tidied.
 
         Raises:
-            ConfigError: another server uses the folder, or it cannot be written.
+            ConfigError: another server uses the folder, or it cannot be written; or its list of tables is missing
+                although there were tables.
         """
+        list_of_tables(folder)  # first: a start that is refused makes no folder, such as where a disk is not mounted
+        check_places(folder)
         self.readers = Readers()
         self.unsure = False
         """Whether a manifest whose write failed can be on disk; its files must stay until another manifest is written.
@@ -64,7 +68,7 @@ class TablesFolder:
         """Return the manifest's text, or None if there were no tables yet.
 
         Raises:
-            ConfigError: the manifest cannot be read, or it is missing although there are data files.
+            ConfigError: the manifest cannot be read, or it is missing although there were tables.
         """
         return list_of_tables(self._folder)
 
@@ -129,6 +133,14 @@ class TablesFolder:
                 raise
             self.unsure = False
             self._remove(map(self._unfinished, added))
+            self.mark()
+
+    def mark(self) -> None:
+        """Write the file beside the folder that tells that there is a manifest; if this fails, the next call tries."""
+        try:
+            mark(self._folder)
+        except OSError as error:
+            _log.warning("a file cannot be written", file=str(mark_of(self._folder)), error=error.strerror)
 
     def _publish(self, names: Collection[str]) -> None:
         """Give data files the name that the manifest has; the unfinished name stays until the manifest is written.
@@ -196,8 +208,10 @@ class TablesFolder:
             except OSError:
                 self._unremoved.add(path)
 
-    def link(self, names: Sequence[str], suffix: str) -> Path:
+    def link(self, names: Sequence[str], suffix: str, *, written: bool = True) -> Path:
         """Return a new folder of links to data files, named in the given order; skips missing files.
+
+        If an earlier run wrote them (`written` is False), also skip files that cannot be used: other tables still work.
 
         Raises:
             LimitExceededError: the disk is full.
@@ -206,8 +220,14 @@ class TablesFolder:
         folder = self._new_reading("")
         with disk_errors():
             for index, name in enumerate(names):
-                with suppress(FileNotFoundError):
+                try:
                     os.link(self.file(name), folder / link_name(index, suffix))
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    if written or not of_one_file(error):
+                        raise
+                    _log.error("a data file cannot be used: check its owner and kind", file=name, error=error.strerror)
         return folder
 
     def new_reading(self) -> Path:
@@ -231,6 +251,8 @@ class TablesFolder:
             self._closed = True
             if remove:
                 shutil.rmtree(self._folder, ignore_errors=True)
+                with suppress(OSError):
+                    mark_of(self._folder).unlink(missing_ok=True)
             self._lock.close()
 
 

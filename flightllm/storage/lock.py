@@ -2,11 +2,14 @@
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import WeakSet
 
 from flightllm.errors import ConfigError
+
+_LOCK, _KEPT, _SETTING = ".lock", "tables", "data_folder"
 
 
 class FolderLock:
@@ -16,7 +19,7 @@ class FolderLock:
     process that replaces a server without a stop gets the locks of its predecessor by `inherit_locks`.
     """
 
-    def __init__(self, folder: Path, kept: str = "tables", setting: str = "data_folder") -> None:
+    def __init__(self, folder: Path, kept: str = _KEPT, setting: str = _SETTING) -> None:
         """Take the lock; creates a missing folder.
 
         `kept` names the folder's content, and `setting` the setting with its path, for error messages.
@@ -25,15 +28,11 @@ class FolderLock:
             ConfigError: another server holds the lock, or the folder cannot be used.
         """
         self._descriptor = -1
-        try:
+        with _usable(folder, kept, setting):
             folder.mkdir(parents=True, exist_ok=True)
             self._folder = str(folder.resolve())
             given = _inherited.pop(self._folder, None)
-            self._descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600) if given is None else given
-        except OSError as error:
-            raise ConfigError(
-                f"the folder {folder} cannot be used for {kept}: {error.strerror}; set {setting}, or FLIGHTLLM_HOME"
-            ) from error
+            self._descriptor = _opened(folder, os.O_CREAT) if given is None else given
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -60,6 +59,35 @@ class FolderLock:
             os.close(descriptor)
 
     __del__ = close
+
+
+def check_lock(folder: Path) -> None:
+    """Check that a server can lock a folder, whether another server holds the lock or not; make nothing.
+
+    Raises:
+        ConfigError: the folder cannot be used.
+    """
+    with _usable(folder, _KEPT, _SETTING), suppress(FileNotFoundError):
+        os.close(_opened(folder, 0))
+
+
+def _opened(folder: Path, more: int) -> int:
+    return os.open(folder / _LOCK, os.O_RDWR | more, 0o600)
+
+
+@contextmanager
+def _usable(folder: Path, kept: str, setting: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        lock, reason = folder / _LOCK, error.strerror
+        if not os.path.lexists(lock):
+            text = f"the folder {folder} cannot be used for {kept}: {reason}; set {setting}, or FLIGHTLLM_HOME"
+        elif lock.is_file():
+            text = f"the file {lock} cannot be used: {reason}; give it to the server's user, or delete it"
+        else:
+            text = f"{lock} cannot be used: {reason}; move it away, because the server makes a file of this name"
+        raise ConfigError(text) from error
 
 
 _held: WeakSet[FolderLock] = WeakSet()

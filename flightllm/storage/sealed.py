@@ -11,6 +11,8 @@ from collections.abc import Collection
 from typing import Any
 from zlib import crc32
 
+from flightllm.errors import ConfigError
+
 _KEY = "checksum"
 _END = re.compile(rf', "{_KEY}": "([0-9a-f]{{8}})"}}\n')
 
@@ -30,7 +32,10 @@ def unsealed(text: str, unsealed_keys: Collection[str]) -> dict[str, Any]:
     Raises:
         ValueError: the text was changed; the message says how this shows.
     """
-    document: dict[str, Any] = dict(json.loads(text))
+    try:
+        document: dict[str, Any] = dict(json.loads(text))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     if document.keys() == set(unsealed_keys):
         return document
     end = _END.search(text, max(0, len(text) - len(f', "{_KEY}": "01234567"}}\n')))
@@ -38,3 +43,24 @@ def unsealed(text: str, unsealed_keys: Collection[str]) -> dict[str, Any]:
         raise ValueError("its checksum does not fit its content")
     del document[_KEY]
     return document
+
+
+class NewerVersionError(ConfigError):
+    """A newer version of FlightLLM wrote a file, so the file is not damaged."""
+
+
+def check_version(file: str, version: object, known: int) -> None:
+    """Check that this version of FlightLLM can read a document whose checksum fits.
+
+    Raises:
+        NewerVersionError: a newer version wrote it.
+        ValueError: no version wrote this.
+    """
+    if type(version) is int and version > known:
+        raise NewerVersionError(
+            f"a newer version of FlightLLM wrote {file} in the data folder: its format is {version}, and this version"
+            f" reads {known}. Nothing was changed. Start the newer version, or restore the data folder from a backup of"
+            " this version"
+        )
+    if version != known:
+        raise ValueError(f"its version is {version!r}, but this server reads version {known}")

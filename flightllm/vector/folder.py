@@ -14,7 +14,8 @@ import structlog
 
 from flightllm.common.atomic_files import move_aside, sync, write_atomically
 from flightllm.errors import InvalidInputError
-from flightllm.vector.manifest import IndexManifest, digest
+from flightllm.storage.digest import index_digest_of
+from flightllm.vector.manifest import IndexManifest
 
 _MANIFEST = "manifest.json"
 _DROPPED = "dropped"
@@ -61,8 +62,12 @@ class IndexFolder:
         """
         for name, (size, wanted) in manifest.files.items():
             path = self.generation(manifest) / name
-            whole = path.is_file() and path.stat().st_size == size
-            if not whole or not (sizes_only or digest(path) == wanted):
+            try:
+                whole = path.is_file() and path.stat().st_size == size
+                whole = whole and (sizes_only or index_digest_of(path) == wanted)
+            except OSError as error:
+                raise InvalidInputError(f"its file {name} cannot be read ({error.strerror})") from error
+            if not whole:
                 raise InvalidInputError(f"its file {name} is missing or damaged")
 
     def times(self, manifest: IndexManifest) -> tuple[int, ...]:
@@ -95,7 +100,7 @@ class IndexFolder:
             self.path.parent,
         ):
             sync(path)
-        files = {str(path.relative_to(written)): (path.stat().st_size, digest(path)) for path in paths}
+        files = {str(path.relative_to(written)): (path.stat().st_size, index_digest_of(path)) for path in paths}
         whole = written.with_name(written.name.removesuffix(_UNFINISHED))
         complete = replace(manifest, generation=whole.name, files=files)
         before = self._text()
@@ -180,6 +185,24 @@ class IndexFolder:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def damaged_indexes(indexes: Path) -> Iterator[str]:
+    """Yield what is damaged in the folder of all indexes, by comparing all their files. A server can run meanwhile."""
+    for path in sorted(indexes.glob("*/manifest.json")):
+        found = _damage(IndexFolder(path.parent))
+        if found and _damage(IndexFolder(path.parent)):  # not twice: a statement replaced the index meanwhile
+            yield f"{path.parent}: {found}"
+
+
+def _damage(index: IndexFolder) -> str:
+    """Return what is wrong with an index, or ""."""
+    try:
+        if (manifest := index.manifest()) is not None:
+            index.check(manifest)
+    except InvalidInputError as error:
+        return str(error)
+    return ""
 
 
 def _written_by_another(name: str) -> bool:

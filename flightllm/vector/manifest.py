@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 
 from flightllm.errors import InvalidInputError
 from flightllm.storage.sealed import sealed, unsealed
@@ -63,9 +61,3 @@ class IndexManifest:
             return cls(**{**kept, "table": (schema, table), "options": IndexOptions(**options), "files": files})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInputError("its manifest cannot be read") from error
-
-
-def digest(path: Path) -> str:
-    """Return the digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]

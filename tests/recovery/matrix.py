@@ -25,6 +25,10 @@ from flightllm.errors import ConfigError, FlightLLMError
 from flightllm.kvcache.store.disk import DiskStore
 from flightllm.session.database import Database
 from flightllm.session.session import Session
+from flightllm.session.startable import reasons_not_to_start
+from flightllm.storage.backup import back_up
+from flightllm.storage.file_check import compare_all
+from flightllm.vector.folder import damaged_indexes
 
 BITS = 30
 """How many places of a file lose a bit, each in a copy of its own."""
@@ -63,6 +67,7 @@ _TOGETHER: Final = (
     {"plain", "twice", "bob plain"}, {"days"}, {"vectors"}, {"docs", "answers", "search", "near"}, {"kv"},
 )  # fmt: skip
 """The queries that read one table or store: others must go on."""
+_FOLDER, _LOOP = _OTHERS = ("a folder in its place", "a link to itself in its place")
 _CHECK_SECONDS = 60
 _KEY, _CHUNK = "ab" * 20, b"FL" + bytes(range(250)) * 40
 
@@ -123,7 +128,8 @@ def cases(folder: Path) -> Iterator[Case]:
             continue  # links to other files of the folder, and what has no bytes
         path = folder / name
         kind = _kind(name)
-        yield Case(name, kind, "removed")
+        for damage in ("removed", *_OTHERS):
+            yield Case(name, kind, damage)
         if path.stat().st_size:
             yield Case(name, kind, "emptied")
             yield Case(name, kind, "cut in half")
@@ -138,9 +144,12 @@ def run(whole: Path, case: Case, wanted: Mapping[str, str], scratch: Path) -> En
     subprocess.run(["/bin/cp", "-a", whole, folder], check=True)  # keeps hard links
     _damage(folder / case.path, case)
     before = {path: _digest(folder / path) for path in _files(folder)}
+    checked = _checked(folder, scratch / "copy")
     with capture_logs() as log:
         answers = _asked(folder)
-    faults = [f"{name}: {text}" for name, text in answers.items() if text.startswith("!")]
+    faults = [f"{name}: {text}" for name, text in (answers | checked).items() if text.startswith("!")]
+    if bool(checked["reasons"]) != ("error" in answers):
+        faults.append(f"doctor says {checked['reasons']!r}, but the start {answers.get('error', 'succeeds')!r}")
     for name, text in wanted.items():
         if (
             "error" not in answers
@@ -182,6 +191,17 @@ def _asked(folder: Path) -> dict[str, str]:
     return answers
 
 
+def _checked(folder: Path, copy: Path) -> dict[str, str]:
+    """Return what each check says about a folder that no server uses."""
+    shutil.rmtree(copy, ignore_errors=True)
+    return {
+        "reasons": _outcome(lambda: "; ".join(reasons_not_to_start(folder))),
+        "files": _outcome(lambda: str(compare_all(folder / "tables").damaged)),
+        "indexes": _outcome(lambda: str(list(damaged_indexes(folder / "vectors")))),
+        "backup": _outcome(lambda: str(back_up(folder, copy))),
+    }
+
+
 def _outcome(ask: Callable[[], str]) -> str:
     try:
         return ask()
@@ -211,8 +231,12 @@ def _chunks(folder: Path) -> str:
 
 def _damage(path: Path, case: Case) -> None:
     content = bytearray(path.read_bytes())
-    if case.damage == "removed":
+    if case.damage in {"removed", *_OTHERS}:
         path.unlink()
+        if case.damage == _FOLDER:
+            path.mkdir()
+        elif case.damage == _LOOP:
+            path.symlink_to(path.name)
         return
     if case.damage == "a bit flipped":
         chance = random.Random(f"{case.path.suffix} {case.seed}")  # noqa: S311 - not for secrets

@@ -25,6 +25,8 @@ SAMPLE = {
     ("tables/manifest.json", "a bit flipped"): "refused",
     ("tables/files/*.arrow", "removed"): "error of days",
     ("tables/files/*.arrow", "a bit flipped"): "error of days",
+    ("tables/files/*.arrow", "a folder in its place"): "error of days",
+    ("tables/files/*.arrow", "a link to itself in its place"): "error of days",
     ("kvstore/index.sqlite", "cut in half"): "warning",
     ("vectors/vectors.faiss", "cut in half"): "error of search, near",
     ("answers.sqlite", "cut in half"): "warning",
