@@ -12,7 +12,6 @@ Json = Any
 Node = Mapping[str, Any]
 SPAN: Final = "span"
 """The field that tells the place of an identifier or a literal."""
-_WITHOUT_NODES: Final = frozenset({SPAN, "select_token", "wildcard_token"})
 NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
 """The place of a part that is not in the client's text."""
 
@@ -75,7 +74,7 @@ def rebuilt(value: Json, change: Callable[[Node], Json]) -> Json:
 def parts(value: Json) -> Sequence[Json]:
     """Return the dicts and lists directly inside a value, without tokens and places."""
     if isinstance(value, dict):
-        return [part for key, part in value.items() if isinstance(part, dict | list) and key not in _WITHOUT_NODES]
+        return [part for key, part in value.items() if _holds_nodes(key, part)]
     return [part for part in value if isinstance(part, dict | list)] if isinstance(value, list) else ()
 
 
@@ -85,7 +84,20 @@ def _with_parts(value: Json, made: Sequence[Json]) -> Json:
     given = iter(made)
     if isinstance(value, list):
         return [next(given) if isinstance(part, dict | list) else part for part in value]
-    return {
-        key: next(given) if isinstance(part, dict | list) and key not in _WITHOUT_NODES else part
-        for key, part in value.items()
-    }
+    return {key: next(given) if _holds_nodes(key, part) else part for key, part in value.items()}
+
+
+def _holds_nodes(key: str, part: Json) -> bool:
+    return isinstance(part, dict | list) and key != SPAN and not key.endswith("_token")
+
+
+def is_query(value: Json) -> bool:
+    """Return whether a value is a query with its WITH and ORDER BY. Such a value can lack the key of a node."""
+    return isinstance(value, dict) and "body" in value and "order_by" in value
+
+
+def unnested(value: Json) -> Json:
+    """Return an expression without parentheses around it."""
+    while kind(value) == "Nested":
+        value = body(value)
+    return value

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from flightllm.sql.alignment import replacements
 from flightllm.sql.distinct_from import has_distinct_from
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.is_distinct_from import is_distinct_from
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.query_columns import TableColumns
@@ -18,7 +19,7 @@ class Pass:
 
     change: Callable[[Tree, TableColumns], Tree]
     words: frozenset[str]
-    test: Callable[[ParsedText], bool]
+    test: Callable[[ParsedText], bool] = lambda _: True
 
     def can_change(self, text: ParsedText) -> bool:
         """Return whether the pass can change a text."""
@@ -28,6 +29,7 @@ class Pass:
 PASSES = (
     Pass(is_distinct_from, frozenset({"is", "distinct", "from"}), has_distinct_from),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
+    Pass(intervals, frozenset({"interval"})),
 )
 
 
