@@ -22,7 +22,7 @@ from flightllm.common.atomic_files import make_private
 from flightllm.config import ENGINES, Config, EngineConfig, FolderFile, TablePlace
 from flightllm.errors import FlightLLMError
 
-BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
+BASE = ("datafusion", "sqloxide", "pyarrow", "substrait", "adbc-driver-flightsql")
 EXTRAS = {
     "local": ("accelerate", "gguf", "huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
     "gpu": ("vllm",),

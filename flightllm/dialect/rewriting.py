@@ -41,6 +41,7 @@ from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
 from flightllm.dialect.vendor_calls import PROMPTED, vendor_calls
 from flightllm.errors import FlightLLMError
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.passes import edits
 
 DEFAULT = "default"
 """The server's own dialect."""
@@ -184,4 +185,14 @@ def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rew
         after = found.with_edits(edits)
         if after is not found:
             found, source = after, Source(ParsedText(after.text), place)
-    return replace(found, parsed=source)
+    return _passed(found, source)
+
+
+def _passed(found: Rewritten, source: Source) -> Rewritten:
+    """Return a text after the passes over its tree."""
+    try:
+        made = [Edit(*one) for one in edits(source, source.columns_of)]
+    except FlightLLMError as error:
+        error.args = (found.said(str(error)),)
+        raise
+    return found.with_edits(made) if made else replace(found, parsed=source)

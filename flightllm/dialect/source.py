@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, table_name
+from flightllm.errors import SqlError
 from flightllm.sql.calls import follows_keyword
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import TokenKind
@@ -55,6 +56,14 @@ class Source(ParsedText):
         super().__init__(text.sql)
         self.tokens = text.tokens
         self.place = place
+
+    def columns_of(self, parts: Sequence[str]) -> Sequence[str]:
+        """Return the columns of the table that the parts of a name mean; empty if the table is unknown."""
+        try:
+            name = self.place.found(parts[0]) if len(parts) == 1 else table_name(parts)
+        except SqlError:
+            return ()
+        return self.place.columns_of(name)
 
     def begins_expression(self, index: int) -> bool:
         """Return whether an expression begins at a token; a table, its alias, or the name of a CTE is not one."""

@@ -1,5 +1,4 @@
 -- name: empty input of except all
--- fewer
 SELECT id FROM nothing EXCEPT ALL SELECT id FROM people WHERE ai_filter('p', note)
 
 -- name: intersect with a filter nothing passes

@@ -1,0 +1,52 @@
+"""The edits that turn a text into the text of a changed tree: comments and places of all other parts stay."""
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Final
+
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.tokens import Token, TokenKind
+
+_LONGEST: Final = 3_000
+"""The most tokens that are compared one by one: the time grows with their square. More tokens become one edit."""
+_SAME: Final = {"!=": "<>", "==": "="}
+
+
+def replacements(text: ParsedText, printed: ParsedText) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, the end and the new text of each place of `text` where `printed` has other tokens."""
+    before, after = [*map(_key, text.tokens)], [*map(_key, printed.tokens)]
+    first = _equal(before, after)
+    last = min(_equal(before[::-1], after[::-1]), len(before) - first, len(after) - first)
+    until, until_after = len(before) - last, len(after) - last
+    if max(until, until_after) - first > _LONGEST:
+        yield _edit(text, printed, (first, until), (first, until_after))
+        return
+    matcher = SequenceMatcher(None, before[first:until], after[first:until_after], autojunk=False)
+    for operation, a, b, c, d in matcher.get_opcodes():
+        if operation != "equal":
+            yield _edit(text, printed, (first + a, first + b), (first + c, first + d))
+
+
+def _edit(text: ParsedText, printed: ParsedText, old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int, str]:
+    written = printed.text(*new) if new[0] < new[1] else ""
+    if old[0] < old[1]:
+        return text.tokens[old[0]].start, text.tokens[old[1] - 1].end, written
+    if old[0] < len(text.tokens) and (written.endswith("(") or not old[0]):
+        place = text.tokens[old[0]].start
+        return place, place, written if written.endswith("(") else f"{written} "
+    place = text.tokens[old[0] - 1].end
+    return place, place, written if written.startswith(")") else f" {written}"
+
+
+def _equal(before: Sequence[object], after: Sequence[object]) -> int:
+    """Return the number of equal first elements."""
+    return next(
+        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+
+
+def _key(token: Token) -> tuple[TokenKind, str]:
+    """Return a value that is equal for tokens that mean the same."""
+    if token.kind is TokenKind.WORD:
+        return token.kind, token.text.lower()
+    return token.kind, _SAME.get(token.text, token.text) if token.kind is TokenKind.SYMBOL else token.text

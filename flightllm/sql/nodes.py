@@ -1,0 +1,103 @@
+"""The nodes of a tree: walk them, and replace some of them.
+
+A node is a dict with one key, its kind: `{"BinaryOp": {"left": …, "op": "Plus", "right": …}}`. No step changes a node
+in place, so trees share their parts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+Json = Any
+"""A part of a tree: a node, the fields of a node, a list, or a plain value."""
+Node = Mapping[str, Any]
+SPAN: Final = "span"
+"""The field that tells the place of an identifier or a literal."""
+NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
+"""The place of a part that is not in the client's text."""
+
+
+def kind(value: Json) -> str:
+    """Return the kind of a node, or an empty text for another value."""
+    if isinstance(value, dict) and len(value) == 1:
+        (name,) = value
+        return str(name) if name[:1].isupper() else ""
+    return ""
+
+
+def body(node: Node) -> Json:
+    """Return the fields of a node."""
+    (found,) = node.values()
+    return found
+
+
+def name_of(identifier: Json) -> str:
+    """Return the name that an identifier means; an unquoted name is in lower case."""
+    value = str(identifier["value"])
+    return value if identifier["quote_style"] else value.lower()
+
+
+def new_identifier(name: str) -> Json:
+    """Return a quoted identifier that is not in the client's text."""
+    return {"value": name, "quote_style": '"', SPAN: NOWHERE}
+
+
+def walk(value: Json) -> Iterator[Node]:
+    """Yield the nodes of a value, each before its parts."""
+    todo = [value]
+    while todo:
+        found = todo.pop()
+        if kind(found):
+            yield found
+        todo.extend(reversed(parts(found)))
+
+
+def rebuilt(value: Json, change: Callable[[Node], Json]) -> Json:
+    """Return a value in which `change` has replaced each node. The parts of a node come before the node.
+
+    `change` returns the same object for a node that stays. Parts without a change stay the same objects, too.
+    """
+    done: list[Json] = []
+    todo: list[tuple[Json, int]] = [(value, -1)]  # a chain of 1,000 operators is deeper than Python's recursion limit
+    while todo:
+        found, count = todo.pop()
+        if count < 0:
+            below = parts(found)
+            todo.append((found, len(below)))
+            todo.extend((part, -1) for part in reversed(below))
+            continue
+        first = len(done) - count
+        after = _with_parts(found, done[first:])
+        done[first:] = [change(after) if kind(after) else after]
+    return done[0]
+
+
+def parts(value: Json) -> Sequence[Json]:
+    """Return the dicts and lists directly inside a value, without tokens and places."""
+    if isinstance(value, dict):
+        return [part for key, part in value.items() if _holds_nodes(key, part)]
+    return [part for part in value if isinstance(part, dict | list)] if isinstance(value, list) else ()
+
+
+def _with_parts(value: Json, made: Sequence[Json]) -> Json:
+    if all(new is old for new, old in zip(made, parts(value), strict=True)):
+        return value
+    given = iter(made)
+    if isinstance(value, list):
+        return [next(given) if isinstance(part, dict | list) else part for part in value]
+    return {key: next(given) if _holds_nodes(key, part) else part for key, part in value.items()}
+
+
+def _holds_nodes(key: str, part: Json) -> bool:
+    return isinstance(part, dict | list) and key != SPAN and not key.endswith("_token")
+
+
+def is_query(value: Json) -> bool:
+    """Return whether a value is a query with its WITH and ORDER BY. Such a value can lack the key of a node."""
+    return isinstance(value, dict) and "body" in value and "order_by" in value
+
+
+def unnested(value: Json) -> Json:
+    """Return an expression without parentheses around it."""
+    while kind(value) == "Nested":
+        value = body(value)
+    return value

@@ -1,0 +1,127 @@
+"""One statement as a tree: parse it, replace parts, print it, and find its parts in the client's text.
+
+`sqloxide` is sqlparser-rs in Python, one minor version behind DataFusion's own parser. The parser recurses, so a
+thread's stack could overflow: `parse` measures the tokens first.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import sqloxide
+
+from flightllm.common.cached import cached_property
+from flightllm.sql.complexity import Complexity, measure
+from flightllm.sql.distinct_from import masked, unmasked
+from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, parts, rebuilt
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.tokens import position
+
+DEEPEST: Final = 900
+"""The greatest depth of a text that `parse` reads; see `depth`.
+
+A thread of the server has a stack of 8 MiB, or of 2 MiB where the system sets no limit. The parser survives twice this
+depth on 2 MiB.
+"""
+LONGEST: Final = 100_000
+"""The most characters of a text that `parse` reads. The parser holds the interpreter for 2 ms in each 1,000."""
+_NESTED_WEIGHT: Final = 16
+"""The depth of one level of parentheses: a nested call takes as much stack as some 6 chained operators."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The tree of one statement, and the text that it was parsed from."""
+
+    sql: str
+    root: Json
+
+    def printed(self) -> str:
+        """Return the statement as text, without comments, and with SQL's words in upper case."""
+        (text,) = sqloxide.restore_ast(ast=[self.root])
+        return str(text)
+
+    def rebuilt(self, change: Callable[[Node], Json]) -> "Tree":
+        """Return a tree in which `change` has replaced nodes, or this object without a change; see `nodes.rebuilt`."""
+        root = rebuilt(self.root, change)
+        return self if root is self.root else replace(self, root=root)
+
+    @cached_property
+    def _lines(self) -> Sequence[int]:
+        """Return the offset at which each line begins."""
+        return [0, *(found.end() for found in re.finditer("\n", self.sql))]
+
+    def spans(self, value: Json) -> Iterator[tuple[int, int]]:
+        """Yield the places in the text of the identifiers and literals of a value, in any order.
+
+        A part that a pass has added has no place.
+        """
+        todo = [value]
+        while todo:
+            found = todo.pop()
+            span = found.get(SPAN) if isinstance(found, dict) else None
+            if span is not None and span["start"]["line"]:
+                yield self._offset(span["start"]), self._offset(span["end"])
+            todo.extend(parts(found))
+
+    def position(self, value: Json) -> str:
+        """Return the `line:column` of the first identifier or literal of a value, or of the begin of the text."""
+        return position(self.sql, min((start for start, _ in self.spans(value)), default=0))
+
+    def _offset(self, place: Mapping[str, int]) -> int:
+        return self._lines[place["line"] - 1] + place["column"] - 1
+
+
+def depth(complexity: Complexity) -> int:
+    """Return how deep the parser recurses into a text; a chained operator counts 2."""
+    return complexity.deepest + _NESTED_WEIGHT * complexity.nested_parentheses
+
+
+def parse(text: ParsedText) -> Tree | None:
+    """Return the tree of a statement, or None for a text that the parser does not read.
+
+    These are texts that are too long or too deep, some of the server's own statements, and forms of other dialects.
+    """
+    if len(text.sql) > LONGEST or depth(measure(text.tokens)) > DEEPEST or (read := masked(text)) is None:
+        return None
+    sql, predicates = read
+    root = _statement(sql)
+    return None if root is None else Tree(text.sql, unmasked(root, predicates))
+
+
+def parse_query(sql: str) -> Json:
+    """Return the body of a query that a pass wrote; its parts have no place in the client's text.
+
+    Raises:
+        ValueError: the text is not one query.
+    """
+    return _without_places(_query(sql)["body"])
+
+
+def text_of(expression: Json) -> str:
+    """Return an expression as text."""
+    query = _query("SELECT 0")
+    select = {**body(query["body"]), "projection": [{"UnnamedExpr": expression}]}
+    return Tree("", {"Query": {**query, "body": {"Select": select}}}).printed().removeprefix("SELECT ")
+
+
+def _query(sql: str) -> Json:
+    statement = _statement(sql)
+    if statement is None or kind(statement) != "Query":
+        raise ValueError(f"not a query: {sql}")
+    return body(statement)
+
+
+def _statement(sql: str) -> Json | None:
+    try:
+        found = sqloxide.parse_sql(sql=sql, dialect="generic")
+    except ValueError:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def _without_places(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: NOWHERE if key == SPAN else _without_places(part) for key, part in value.items()}
+    return [_without_places(part) for part in value] if isinstance(value, list) else value

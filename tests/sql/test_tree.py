@@ -1,0 +1,191 @@
+"""A statement becomes a tree and a text again, and its parts keep their places in the client's text."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from flightllm.sql.complexity import measure
+from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, rebuilt, walk
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.tree import DEEPEST, LONGEST, Tree, depth, parse, parse_query, text_of
+from tests.sql.test_guard import SHAPES
+
+DEEP: dict[str, Callable[[int], str]] = {
+    **{name: build for name, (build, _) in SHAPES.items()},
+    "calls": lambda n: "SELECT " + "f(" * n + "a" + ")" * n,
+    "casts": lambda n: "SELECT " + "CAST(" * n + "a" + " AS int)" * n,
+    "cases": lambda n: "SELECT " + "CASE a WHEN 1 THEN " * n + "a" + " END" * n,
+    "a chain in calls": lambda n: "SELECT " + "f(" * 40 + "+".join(["a"] * n) + ")" * 40,
+    "distinct": lambda n: "SELECT a FROM t WHERE " + " OR ".join(["a IS DISTINCT FROM b"] * n),
+    "except all": lambda n: " EXCEPT ALL ".join(["SELECT a FROM t"] * n),
+}
+_RUN = """
+import sys, threading
+import pyarrow.flight as flight
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.tree import parse
+
+def run(text):
+    for sql in text.split(";"):
+        parse(ParsedText(sql)).printed()
+
+class Server(flight.FlightServerBase):
+    def do_action(self, context, action):
+        run(action.body.to_pybytes().decode())
+        return []
+
+text = sys.stdin.read()
+threading.stack_size(2 << 20)
+thread = threading.Thread(target=run, args=(text,))
+thread.start()
+thread.join()
+threading.stack_size(0)
+thread = threading.Thread(target=run, args=(text,))
+thread.start()
+thread.join()
+with Server("grpc://127.0.0.1:0") as server, flight.connect(f"grpc://127.0.0.1:{server.port}") as client:
+    list(client.do_action(flight.Action("parse", text.encode())))
+print("survived")
+"""
+
+
+def tree(sql: str) -> Tree:
+    """Return the tree of a text that the parser reads."""
+    found = parse(ParsedText(sql))
+    assert found is not None
+    return found
+
+
+def deepest(build: Callable[[int], str], most: float) -> str:
+    """Return the longest text of a shape that is at most so deep and has no more nesting than the guard allows."""
+    low, high = 1, 2_000
+    while low < high:
+        middle = (low + high + 1) // 2
+        complexity = measure(ParsedText(build(middle)).tokens)
+        fits = depth(complexity) <= most and complexity.nested_parentheses <= 45
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return build(low)
+
+
+def test_deepest_texts_are_parsed_on_the_threads_of_a_server() -> None:
+    """Threads of 2 MiB and of the default size and those of gRPC parse and print the deepest texts of each shape."""
+    sql = ";".join(deepest(build, DEEPEST) for build in DEEP.values())
+    done = subprocess.run([sys.executable, "-c", _RUN], input=sql, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "survived", (done.returncode, done.stderr[-500:])
+
+
+@pytest.mark.parametrize("shape", [name for name in DEEP if name not in {"calls", "casts", "cases"}])
+def test_deeper_texts_are_not_parsed(shape: str) -> None:
+    """Twice the depth never reaches the parser."""
+    sql = deepest(DEEP[shape], DEEPEST * 2)
+    assert depth(measure(ParsedText(sql).tokens)) > DEEPEST
+    assert parse(ParsedText(sql)) is None
+
+
+def test_long_texts_are_not_parsed() -> None:
+    """The parser holds the interpreter, so a text of a megabyte stays as it is."""
+    assert parse(ParsedText("SELECT a FROM t WHERE a IN (" + "1, " * (LONGEST // 3) + "1)")) is None
+
+
+@pytest.mark.parametrize("sql", ["SELECT", "DROP MODEL m", "CREATE MODEL m FROM 'x'", "SELECT 1; SELECT 2", ""])
+def test_other_texts_are_not_parsed(sql: str) -> None:
+    """A text that the parser does not read is no error here."""
+    assert parse(ParsedText(sql)) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "printed"),
+    [
+        ("select a -- one\n from t", "SELECT a FROM t"),
+        ("SELECT f(a, b => {x: 1}), x['a'], $1, ?, E'a\\n'", "SELECT f(a, b => {x: 1}), x['a'], $1, ?, E'a\\n'"),
+        ("DELETE FROM t WHERE a = 1 RETURNING a", "DELETE FROM t WHERE a = 1 RETURNING a"),
+        ("CREATE VIEW v AS SELECT 1 x", "CREATE VIEW v AS SELECT 1 AS x"),
+    ],
+)
+def test_printed(sql: str, printed: str) -> None:
+    """A text without its comments comes back."""
+    assert tree(sql).printed() == printed
+
+
+def test_places() -> None:
+    """Names and literals have places in the text, over lines, signs of several bytes and masked predicates."""
+    sql = "SELECT 'ä😀', b\nFROM \"T t\" WHERE b IS NOT\n  DISTINCT FROM 'c''d' AND e = 7"
+    found = tree(sql)
+    assert sorted(sql[start:end] for start, end in found.spans(found.root)) == sorted(
+        ["'ä😀'", "b", '"T t"', "b", "'c''d'", "e", "7"]
+    )
+    (seven,) = (node for node in walk(found.root) if kind(node) == "Value" and "7" in str(body(node)["value"]))
+    assert found.position(seven) == "3:32"
+
+
+def test_walk_and_rebuild() -> None:
+    """Nodes are replaced from the leaves on; the tree before stays, and so does a tree without a change."""
+    found = tree("SELECT a + b FROM t WHERE a = 1")
+
+    def change(node: Node) -> Json:
+        if kind(node) == "Identifier" and name_of(body(node)) == "a":
+            return {"Identifier": new_identifier("A b")}
+        return node
+
+    assert found.rebuilt(change).printed() == 'SELECT "A b" + b FROM t WHERE "A b" = 1'
+    assert found.printed() == "SELECT a + b FROM t WHERE a = 1"
+    assert found.rebuilt(lambda node: node) is found
+    assert [kind(node) for node in walk(found.root)][:3] == ["Query", "Select", "UnnamedExpr"]
+
+
+def test_rebuilds_deep_trees() -> None:
+    """A chain is deeper than Python's recursion limit."""
+    found = tree(deepest(DEEP["plus"], DEEPEST))
+    assert rebuilt(found.root, lambda node: node) is found.root
+
+
+def test_written_queries() -> None:
+    """A query that a pass writes has no places, and an expression is text."""
+    select = parse_query("SELECT a + 1 FROM t")
+    assert list(Tree("", select).spans(select)) == []
+    assert text_of(body(body(select)["projection"][0])) == "a + 1"
+    with pytest.raises(ValueError, match="not a query"):
+        parse_query("SELECT")
+
+
+@pytest.mark.parametrize(
+    ("sql", "meant"),
+    [
+        ("a IS DISTINCT FROM b AND c", "(a IS DISTINCT FROM b) AND c"),
+        ("NOT a IS DISTINCT FROM b AND c", "(NOT (a IS DISTINCT FROM b)) AND c"),
+        ("x AND a IS NOT DISTINCT FROM b OR c", "(x AND (a IS NOT DISTINCT FROM b)) OR c"),
+        ("a IS DISTINCT FROM b = c", "a IS DISTINCT FROM (b = c)"),
+        ("a = b IS DISTINCT FROM c", "(a = b) IS DISTINCT FROM c"),
+        ("a IS DISTINCT FROM b IN (1) AND c", "(a IS DISTINCT FROM (b IN (1))) AND c"),
+        ("a LIKE b IS DISTINCT FROM c", "(a LIKE b) IS DISTINCT FROM c"),
+        ("a IS DISTINCT FROM b LIKE c", "a IS DISTINCT FROM (b LIKE c)"),
+        ("a IS DISTINCT FROM b BETWEEN 1 AND 2 AND c", "(a IS DISTINCT FROM (b BETWEEN 1 AND 2)) AND c"),
+        ("a IS DISTINCT FROM NOT b = c AND d", "(a IS DISTINCT FROM (NOT (b = c))) AND d"),
+        ("a <=> b OR a ~~* b OR a IS DISTINCT FROM b OR c", "((a <=> b OR a ~~* b) OR (a IS DISTINCT FROM b)) OR c"),
+        ("a IS DISTINCT FROM -b + 1 AND c", "(a IS DISTINCT FROM ((-b) + 1)) AND c"),
+        ("CASE WHEN a IS DISTINCT FROM b OR c THEN d END", "CASE WHEN (a IS DISTINCT FROM b) OR c THEN d END"),
+    ],
+)
+def test_precedence_of_is_distinct_from(sql: str, meant: str) -> None:
+    """The tree has the precedence of PostgreSQL, whose parentheses the second text writes."""
+    assert _shape(tree(f"SELECT {sql}")) == _shape(tree(f"SELECT {meant}"))
+
+
+def test_all_operators_in_use() -> None:
+    """A text that has all operators itself is not parsed: none is left to stand for the predicate."""
+    assert parse(ParsedText("SELECT a <=> b, a ~~ b, a ~~* b, a !~~ b, a !~~* b, a IS DISTINCT FROM b")) is None
+
+
+def _shape(found: Tree) -> Json:
+    """Return a tree without places and parentheses."""
+
+    def plain(value: Json) -> Json:
+        if isinstance(value, dict):
+            if kind(value) == "Nested":
+                return plain(body(value))
+            return {key: plain(part) for key, part in value.items() if key not in {"span", "select_token"}}
+        return [plain(part) for part in value] if isinstance(value, list) else value
+
+    return plain(found.root)
