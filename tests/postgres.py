@@ -12,7 +12,7 @@ from pathlib import Path
 
 _CELL, _ROW, _NULL = "\x1f", "\x1e", "\x02"
 """What psql writes between cells, between rows, and for NULL: no value contains them."""
-_SETTINGS = "SET timezone = 'UTC'; SET statement_timeout = '10s'; SET client_min_messages = 'error';"
+_SETTINGS = "SET timezone = 'UTC'; SET statement_timeout = '10s'; SET client_min_messages = 'error'; SET jit = off;"
 
 
 @dataclass(frozen=True, slots=True)
