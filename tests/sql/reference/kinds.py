@@ -13,6 +13,7 @@ _GENERATED: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "arithmetic": typed_texts.arithmetic,
     "casts": typed_texts.casts,
     "comparisons": typed_texts.comparisons,
+    "estimates": typed_texts.estimates,
     "logic": typed_texts.logic,
     "subqueries": subquery_texts.subqueries,
     "placed_subqueries": subquery_texts.placed_subqueries,

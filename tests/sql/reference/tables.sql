@@ -123,3 +123,14 @@ INSERT INTO s VALUES
 CREATE TABLE bools (p boolean, q boolean, r boolean);
 INSERT INTO bools SELECT * FROM (VALUES (true), (false), (NULL)) v(p)
   CROSS JOIN (VALUES (true), (false), (NULL)) w(q) CROSS JOIN (VALUES (true), (false), (NULL)) u(r);
+
+-- An interval column would take the least and greatest values of all columns from the planner.
+CREATE TABLE one (i int, j int, d date, e date, o timestamp, c timestamp, z timestamptz, n numeric(8, 2), f double precision, t text, p boolean);
+INSERT INTO one VALUES
+  (3, 7, '2024-01-01', '2024-01-05', '2024-01-01 08:00:00', '2024-01-09 12:00:00', '2024-01-05 00:00:00+00', 1.50, 0.25, 'b', true);
+
+CREATE TABLE few (i int, j int, d date, e date, o timestamp, c timestamp, z timestamptz, n numeric(8, 2), f double precision, t text, p boolean);
+INSERT INTO few VALUES
+  (1, 9, '2023-12-31', '2024-01-05', '2023-12-31 00:00:00', '2023-12-31 23:59:59', '2023-12-31 12:00:00+00', 1.50, 0.25, 'a', true),
+  (2, 2, '2024-02-29', '2024-02-29', '2024-02-29 00:00:00', '2024-02-29 12:00:00', '2024-02-29 00:00:00+00', 20.00, -3, 'b', false),
+  (3, 1, '2024-03-31', '2024-03-01', '2024-03-10 02:30:00', '2024-03-10 02:30:00', '2024-03-10 02:30:00+00', -7.25, 1e9, 'c', true);

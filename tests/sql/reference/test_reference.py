@@ -19,6 +19,7 @@ SLOW = {
     "arithmetic": 3,
     "casts": 2,
     "comparisons": 4,
+    "estimates": 3,
     "logic": 2,
     "placed_subqueries": 15,
     "row_changes": 2,

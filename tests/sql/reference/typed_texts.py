@@ -92,6 +92,23 @@ _CONDITIONS: Final = (
     "({t} > 1) IS DISTINCT FROM true",
     "CASE WHEN {t} > 1 THEN true WHEN g = 1 THEN NULL ELSE false END", "{t} + NULL > 0", "{t} * 0 = 0", "{t} - {t} = 0",
 )  # fmt: skip
+_ESTIMATED: Final = (
+    "e - d > 3", "e - d = 4", "e - d BETWEEN 1 AND 5", "d < e - 3", "d + 4 >= e", "current_date - d > 30", "d - e < 0",
+    "e > d + interval '3 days'", "d + interval '1 month' > e", "d < c::date", "o::date = d", "d < o", "d = o", "d < z",
+    "d <= z::date", "o < c", "o <> c", "o < c::date", "c - o > interval '1 day'", "c - o < interval '12 hours'",
+    "c > o + interval '1 hour'", "o = z", "o < z", "z > date '2024-01-01'", "z - interval '1 day' < o",
+    "now() - z > interval '1 month'", "now() - o > interval '7 days'", "d > '2024-01-01'", "d = '2024-02-29'",
+    "o > '2024-01-01'", "d IN ('2024-01-01', '2024-03-31')", "extract(year FROM d) = 2024",
+    "date_trunc('month', o) = timestamp '2024-02-01 00:00:00'", "o + interval '1 day' < c", "i < j", "i + j = 10",
+    "i * 2 > j", "i - j < -3", "j / i = 2", "j % i = 0", "i > n", "n * 2 > f", "n > 1.5", "n = 1.50", "f > i",
+    "f = 0.25", "f < n AND n < i", "i = 3.0", "i > 2.5", "i BETWEEN 0.5 AND 2.5", "i = '3'", "i IN (1, 3, 5)",
+    "i NOT IN (1, 2)", "t > 'a'", "t || 'x' = 'bx'", "t < 'b' OR i = 3", "p", "NOT p", "p = (i < j)", "p AND i < 3",
+    "p IS DISTINCT FROM (d < e)", "i IS NOT NULL AND d IS NOT NULL", "i > 3 AND i < 2", "i >= 1 AND i <= 3 AND j > 0",
+    "i = j", "i = 1000", "i > 1000 OR j = 9", "abs(i - j) > 3", "i::text = '3'", "t::varchar = 'b'", "n::int = 2",
+    "f::int = 0", "CAST(i AS double precision) > f", "CAST(d AS text) > '2024'",
+    "CASE WHEN i > 1 THEN d ELSE e END > '2024-01-01'", "coalesce(d, e) < c", "greatest(d, e) = '2024-02-29'",
+    "i = (SELECT max(i) FROM few)", "d IN (SELECT d FROM few WHERE i > 1)", "o > (SELECT min(o) FROM few)",
+)  # fmt: skip
 _AROUND: Final = (
     "SELECT x, g FROM a WHERE {}",
     "SELECT x, g FROM a WHERE NOT ({})",
@@ -193,6 +210,16 @@ def casts() -> Iterator[str]:
     for number in ("0.5", "1.5", "2.5", "-0.5", "-1.5", "-2.5", "2.4999", "1e10", "12345.678"):
         yield f"SELECT CAST({number} AS int) AS a, CAST(CAST({number} AS double precision) AS int) AS b"
         yield f"SELECT CAST({number} AS numeric(7, 1)) AS r"
+
+
+def estimates() -> Iterator[str]:
+    """Yield conditions on columns without NULLs, of which a planner knows the least and the greatest value."""
+    for table, condition in product(("one", "few"), _ESTIMATED):
+        yield f"SELECT i, d FROM {table} WHERE {condition}"
+        yield f"SELECT count(*) AS n FROM {table} GROUP BY p HAVING bool_or({condition})"
+    for condition in _ESTIMATED:
+        yield f"SELECT l.i, k.id FROM few l JOIN nums k ON k.id = l.i WHERE {condition}"
+        yield f"SELECT a.x, s.i FROM a LEFT JOIN (SELECT * FROM few WHERE {condition}) s ON a.x = s.i"
 
 
 def logic() -> Iterator[str]:
