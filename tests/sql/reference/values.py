@@ -44,7 +44,7 @@ def family_of(kind: str) -> str:
     """Return the family of a type as PostgreSQL's `format_type` writes it."""
     if kind.endswith("[]"):
         return f"{family_of(kind.removesuffix('[]'))}[]"
-    plain = re.sub(r"\([\d,]+\)", "", kind)
+    plain = re.sub(r"\([\d,]+\)|(?<=^interval) .*", "", kind)
     return FAMILIES.get(plain, plain.replace(" ", "_"))
 
 
