@@ -7,7 +7,7 @@ import pytest
 
 from flightllm.session.session import Session
 from tests.databases import ask, open_database
-from tests.dml.postgres import binaries, cluster
+from tests.postgres import binaries, cluster
 
 SETUP = (
     "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (3, 'c')) AS v(id, x)",

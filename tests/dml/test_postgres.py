@@ -11,7 +11,7 @@ from flightllm.errors import FlightLLMError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import open_database
-from tests.dml.postgres import Outcome, Postgres, binaries, cluster
+from tests.postgres import Outcome, Postgres, binaries, cluster
 
 OTHERS = """DROP TABLE IF EXISTS s; DROP TABLE IF EXISTS m;
 CREATE TABLE s (k BIGINT, j BIGINT, w VARCHAR);

@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+_CELL, _ROW, _NULL = "\x1f", "\x1e", "\x02"
+"""What psql writes between cells, between rows, and for NULL: no value contains them."""
+_SETTINGS = "SET timezone = 'UTC'; SET statement_timeout = '10s'; SET client_min_messages = 'error'; SET jit = off;"
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -19,6 +23,17 @@ class Outcome:
     count: int
     returned: list[str]
     rows: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a statement gave: rows affected or returned, columns as (name, type), cells as text, or an error."""
+
+    count: int
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    error: str = ""
+    """SQLSTATE and message."""
 
 
 def binaries() -> Path | None:
@@ -45,7 +60,8 @@ def cluster() -> Iterator["Postgres"]:
             subprocess.run(command, user=account, check=True, capture_output=True, cwd=folder)
 
         start = ["-o", f"-k {folder} -c listen_addresses='' -c fsync=off", "-l", str(log), "-w"]
-        run(bin_folder / "initdb", "-D", data, "-A", "trust", "-U", user, "-E", "UTF8")
+        locale = ("-E", "UTF8", "--locale", "C.UTF-8")  # texts are ordered by their code points, as here
+        run(bin_folder / "initdb", "-D", data, "-A", "trust", "-U", user, *locale)
         run(bin_folder / "pg_ctl", "-D", data, *start, "start")
         try:
             yield Postgres(bin_folder / "psql", folder, user)
@@ -82,24 +98,44 @@ class Postgres:
             found.append(Outcome(error == "true", int(count), sorted(_lines(returned)), sorted(_lines(rows))))
         return found
 
-    def _ask(self, script: str) -> str:
-        command = [
-            str(self.psql),
-            "-h",
-            str(self.folder),
-            "-U",
-            self.user,
-            "-X",
-            "-q",
-            "-A",
-            "-t",
-            "-P",
-            "null=NULL",
-            "postgres",
-        ]
+    def answers(self, setup: Sequence[str], steps: Sequence[Sequence[str]]) -> list[list[Answer]]:
+        """Run `setup`, then each list of statements in a transaction of its own; return what each statement gave.
+
+        The transactions are rolled back, so that all of them see the tables of `setup`.
+        """
+        parts = ["\\set ON_ERROR_ROLLBACK on", f"{_SETTINGS} {''.join(f'{one};' for one in setup)}"]
+        for statements in steps:
+            parts += ["BEGIN;"]
+            for statement in statements:
+                parts += ["\\echo ==text", f"{statement} \\gdesc", "\\echo ==rows", f"{statement};"]
+                parts += ["\\echo ==end :SQLSTATE :ROW_COUNT :LAST_ERROR_MESSAGE"]
+            parts += ["ROLLBACK;"]
+        separators = ("-F", _CELL, "-R", _ROW, "-P", f"null={_NULL}")
+        found = iter(self._ask("\n".join(parts), *separators).split("==text\n")[1:])
+        return [[_answer(next(found)) for _ in statements] for statements in steps]
+
+    def _ask(self, script: str, *options: str) -> str:
+        where = ("-h", str(self.folder), "-U", self.user)
+        command = (str(self.psql), *where, "-X", "-q", "-A", "-t", "-P", "null=NULL", *options, "postgres")
         done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+def _answer(text: str) -> Answer:
+    described, _, rest = text.partition("==rows\n")
+    rows, _, end = rest.rpartition("==end ")
+    state, count, message = end.removesuffix("\n").split(" ", 2)
+    if state != "00000":
+        return Answer(0, (), (), f"{state} {message}")
+    columns = [line.split(_CELL) for line in _split(described) if _CELL in line]  # else psql says that it has none
+    cells = [tuple(None if cell == _NULL else cell for cell in line.split(_CELL)) for line in _split(rows)]
+    return Answer(int(count), tuple((name, kind) for name, kind in columns), tuple(cells) if columns else ())
+
+
+def _split(text: str) -> list[str]:
+    """Return the rows of a result; psql ends the last one with a line feed."""
+    return text.removesuffix("\n").split(_ROW) if text else []
 
 
 def _lines(text: str) -> list[str]:

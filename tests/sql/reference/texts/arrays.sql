@@ -1,0 +1,68 @@
+SELECT ARRAY[1, 2, 3] AS a, ARRAY['a', NULL] AS b, ARRAY[]::int[] AS c, ARRAY[[1, 2], [3, 4]] AS d
+SELECT '{1,2}'::int[] AS r
+SELECT '{a,"b c",NULL}'::text[] AS r
+SELECT '{}'::int[] AS r
+SELECT id, l[1] AS a, l[2] AS b, l[9] AS c, l[0] AS d FROM lists
+SELECT id, l[1:2] AS r FROM lists
+SELECT id, l[2:] AS r FROM lists
+SELECT id, l[:1] AS r FROM lists
+SELECT id, array_length(l, 1) AS r FROM lists
+SELECT id, cardinality(l) AS r FROM lists
+SELECT id, array_upper(l, 1) AS r FROM lists
+SELECT id, array_lower(l, 1) AS r FROM lists
+SELECT array_length(ARRAY[]::int[], 1) AS r
+SELECT cardinality(ARRAY[]::int[]) AS r
+SELECT array_ndims(ARRAY[[1], [2]]) AS r
+SELECT id, l || 9 AS a, 0 || l AS b, l || ARRAY[8, 9] AS c FROM lists
+SELECT id, array_append(l, 9) AS a, array_prepend(0, l) AS b, array_cat(l, l) AS c FROM lists
+SELECT id, array_remove(l, 3) AS r FROM lists
+SELECT id, array_replace(l, 1, 100) AS r FROM lists
+SELECT id, array_position(l, 3) AS a, array_positions(l, 3) AS b FROM lists
+SELECT id, l @> ARRAY[3] AS r FROM lists
+SELECT id, l <@ ARRAY[1, 2, 3] AS r FROM lists
+SELECT id, l && ARRAY[2, 7] AS r FROM lists
+SELECT id, l = ARRAY[1, 2, 3] AS a, l < ARRAY[2] AS b, l <> ARRAY[7] AS c FROM lists
+SELECT id FROM lists WHERE l IS NULL OR l = '{7}'
+SELECT id FROM lists WHERE 2 = ANY (l)
+SELECT id FROM lists WHERE 2 <> ALL (l)
+SELECT id FROM lists WHERE NOT 2 = ANY (l)
+SELECT id FROM lists WHERE 'b' = ANY (t)
+SELECT id FROM lists WHERE 3 <= ALL (l)
+SELECT id, array_to_string(l, ',') AS a, array_to_string(t, '-', '?') AS b FROM lists
+SELECT id, (SELECT max(v) FROM unnest(l) u(v)) AS m FROM lists
+SELECT id, (SELECT count(*) FROM unnest(l) u(v) WHERE v > 1) AS n FROM lists
+SELECT id, ARRAY(SELECT v + 1 FROM unnest(l) u(v) ORDER BY v) AS n FROM lists
+SELECT sum(v) AS s FROM lists, unnest(l) u(v)
+SELECT array_agg(id ORDER BY id DESC) AS a FROM lists
+SELECT array_agg(l[1] ORDER BY id) AS a FROM lists
+SELECT t, count(*) AS n FROM lists GROUP BY t
+SELECT DISTINCT l FROM lists
+SELECT id FROM lists ORDER BY t, id
+SELECT id, coalesce(l, '{}') AS a FROM lists
+SELECT id, CASE WHEN l IS NULL THEN ARRAY[0] ELSE l END AS a FROM lists
+SELECT l.id FROM lists l JOIN lists r ON l.l && r.l AND l.id < r.id
+SELECT r.id AS r FROM lists l JOIN lists r ON l.l && r.l AND l.id < r.id
+SELECT ARRAY[1, 2] = ARRAY[1, 2] AS a, ARRAY[1, 2] < ARRAY[1, 3] AS b, ARRAY[1, NULL] = ARRAY[1, NULL] AS c
+SELECT ARRAY[1, 2] || 3 AS r
+SELECT 0 || ARRAY[1] AS r
+SELECT ARRAY[1] || NULL AS r
+SELECT NULL || ARRAY[1] AS r
+SELECT 1 = ANY (ARRAY[1, 2]) AS r
+SELECT 3 = ANY (ARRAY[1, NULL]) AS r
+SELECT 1 <> ALL (ARRAY[2, 3]) AS r
+SELECT 1 = ANY (NULL::int[]) AS r
+SELECT 1 = ANY ('{}') AS r
+SELECT array_fill(7, ARRAY[3]) AS r
+SELECT trim_array(ARRAY[1, 2, 3], 1) AS r
+SELECT ARRAY[1, 2]::text[] AS r
+SELECT ARRAY['1', '2']::int[] AS r
+SELECT ARRAY[1, 2.5] AS r
+SELECT ARRAY[1.5, 2]::int[] AS r
+SELECT (ARRAY[10, 20, 30])[2] AS a, (ARRAY[[1, 2], [3, 4]])[2][1] AS b, (string_to_array('a,b', ','))[1] AS c
+SELECT ARRAY[1, 2]::text AS r
+SELECT ARRAY['a b', NULL]::text AS r
+SELECT unnest(ARRAY[3, 1, 2]) AS v ORDER BY v
+SELECT unnest(ARRAY[1, 2]) AS v, unnest(ARRAY['a', 'b', 'c']) AS w
+SELECT v * 2 AS d FROM unnest(ARRAY[1, 2, 3]) AS v WHERE v > 1
+SELECT generate_subscripts(ARRAY['a', 'b'], 1) AS i
+SELECT array_agg(v ORDER BY v DESC) AS a FROM unnest(ARRAY[1, 3, 2]) u(v)

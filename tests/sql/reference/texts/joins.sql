@@ -1,0 +1,140 @@
+-- kinds of joins
+SELECT a.x, b.y FROM a JOIN b ON a.x = b.y
+SELECT a.x, b.y FROM a INNER JOIN b ON a.g = b.g AND a.x < b.y
+SELECT a.x, a.g, b.y FROM a LEFT JOIN b ON a.g = b.g
+SELECT a.x, a.g, b.y FROM a LEFT JOIN b ON a.g = b.g AND b.y > 1
+SELECT a.x, a.g, b.y FROM a LEFT JOIN b ON a.g = b.g AND a.x > 1
+SELECT a.x, a.g, b.y FROM a LEFT JOIN b ON a.g = b.g WHERE b.y IS NULL
+SELECT a.x, a.g, b.y FROM a LEFT JOIN b ON a.g = b.g WHERE b.y > 1
+SELECT a.x, b.y, b.g FROM a RIGHT JOIN b ON a.x = b.y
+SELECT a.x, b.y FROM a RIGHT OUTER JOIN b ON a.x = b.y AND a.g = 1
+SELECT a.x, b.y FROM a FULL JOIN b ON a.x = b.y
+SELECT a.x, b.y FROM a FULL OUTER JOIN b ON a.x = b.y AND a.g = b.g
+SELECT a.x, b.y FROM a FULL JOIN b ON a.x = b.y WHERE a.x IS NULL OR b.y IS NULL
+SELECT a.x, b.y FROM a FULL JOIN b ON false
+SELECT a.x, b.y FROM a LEFT JOIN b ON true
+SELECT a.x, b.y FROM a LEFT JOIN b ON NULL
+SELECT a.x, b.y FROM a LEFT JOIN e b ON true
+SELECT a.x, b.y FROM a CROSS JOIN b WHERE a.x > b.y
+SELECT a.x, b.y FROM a, b WHERE a.x = b.y
+SELECT a.x, b.y, c.y AS z FROM a, b, c WHERE a.x = b.y AND b.g = c.g
+SELECT a.x, b.y FROM a JOIN b ON a.x IS NOT DISTINCT FROM b.y
+SELECT a.x, b.y FROM a JOIN b ON a.x IS NOT DISTINCT FROM b.y AND a.g IS NOT DISTINCT FROM b.g
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x IS NOT DISTINCT FROM b.y AND a.g = b.g
+SELECT a.x, b.y FROM a JOIN b ON a.x IS DISTINCT FROM b.y AND a.g = b.g
+SELECT a.x, b.y FROM a JOIN b ON a.x = b.y OR a.g = b.g
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x = b.y OR a.g = b.y
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x <> b.y
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x BETWEEN b.y AND b.y + 1
+SELECT a.x, b.y FROM a JOIN b ON a.x + 1 = b.y * 2 - 1
+SELECT a.x, b.y FROM a LEFT JOIN b ON coalesce(a.x, 0) = coalesce(b.y, 0)
+SELECT l.x, r.x AS rx FROM a l JOIN a r ON l.g = r.g AND l.x < r.x
+SELECT l.x, r.x AS rx FROM a l LEFT JOIN a r ON l.x = r.g
+SELECT a.x, b.y FROM a JOIN b ON (a.x = b.y) IS NOT FALSE
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x IN (b.y, b.g)
+-- several
+SELECT a.x, b.y, c.y AS z FROM a LEFT JOIN b ON a.x = b.y LEFT JOIN c ON b.y = c.y
+SELECT a.x, b.y, c.y AS z FROM a LEFT JOIN b ON a.x = b.y JOIN c ON b.y = c.y
+SELECT a.x, b.y, c.y AS z FROM a LEFT JOIN (b JOIN c ON b.y = c.y) ON a.x = b.y
+SELECT a.x, b.y, c.y AS z FROM a JOIN b ON a.x = b.y RIGHT JOIN c ON c.y = b.y
+SELECT a.x, b.y, c.y AS z FROM a FULL JOIN b ON a.x = b.y FULL JOIN c ON c.y = b.y
+SELECT a.x, b.y, c.y AS z FROM a FULL JOIN b ON a.x = b.y LEFT JOIN c ON c.y = coalesce(a.x, b.y)
+SELECT a.x, c.y FROM a, b JOIN c ON b.y = c.y WHERE a.x = b.y
+SELECT a.x, b.y, c.y AS z FROM (a CROSS JOIN b) LEFT JOIN c ON c.y = a.x AND c.g = b.g
+SELECT count(*) AS n FROM a CROSS JOIN b CROSS JOIN c
+-- USING and NATURAL
+SELECT g, x, y FROM a JOIN b USING (g)
+SELECT * FROM a JOIN b USING (g)
+SELECT g, x, y FROM a LEFT JOIN b USING (g)
+SELECT g, x, y FROM a RIGHT JOIN b USING (g)
+SELECT g, x, y FROM a FULL JOIN b USING (g)
+SELECT * FROM a FULL JOIN b USING (g)
+SELECT g, a.g AS ag, b.g AS bg FROM a FULL JOIN b USING (g)
+SELECT g, x, y FROM a NATURAL JOIN b
+SELECT * FROM a NATURAL LEFT JOIN b
+SELECT * FROM b NATURAL JOIN c
+SELECT * FROM b NATURAL FULL JOIN c
+SELECT * FROM b JOIN c USING (y, g)
+SELECT * FROM b LEFT JOIN c USING (g, y)
+SELECT b.y, c.y AS z FROM b JOIN c USING (g)
+SELECT g, count(*) AS n FROM a JOIN b USING (g) GROUP BY g
+SELECT g FROM a FULL JOIN b USING (g) ORDER BY g, x, y
+SELECT * FROM a JOIN b USING (g) JOIN c USING (g)
+SELECT g, x FROM a LEFT JOIN b USING (g) WHERE b.g IS NULL
+SELECT dept, city, count(*) AS n FROM emp JOIN dept USING (dept) GROUP BY dept, city
+SELECT dept, name, city FROM emp FULL JOIN dept USING (dept)
+SELECT emp.*, city FROM emp LEFT JOIN dept USING (dept)
+SELECT x FROM a JOIN b USING (g) AS j WHERE j.g = 1
+SELECT * FROM (a JOIN b USING (g)) AS j
+SELECT * FROM (a JOIN b ON a.x = b.y) AS j(p, q, r, s)
+-- LATERAL
+SELECT a.x, l.y FROM a, LATERAL (SELECT y FROM b WHERE b.g = a.g) l
+SELECT a.x, l.y FROM a CROSS JOIN LATERAL (SELECT y FROM b WHERE b.g = a.g) l
+SELECT a.x, l.y FROM a LEFT JOIN LATERAL (SELECT y FROM b WHERE b.g = a.g) l ON true
+SELECT a.x, l.y FROM a LEFT JOIN LATERAL (SELECT y FROM b WHERE b.g = a.g) l ON l.y > 1
+SELECT a.x, l.y FROM a LEFT JOIN LATERAL (SELECT y FROM c WHERE c.g = a.g ORDER BY y LIMIT 1) l ON true
+SELECT a.x, l.y FROM a, LATERAL (SELECT y FROM c WHERE c.g = a.g ORDER BY y DESC LIMIT 1) l
+SELECT a.x, l.y FROM a, LATERAL (SELECT y FROM c WHERE c.g <= a.g ORDER BY y LIMIT 2) l
+SELECT a.x, l.y FROM a, LATERAL (SELECT y FROM c WHERE c.g <= a.g ORDER BY y OFFSET 1) l
+SELECT a.x, l.n FROM a, LATERAL (SELECT count(*) AS n FROM b WHERE b.g = a.g) l
+SELECT a.x, l.n FROM a LEFT JOIN LATERAL (SELECT count(*) AS n FROM b WHERE b.g = a.g) l ON true
+SELECT a.x, l.m, l.n FROM a, LATERAL (SELECT max(y) AS m, sum(y) AS n FROM b WHERE b.g = a.g) l
+SELECT a.x, l.m FROM a, LATERAL (SELECT max(y) AS m FROM b WHERE b.g = a.g GROUP BY b.g) l
+SELECT a.x, l.m FROM a LEFT JOIN LATERAL (SELECT max(y) AS m FROM b WHERE b.g = a.g HAVING count(*) > 1) l ON true
+SELECT a.x, l.z FROM a, LATERAL (SELECT a.x + 1 AS z) l
+SELECT a.x, l.z FROM a, LATERAL (SELECT a.x + y AS z FROM c) l
+SELECT a.x, l.z FROM a, LATERAL (VALUES (a.x), (a.g)) l(z)
+SELECT a.x, l.y FROM a, LATERAL (SELECT y FROM b WHERE b.g = a.g UNION ALL SELECT y FROM c WHERE c.g = a.g) l
+SELECT a.x, l.y FROM a, LATERAL (SELECT DISTINCT y FROM b WHERE b.g = a.g) l
+SELECT a.x, l.y, l.r FROM a, LATERAL (SELECT y, row_number() OVER (ORDER BY y) AS r FROM c WHERE c.g = a.g) l
+SELECT a.x, l.y, l.s FROM a, LATERAL (SELECT y, sum(y) OVER () AS s FROM c WHERE c.g <= a.g) l
+SELECT a.x, l.y FROM a, LATERAL (SELECT y FROM b WHERE b.y < a.x) l
+SELECT a.x, l.y FROM a JOIN LATERAL (SELECT y, g FROM c WHERE c.y > a.x) l ON l.g = a.g
+SELECT a.x, l.y, k.z FROM a, LATERAL (SELECT y FROM c WHERE c.g = a.g) l, LATERAL (SELECT l.y + a.x AS z) k
+SELECT a.x, l.y FROM a, LATERAL (SELECT c.y FROM c LEFT JOIN b ON b.g = c.g AND b.y = a.x) l WHERE a.x = 1
+SELECT emp.name, l.n FROM emp, LATERAL (SELECT count(*) AS n FROM emp r WHERE r.boss = emp.id) l
+SELECT d.city, l.name FROM dept d LEFT JOIN LATERAL (SELECT name FROM emp WHERE emp.dept = d.dept ORDER BY salary DESC NULLS LAST, name LIMIT 2) l ON true
+SELECT id, u.v FROM lists, LATERAL unnest(l) u(v)
+SELECT id, u.v FROM lists, unnest(l) u(v)
+SELECT id, v FROM lists CROSS JOIN unnest(l) AS v
+SELECT id, u.v FROM lists LEFT JOIN LATERAL unnest(l) u(v) ON true
+SELECT id, u.v, u.n FROM lists, unnest(l) WITH ORDINALITY u(v, n)
+SELECT id, u.p, u.q FROM lists, unnest(l, t) u(p, q)
+SELECT id, u.v FROM lists, unnest(t) u(v) WHERE u.v <> 'b'
+SELECT id, s.n FROM lists, generate_series(1, id) s(n)
+SELECT id, s FROM lists, generate_series(1, id) s
+SELECT s.n FROM generate_series(1, 10, 3) s(n)
+SELECT s.n FROM generate_series(3, 1, -1) s(n)
+SELECT s.n FROM generate_series(3, 1) s(n)
+SELECT u.v FROM unnest(ARRAY[1, 2, NULL]) u(v)
+SELECT u.v, u.n FROM unnest(ARRAY['a', 'b']) WITH ORDINALITY u(v, n)
+SELECT unnest(ARRAY[1, 2]) AS v
+SELECT id, unnest(l) AS v FROM lists
+SELECT id, unnest(l) AS v FROM lists ORDER BY id, v
+SELECT v, count(*) AS n FROM (SELECT unnest(t) AS v FROM lists) i GROUP BY v
+-- with groups and subqueries
+SELECT d.city, count(emp.id) AS n, sum(emp.salary) AS s FROM dept d LEFT JOIN emp ON emp.dept = d.dept GROUP BY d.city
+SELECT d.city, count(*) AS n FROM dept d LEFT JOIN emp ON emp.dept = d.dept GROUP BY d.city HAVING count(emp.id) = 0
+SELECT l.name, r.name AS boss FROM emp l LEFT JOIN emp r ON l.boss = r.id
+SELECT l.name FROM emp l LEFT JOIN emp r ON r.boss = l.id WHERE r.id IS NULL
+SELECT l.name, r.name AS other FROM emp l JOIN emp r ON l.hired = r.hired AND l.id < r.id
+SELECT a.x, i.m FROM a LEFT JOIN (SELECT g, max(y) AS m FROM b GROUP BY g) i ON i.g = a.g
+SELECT a.x, i.n FROM a LEFT JOIN (SELECT g, 1 AS n FROM b) i ON i.g = a.g
+SELECT a.x, coalesce(i.n, 0) AS n FROM a LEFT JOIN (SELECT y, count(*) AS n FROM b GROUP BY y) i ON i.y = a.x
+SELECT a.x FROM a JOIN (SELECT DISTINCT g FROM b) i USING (g) WHERE a.x > 1
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.g = b.g AND b.y = (SELECT max(y) FROM b)
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.g = b.g AND b.y IN (SELECT y FROM c)
+SELECT a.x, c.y FROM a LEFT JOIN c ON c.g = a.g AND EXISTS (SELECT 1 FROM b WHERE b.y = c.y)
+SELECT a.x, c.y FROM a JOIN c ON c.g = a.g AND NOT EXISTS (SELECT 1 FROM b WHERE b.y = a.x)
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x = b.y WHERE b.y IS NOT NULL OR a.x > 3
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x = b.y WHERE coalesce(b.y, 0) = 0
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x = b.y WHERE NOT (b.y = 1)
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x = b.y WHERE (b.y = 1) IS NOT TRUE
+SELECT a.x, b.y FROM a FULL JOIN b ON a.x = b.y WHERE a.g = 1
+SELECT a.x, b.y FROM a FULL JOIN b ON a.x = b.y ORDER BY a.x NULLS FIRST, b.y, a.g, b.g LIMIT 5
+SELECT a.x, b.y FROM a LEFT JOIN b ON a.x = b.y ORDER BY a.x, a.g, b.y LIMIT 3
+SELECT DISTINCT a.g FROM a JOIN b ON a.g >= b.g
+SELECT s.id, n.id AS nid FROM stays s JOIN nums n ON s.id = n.x
+SELECT s.id, n.id AS nid FROM stays s JOIN nums n ON s.id = n.d
+SELECT s.id, e.id AS eid FROM stays s LEFT JOIN emp e ON e.hired < s.arrives AND e.name = s.guest
+SELECT s.id, e.id AS eid FROM stays s JOIN emp e ON e.hired BETWEEN s.arrives AND s.leaves
