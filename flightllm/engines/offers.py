@@ -63,8 +63,8 @@ def find_ollama(environment: Mapping[str, str] = os.environ) -> Offer | None:
         connection = connect(parts.hostname or "", parts.port or (443 if secure else 80), timeout=_KNOCK_SECONDS)
         try:
             connection.request("GET", f"{parts.path}/api/tags")
-            answer = connection.getresponse()
-            listed = json.loads(answer.read(_LIST_BYTES))["models"] if answer.status == 200 else None
+            with connection.getresponse() as answer:
+                listed = json.loads(answer.read(_LIST_BYTES))["models"] if answer.status == 200 else None
             names = None if listed is None else tuple(str(one["name"]) for one in listed if not _embeds(one))
         finally:
             connection.close()

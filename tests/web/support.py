@@ -2,6 +2,8 @@
 
 import http.client
 import json
+from dataclasses import dataclass
+from email.message import Message
 from typing import Any
 
 from flightllm.config import HttpConfig
@@ -11,6 +13,24 @@ PAGE = HttpConfig("127.0.0.1:0", page=True)
 Answer = tuple[int, dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Received:
+    """A response that was read to its end; one that is not read keeps its socket."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+    def getheader(self, name: str) -> str | None:
+        """Return a header, or None."""
+        value = self.headers[name]
+        return None if value is None else str(value)
+
+    def read(self) -> bytes:
+        """Return the body."""
+        return self.body
+
+
 class Visitor:
     """A browser without a screen: keeps the cookie, and sends what the page's scripts send."""
 
@@ -18,11 +38,12 @@ class Visitor:
         self.host = page.partition("://")[2]
         self.cookie = ""
 
-    def send(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> http.client.HTTPResponse:
+    def send(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> "Received":
         """Send a request."""
         connection = http.client.HTTPConnection(self.host, timeout=60)
         connection.request(method, path, body, {"connection": "close", "cookie": self.cookie, **headers})
-        return connection.getresponse()
+        with connection.getresponse() as response:
+            return Received(response.status, response.headers, response.read())
 
     def get(self, path: str, **headers: str) -> Answer:
         """Ask for something."""

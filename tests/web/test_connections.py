@@ -42,7 +42,8 @@ def _connect(server: HttpServer, sent: bytes) -> socket.socket:
 def _status(server: HttpServer, path: str) -> int:
     with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
         connection.request("GET", path)
-        return connection.getresponse().status
+        with connection.getresponse() as response:  # it holds the socket where the server closes the connection
+            return response.status
 
 
 def test_health_is_told_beside_any_number(server: HttpServer) -> None:

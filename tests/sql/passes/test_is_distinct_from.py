@@ -8,7 +8,7 @@ import pytest
 
 from flightllm.session.session import Session
 from tests.databases import ask, rows, small_database
-from tests.dml.postgres import binaries, cluster
+from tests.postgres import binaries, cluster
 
 CASES = (
     ("true IS DISTINCT FROM true AND false", False),
