@@ -63,6 +63,12 @@ def keep_secret(value: str) -> None:
         tried.append(value)
 
 
+def shown_value(value: object) -> str:
+    """Return a wrong value of an option as an error quotes it; nothing for a value that can hold a secret."""
+    short = isinstance(value, int | float) or (isinstance(value, str) and len(value) < LEAST)
+    return repr(value) if short else ""
+
+
 @contextmanager
 def kept_if_done() -> Iterator[None]:
     """Note the secrets of this block at its end, and only if it succeeds.

@@ -11,6 +11,7 @@ from typing import Any, Self, get_args, get_type_hints
 from platformdirs import user_data_path
 
 from flightllm.common.package_data import packaged_folder
+from flightllm.common.redaction import shown_value
 from flightllm.config.auth import AuthConfig
 from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
@@ -177,8 +178,8 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return value
     if kind in (float, float | None) and type(value) in (int, float):
         return float(value)
-    names = {"dict": "a section", "list": "a list"}  # these can hold secrets
-    got = names.get(type(value).__name__) or repr(value)
+    names = {"dict": "a section", "list": "a list", "str": "a text"}
+    got = shown_value(value) or names.get(type(value).__name__, type(value).__name__)
     raise ConfigError(f"{key}: expected {_EXPECTED.get(kind, 'a string')}, got {got}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from flightllm.common.redaction import redacted
+from flightllm.common.redaction import redacted, shown_value
 from flightllm.config import REPLICA_KEYS, EmbeddingConfig, EngineConfig
 from flightllm.engines.secrets import keep_secrets
 from flightllm.errors import ConfigError
@@ -37,8 +37,8 @@ def read_options(
         accepted = _plain_types(hints[key])
         if not _fits(value, accepted):
             names = _tables(section, key, hints[key]) or " or ".join(sorted(_name(one) for one in accepted))
-            msg = f"[{section}] {key}: expected {names}, got {type(value).__name__} {redacted(repr(value))}"
-            raise ConfigError(msg)
+            got = f"{type(value).__name__} {shown_value(value)}".rstrip()
+            raise ConfigError(f"[{section}] {key}: expected {names}, got {got}")
         values[key] = float(value) if float in accepted and type(value) is int else value
     try:
         return options_type(**values)

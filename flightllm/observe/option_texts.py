@@ -10,7 +10,9 @@ from flightllm.engines.secrets import looks_like_key, names_parameter, names_sec
 
 TOKEN = re.compile(
     r"""(?P<comment>--[^\n]*+|/\*(?>.*?(?:\*/|\Z)))
-    |(?P<text>'(?:[^']|'')*+(?:'|\Z)|\$\$(?>.*?(?:\$\$|\Z))|[“”„‘’‚](?>.*?(?:[“”‘’]|\Z)))
+    |(?P<text>'(?:[^']|'')*+(?:'|\Z)|[eE]'(?:\\.|[^'\\]|'')*+(?:'|\Z)
+        |\$(?P<tag>(?:[^\W\d]\w*+)?+)\$(?>.*?(?:\$(?P=tag)\$|\Z))|[“”„‘’‚](?>.*?(?:[“”‘’]|\Z)))
+    |(?P<address>[^\W\d][\w+.-]*+://[^\s'"<>(),;]++)
     |(?P<name>"(?:[^"]|"")*+(?:"|\Z)|[^\W\d]\w*+)
     |(?P<end>[,()])
     |(?P<space>\s++)
@@ -24,7 +26,20 @@ _Mode = Literal["rows", "heads", "options", "arguments"]
 
 _QUOTES = "'\"$\u201c\u201d\u201e\u2018\u2019\u201a"
 _ROWS = frozenset(
-    {"select", "with", "values", "insert", "update", "delete", "merge", "comment", "show", "describe", "drop"}
+    {
+        "select",
+        "with",
+        "values",
+        "insert",
+        "update",
+        "delete",
+        "merge",
+        "comment",
+        "show",
+        "describe",
+        "drop",
+        "execute",
+    }
 )
 _HEADS = frozenset({"grant", "revoke"})
 _OF_ROWS = frozenset({"select", "values"})
@@ -38,6 +53,9 @@ _BEFORE_KIND = frozenset(
 )  # fmt: skip
 """Words between CREATE and the kind of what it creates."""
 _OF_TABLES = frozenset({"table", "view", "schema", "index", "prompt"})
+_OF_RIGHTS = frozenset({"row", "column"})  # CREATE ROW FILTER and CREATE COLUMN MASK have an expression
+_EXPLAINS = frozenset({"format", "analyze", "verbose", "costs", "timing", "settings"})
+"""Options of EXPLAIN in parentheses."""
 _OF_USERS = frozenset({"user", "role", "login"})
 _LISTS = re.compile(r"options|with|set|\w*properties|connection|credentials|secret|read_\w+|scan_\w+|\w+_scan")
 """Words before a list of options in parentheses."""
@@ -60,11 +78,21 @@ _BETWEEN = frozenset({"to", "is", "by", "with", "from", "default"})
 """Words between the name of an option and its value."""
 _SIGNS = "=:>"
 _NAME = re.compile(r"[\w.-]+")
-_INSIDE = re.compile(
-    r"""(?P<name>(?<![\w.-])[\w.-]++)(?P<sign>["']*+\s*+=>?\s*+|["']++\s*+:\s*+)"""
-    r"""(?P<value>"[^"]*+"?|''[^']*+(?:'')?|[^\s&;,'")}]++)"""
+_INSIDE, _IN_OPTIONS = (
+    re.compile(
+        rf"""(?P<name>(?<![\w.-])[\w.-]++)(?P<sign>["']*+\s*+=>?\s*+|["']++\s*+:\s*+|:\s*+{more})"""
+        r"""(?P<value>[\[\s]*+(?:"[^"]*+"?|''[^']*+(?:'')?)|(?:(?:bearer|basic)\s++)?+[^\s&;,'")}]++)""",
+        re.IGNORECASE,
+    )
+    for more in (r"(?=(?:bearer|basic)\s)", "")
 )
-"""An option inside a text in quotes: `password=x`, or `"password": "x"`."""
+"""An option inside a text in quotes, in rows and in options: `password=x`, `"password": ["x"]`, or a header."""
+_SHORT = frozenset({"pwd", "pw"})
+"""Short names of secrets that no ordinary text has before a `=`."""
+_LETTERS = re.compile(r"[\w.-]++")
+_OPTION = re.compile(r"""([\w.-]++)['"\s]*[=:'"$“”‘’]""")
+"""A word of a comment that can be the name of an option."""
+_OPENS = re.compile(r"[eE]?'|\$\w*\$|[\"“”„‘’‚]")
 
 
 def pieces_with_options(sql: str) -> Iterator[tuple[str, str]]:
@@ -73,6 +101,15 @@ def pieces_with_options(sql: str) -> Iterator[tuple[str, str]]:
     `SET k.secret = concat('a', 'b')` → `SET k.secret = ***`; rows of `SELECT token = 'a'` stay as they are.
     """
     return _Reader(list(TOKEN.finditer(sql))).pieces()
+
+
+def inner(piece: str) -> str:
+    """Return what a text or name in quotes holds, as it is written: `E'a'` and `$q$a$q$` hold `a`."""
+    start = _OPENS.match(piece)
+    if start is None:
+        return piece
+    end = start[0].lstrip("eE")
+    return piece[start.end() :].removesuffix(end) if end in "'\"$" or "$" in end else piece.strip(_QUOTES)
 
 
 def is_secret_option(name: str) -> bool:
@@ -103,7 +140,7 @@ class _Reader:
             if token["space"]:
                 yield ("" if self._hides is not None and self._shown else piece), ""
             elif token["comment"]:
-                yield _without_options(piece)
+                yield _of_comment(piece, self._modes[-1])
             else:
                 yield self._piece(place, token, piece)
                 place += 1
@@ -131,7 +168,7 @@ class _Reader:
             if piece == ")" and len(self._modes) > 1:
                 self._modes.pop()
             return piece, ""
-        word = piece.strip(_QUOTES)
+        word = inner(piece)
         before = not self._shown and (piece in _SIGNS or word.lower() in _BETWEEN)
         if before or (token["text"] and REFERENCE.fullmatch(word)):
             return piece, ""
@@ -141,7 +178,7 @@ class _Reader:
 
     def _seen(self, place: int, token: re.Match[str], piece: str) -> tuple[str, str]:
         """Return a piece that belongs to no secret option so far."""
-        mode, word = self._modes[-1], piece.strip(_QUOTES)
+        mode, word = self._modes[-1], inner(piece)
         named = token["name"] or (token["text"] and mode == "options" and _NAME.fullmatch(word))
         if token["name"] and word.lower() in _OF_ROWS and piece == word:
             self._modes[-1] = "rows"
@@ -152,7 +189,7 @@ class _Reader:
             like_key = mode != "rows" and looks_like_key(word)
             if self._of_users or like_key or (mode == "arguments" and self._commas and "://" not in word):
                 return (piece, "") if REFERENCE.fullmatch(word) else (f"'{HIDDEN}'", word)
-            return _without_options(piece)
+            return _without_options(piece, mode)
         if token["name"] and mode == "options" and looks_like_key(word):
             return HIDDEN, word
         return piece, ""
@@ -177,7 +214,7 @@ class _Reader:
         mode, before = self._modes[-1], self._word(place - 1)
         if self._word(place + 1) in _ROWS:
             return "rows"
-        if self._word(place - 2) == "function" or before in _WITH_KEYS:
+        if self._word(place - 2) == "function" or (before in _WITH_KEYS and self._is_called(place - 1)):
             self._commas = 0
             return "arguments"
         if self._word(place - 3) == "engine":
@@ -187,21 +224,35 @@ class _Reader:
             return "options"
         return "rows" if mode == "heads" else mode
 
+    def _is_called(self, place: int) -> bool:
+        """Return whether a name of other systems' functions reads a table or sets an option: no function of rows."""
+        return self._word(place) == "set_config" or self._word(place - 1) != "select"
+
     def _kind(self, place: int) -> _Mode:
         """Return what a statement holds that begins at a token."""
-        while self._word(place) in {"(", "explain", "analyze", "verbose"}:
-            place += 1
+        place = self._first(place)
         word = self._word(place)
-        if word in _ROWS:
+        if word in _ROWS or (word in _DEFINES and self._defined(place) in _OF_RIGHTS):
             return "rows"
         if word in _HEADS:
             return "heads"
         return "heads" if word in _DEFINES and self._defined(place) in _OF_TABLES else "options"
 
+    def _first(self, place: int) -> int:
+        """Return the first token of a statement, after EXPLAIN and its options."""
+        explained = False
+        while (word := self._word(place)) in {"(", "explain", "analyze", "verbose"} or (explained and word == "format"):
+            if explained and (word == "format" or (word == "(" and self._word(place + 1) in _EXPLAINS)):
+                place += 1
+                while word == "(" and self._word(place) not in {")", ""}:
+                    place += 1
+            explained |= word == "explain"
+            place += 1
+        return place
+
     def _sets_password(self, place: int) -> bool:
         """Return whether any text of a statement can be a password."""
-        while self._word(place) in {"(", "explain", "analyze", "verbose"}:
-            place += 1
+        place = self._first(place)
         word = self._word(place)
         if word == "set":
             return self._word(place + 1) == "password"
@@ -227,17 +278,28 @@ class _Reader:
         return 0 <= place < len(self._tokens) and self._tokens[place]["text"] is not None
 
 
-def _without_options(piece: str) -> tuple[str, str]:
-    """Return a text in quotes or a comment without the values of secret options, and these values."""
+def _of_comment(piece: str, mode: _Mode) -> tuple[str, str]:
+    """Return a space for a comment that could hold a secret option, or the comment."""
+    words = _LETTERS.findall(piece)
+    options = mode == "options" and any(map(names_secret, words))
+    if options or any(names_secret(found[1]) for found in _OPTION.finditer(piece)):
+        return " ", " ".join(words)
+    keys = [one for one in words if looks_like_key(one)]
+    return (" ", " ".join(keys)) if keys else (piece, "")
+
+
+def _without_options(piece: str, mode: _Mode) -> tuple[str, str]:
+    """Return a text in quotes without the values of secret options, and these values."""
     if "=" not in piece and ":" not in piece:
         return piece, ""
     hidden = list[str]()
 
     def shown(found: re.Match[str]) -> str:
-        value = found["value"].strip(_QUOTES)
-        if not is_secret_option(found["name"].lower()) or REFERENCE.fullmatch(value):
+        value, name = found["value"].strip(_QUOTES + "[{ "), found["name"].lower()
+        secret = is_secret_option(name) if mode != "rows" else names_secret(name) or name in _SHORT
+        if not secret or REFERENCE.fullmatch(value):
             return found[0]
         hidden.append(value)
         return f"{found['name']}{found['sign']}{HIDDEN}"
 
-    return _INSIDE.sub(shown, piece), " ".join(hidden)
+    return (_INSIDE if mode == "rows" else _IN_OPTIONS).sub(shown, piece), " ".join(hidden)

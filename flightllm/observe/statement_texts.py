@@ -2,38 +2,46 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from flightllm.common.redaction import HIDDEN, longest_secret, redacted, redacted_start
 from flightllm.config.secrets import REFERENCE
 from flightllm.engines.secrets import holds_secret, looks_like_key, names_secret, shown_address
-from flightllm.observe.option_texts import TOKEN, pieces_with_options
+from flightllm.observe.option_texts import TOKEN, inner, pieces_with_options
 
-_OF_A_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
+_MODEL = "m(?:odd?ell?|odle|odl|oedl|doel|del)"
+_OF_A_MODEL = re.compile(rf"\b{_MODEL}\b", re.IGNORECASE)
+"""The word MODEL, also misspelt."""
 _LEAST, _LONGEST = 6, 2_048
 """The characters of the shortest word to hide, and of the longest address at a cut."""
 _WORDS = re.compile(r"[\s\"{},:;=]+")
+_START = (
+    r"[\s(]*+(?:explain\b(?:\s++|analyze\b|verbose\b|format\s++\w++"
+    r"|\(\s*+(?:format|analyze|verbose|costs|timing|settings)\b[^)]*+\))*+[\s(]*+)?+"
+)
+"""The start of a statement up to its first word: parentheses, and EXPLAIN with its options."""
 _NO_MODEL = re.compile(
-    r"[\s(]*(?:explain\s+(?:analyze\s+|verbose\s+)*)?(?:"
-    r"(?:select|with|values|insert|update|delete|merge|comment|show|describe|grant|revoke|drop|copy)\b"
-    r"|create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:external\s+)?(?:table|view|schema|index|prompt)\b)",
+    rf"{_START}(?:"
+    r"(?:select|with|values|insert|update|delete|merge|comment|show|describe|grant|revoke|drop|copy|execute)\b"
+    r"|create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:(?:external|materialized|unlogged)\s+)?"
+    r"(?:table|view|schema|index|prompt|row\s+filter|column\s+mask)\b)",
     re.IGNORECASE,
 )
 """How statements begin that define no model."""
-_DEFINES = re.compile(r";\s*(?:create|alter|replace)\b[^;']*\bmodel\b", re.IGNORECASE)
+_DEFINES = re.compile(
+    rf";\s*+(?:explain\b[^;']{{0,64}}?\s)?(?:create|alter|replace)\b[^;']*?\b{_MODEL}\b", re.IGNORECASE
+)
 _PLAIN = re.compile(
-    r"[\s(]*(?:explain\s+(?:analyze\s+|verbose\s+)*)?(?:select|with|values|insert|update|delete|show|describe)\b"
-    r"(?!.*(?:;|://|key|secret|pass|pw|credential|authoriz|bearer|token|auth|sig|code|sas|jwt|hmac|identified|set_config"
+    rf"{_START}(?:select|with|values|insert|update|delete|show|describe)\b"
+    r"(?!.*(?:;|:/|--|/\*|key|secret|pass|pw|credential|authoriz|bearer|token|auth|sig|code|sas|jwt|hmac|identified|set_config"
     r"|s3|gcs|cosn|oss|azure|sql|mongodb|redis|remote|function|_scan|scan_|read_))",
     re.IGNORECASE | re.DOTALL,
 )
 """A statement about rows without any word that an option with a secret needs: most statements are so."""
-_COMMENTS = re.compile(
-    r"""((?:[^'"$/-]++|'(?:[^']|'')*+(?:'|\Z)|"[^"]*+(?:"|\Z)|\$\$(?>.*?(?:\$\$|\Z))|\$|-(?!-)|/(?!\*))++)"""
-    r"|(?:--[^\n]*+|/\*(?>.*?(?:\*/|\Z)))++",
-    re.DOTALL,
+_ADDRESS = re.compile(
+    r"(?:(?<=://)|(?<=:/)(?!/))(?:[^\s'\"<>/?#@:]*+:(?!\d++(?:[\s/?#'\"]|\Z))[^@\n]{0,256}+@)?+[^\s'\"<>]*+"
 )
-"""A text up to the next comment, or comments. So each character is read once."""
-_ADDRESS = re.compile(r"(?<=://)[^\s'\"<>]++")
+"""An address after its `://`; its password can have spaces and quotes."""
 _IN_ADDRESS = re.compile(r"[/?&=@:#;]+")
 _SHOWN = frozenset({"engine", "model", "provider", "api", "reasoning", "prompt_format", "tokenizer", "base_url"})
 """Options whose texts are shown; the text of any other option can be a secret at a wrong place."""
@@ -41,6 +49,7 @@ _PLAIN_VALUE = re.compile(
     r"[\s=:>]*(?:[-+]?[\d.]+|true|false|null)?\s*(?:[,()'$\u201c\u201d\u2018\u2019]|\Z)", re.IGNORECASE
 )
 """The text after the name of an option, if no part outside of quotes can be a secret: a number, a flag, or a quote."""
+_SPACE = re.compile(r"\s")
 _FREELY_NAMED = frozenset({"model", "tokenizer"})
 """Shown options whose values can look like keys."""
 _WHOLE, _BLOCK = 16_384, 2_048
@@ -74,12 +83,22 @@ def without_its_secrets(message: str, sql: str) -> str:
         word
         for part, whole in _parts_with(message, sql)
         for _, one in _shown(part, whole)
-        for word in (*_WORDS.split(one), *_QUOTED.split(one))
+        for word in (*_values(one), *_WORDS.split(one), *_QUOTED.split(one))
         if len(word) >= _LEAST and word in message
     }
     for value in sorted(hidden, key=len, reverse=True):
         message = message.replace(value, HIDDEN)
     return redacted(message)
+
+
+def _values(text: str) -> Iterator[str]:
+    """Yield a text as it is written, and as an error quotes it: without doubled quotes, escapes, or with its own."""
+    for one in {text, text.replace("''", "'")}:
+        yield from (one, repr(one)[1:-1])
+        if "\\" in one:
+            with suppress(ValueError):  # not valid escapes
+                plain = one.encode("latin-1", "backslashreplace").decode("unicode_escape")
+                yield from (plain, repr(plain)[1:-1])
 
 
 def _parts_with(message: str, sql: str) -> Iterator[tuple[str, str]]:
@@ -108,12 +127,14 @@ def _shown(text: str, sql: str) -> Iterator[tuple[str, str]]:
     else:
         pieces = iter([(text, "")]) if _PLAIN.match(text) else pieces_with_options(text)
     for piece, hidden in pieces:
-        yield from _without_logins(piece, hidden) if "://" in piece else [(piece, hidden)]
+        yield from _without_logins(piece, hidden) if ":/" in piece else [(piece, hidden)]
 
 
 def _without_comments(sql: str) -> str:
     """Return a text with a space in the place of comments."""
-    return _COMMENTS.sub(r"\1 ", sql) if "--" in sql or "/*" in sql else sql
+    if "--" not in sql and "/*" not in sql:
+        return sql
+    return TOKEN.sub(lambda token: " " if token["comment"] else token[0], sql)
 
 
 def _can_hold(sql: str) -> bool:
@@ -148,7 +169,7 @@ def _pieces(sql: str) -> Iterator[tuple[str, str]]:
             name, hides, listed = "", False, listed or piece == "("
         elif token["text"]:
             if not _is_plain(name, piece):
-                piece, hidden = f"'{HIDDEN}'", piece.strip("'$\u201c\u201d\u2018\u2019")
+                piece, hidden = f"'{HIDDEN}'", inner(piece)
         elif hides and not token["space"] and piece not in "=:>":
             piece, hidden = HIDDEN, piece
         elif token["name"]:
@@ -164,4 +185,5 @@ def _is_plain(name: str, piece: str) -> bool:
         return False
     if name not in _FREELY_NAMED and any(map(looks_like_key, _WORDS.split(value))):
         return False
-    return REFERENCE.fullmatch(value) is not None or (name in _SHOWN and not holds_secret(name, value))
+    shown = name in _SHOWN and (name in _FREELY_NAMED or not _SPACE.search(value)) and not holds_secret(name, value)
+    return shown or REFERENCE.fullmatch(value) is not None

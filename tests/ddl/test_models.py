@@ -232,6 +232,8 @@ def test_broken_one_after_a_restart(tmp_path: Path) -> None:
         ("engine 'fake', repair 0", "'m': repair: expected true or false, got 0"),
         ("engine 'fake', max_in_flight 'x'", "'m': max_in_flight: expected a whole number, got 'x'"),
         ("engine 'fake', price_input 'x'", "'m': price_input: expected a number, got 'x'"),
+        ("engine 'fake', max_in_flight 'abcd efgh'", "'m': max_in_flight: expected a whole number, got a text"),
+        ("engine 'fake', latency_ms 'abcd efgh'", "'m': latency_ms: expected float, got str"),
         ("engine 'fake', prompt_format true", "'m': prompt_format: expected a string, got True"),
         ("engine 'fake', reasoning 'max'", "'m': reasoning: expected one of off, low, medium, high; got 'max'"),
         ("engine 'fake', reasoning 3", "'m': reasoning: expected a string, got 3"),

@@ -8,7 +8,19 @@ from flightllm.observe.statement_texts import shown_statement, without_its_secre
 from tests.counting import steps
 
 SECRET = "Canary4711x"
-QUOTED = ("'{}'", "E'{}'", "('{}')", "concat('{}', 'x')", '"{}"', "$${}$$", "{}", "'a''{}'", "“{}”")
+QUOTED = (
+    "'{}'",
+    "E'{}'",
+    "('{}')",
+    "concat('{}', 'x')",
+    '"{}"',
+    "$${}$$",
+    "{}",
+    "'a''{}'",
+    "“{}”",
+    "$q$ab,{}$q$",
+    "E'ab\\',{}'",
+)
 """Forms of a value."""
 STATEMENTS = (
     "CREATE TABLE t (a int) WITH (a = 1, password = {})",
@@ -42,6 +54,22 @@ INSIDE = (
     "SELECT * FROM postgres_scan($$host=h password={}$$, 'public', 't')",
     "SELECT * FROM dblink('host=h password=''{}''', 'SELECT 1')",
     'SELECT connect(\'{{"user": "me", "password": "{}"}}\')',
+    """SELECT connect('{{"Authorization": ["Bearer {}"]}}')""",
+    'SELECT connect(\'{{"headers": {{"token": [ "{}"]}}}}\')',
+    "SELECT connect('Authorization: Bearer {}')",
+    "SET headers = 'Authorization: Bearer {}'",
+    "SET headers = 'X-Api-Key: {}'",
+    "SELECT f(a, api_key => $q$ab,{}$q$)",
+    "SELECT odbc('DRIVER=x;UID=me;PWD={}')",
+    "SELECT * FROM 'https://u:a\"{}@h/x.csv'",
+    "SELECT * FROM 'https://u:a {}@h/x.csv'",
+    "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'http:/u:{}@h/x.csv'",
+    "SELECT 1; EXPLAIN CREATE MODEL m OPTIONS (apikye '{}')",
+    "CREATE MODLE m OPTIONS (apikye '{}')",
+    "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'x' OPTIONS (\n -- 'aws.secret_access_key' '{}',\n 'a' 'b')",
+    "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'x' OPTIONS (/* secret_access_key {} */ 'a' 'b')",
+    "SELECT 1 FROM nothere -- 'aws.secret_access_key' '{}'",
+    "SELECT 1 /* token = {} */ FROM nothere",
     "INSERT INTO FUNCTION s3('https://lake/x.csv', 'a', '{}', 'CSV') SELECT 1",
     "INSERT INTO FUNCTION remoteSecure('h', 'db', 't', 'me', '{}') VALUES (1)",
     "SELECT * FROM s3('https://lake/x.csv', 'a', '{}')",
@@ -106,6 +134,20 @@ def test_the_words_around_a_secret_stay(statement: str) -> None:
         "GRANT SELECT (token) ON api_keys TO bob",
         "COMMENT ON COLUMN t.key IS 'the first key'",
         "MERGE INTO users USING n ON users.token = n.token WHEN MATCHED THEN UPDATE SET token = 'x'",
+        "EXPLAIN (FORMAT json) SELECT model FROM cars WHERE model='Golf'",
+        "EXPLAIN FORMAT TREE SELECT model FROM cars WHERE token='Golf'",
+        "EXPLAIN (SELECT model FROM cars WHERE token='Golf')",
+        "CREATE OR REPLACE ROW FILTER ON cars TO bob AS token <> 'Golf' AND model = 'Golf'",
+        "CREATE COLUMN MASK ON cars (token) TO bob AS 'Golf model'",
+        "CREATE MATERIALIZED VIEW v AS SELECT model, 'abc' AS token FROM cars",
+        "CREATE UNLOGGED TABLE v AS SELECT model, 'abc' AS token FROM cars",
+        "EXECUTE q('Golf model', 'token')",
+        "SELECT ai_complete('Write pass=fail, code: 1 or the key: a word', model => 'small') FROM t",
+        "SELECT redis(a, 'bcdef') FROM t",
+        "SELECT https, a FROM t WHERE b = 'https://a.example:80 of me@a.example'",
+        "SELECT a -- the key of the customers: a number\nFROM t /* all, the token is a column */",
+        "SELECT a FROM t WHERE mode = 'fast' AND E'it\\'s' = $q$a, b$q$",
+        "SET mode = 'fast'",
         "SELECT 'a' AS password, x::text FROM t WHERE a = 'it''s; set key to b'",
     ],
 )
@@ -125,6 +167,11 @@ LONG = {
     "comments": "SELECT 1 " + "/**/" * 250_000,
     "quotes": "-- x\nSELECT " + "'a'," * 250_000,
     "names": "SET k " + ".key" * 250_000,
+    "tags": "SELECT " + "$a$ $b$ " * 100_000,
+    "escapes": "SELECT " + "E'\\\\'" * 200_000,
+    "logins": "SELECT '" + "a://u:a " * 100_000,
+    "explained": "EXPLAIN " + "(format " * 100_000,
+    "commented": "SELECT 1 " + "-- key 'a'\n" * 80_000,
 }
 
 
@@ -146,3 +193,27 @@ def test_a_secret_is_found_in_a_long_text(statement: str, place: int) -> None:
     text = "SET (" * ("SET" in statement) + "'a', " * (place // 5) + statement.format(value) + "'b', " * 100_000
     assert SECRET not in without_its_secrets(f"not valid: {SECRET}, and customers", text)
     assert without_its_secrets("not valid: customers", text) == "not valid: customers"
+
+
+@pytest.mark.parametrize("option", ["timeout", "max_in_flight", "price_input", "engine", "api", "unknown", "reasoning"])
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        ("'abcd efgh ijkl mnop'", "abcd efgh ijkl mnop"),
+        ("'ab, cd; ef''gh'", "ab, cd; ef'gh"),
+        (r"E'\x63anary\'pass word'", "canary'pass word"),
+        ("$q$ab,cd, ef$q$", "ab,cd, ef"),
+    ],
+)
+def test_an_error_quotes_no_value_whole(option: str, value: str, secret: str) -> None:
+    """An error loses a value of short words, and a value with quotes or escapes."""
+    sql = f"CREATE MODEL m OPTIONS (model 'x', {option} {value})"
+    for quoted in (secret, repr(secret)):
+        assert secret not in without_its_secrets(f"{option}: got {quoted}", sql)
+        assert secret not in shown_statement(sql)
+
+
+@pytest.mark.parametrize("text", ["SELECT * FROM https://u:a--{}@h/x.csv", "SELECT 1 FROM nothere -- sk-proj-{}"])
+def test_a_secret_beside_a_comment_is_not_shown(text: str) -> None:
+    """A `--` within an address begins no comment, and a comment shows no key."""
+    assert SECRET not in shown_statement(text.format(SECRET))
