@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 
@@ -16,7 +16,8 @@ from tests.sql.reference.tables import TABLES
 from tests.sql.reference.values import arrow_cells, arrow_family, equal
 
 Outcome = Literal["same", "refused", "wrong", "accepted", "crashed"]
-"""`accepted` is a text that PostgreSQL refuses, and that has rows here; `crashed` is an error not meant for users."""
+"""`accepted`: PostgreSQL refuses the text, and here it has rows; `crashed`: an error that tells users nothing."""
+_CRASHES: Final = ("panicked", "Internal error", "Assertion failed", "(non-executable) plan", "Traceback")
 
 
 @contextmanager
@@ -39,7 +40,10 @@ def outcome(session: Session, wanted: Text, same: Same = equal) -> tuple[Outcome
     try:
         found = _answer(session, wanted.sql)
     except FlightLLMError as error:
-        return ("same", "") if wanted.given.error else ("refused", f"{type(error).__name__}: {error}")
+        why = f"{type(error).__name__}: {error}"
+        if any(crash in str(error) for crash in _CRASHES):
+            return "crashed", why
+        return ("same", "") if wanted.given.error else ("refused", why)
     except Exception as error:  # noqa: BLE001 - what is no error of the product is a finding
         return "crashed", f"{type(error).__name__}: {error}"
     if wanted.given.error:

@@ -125,3 +125,9 @@ SELECT DISTINCT ON (g) g, id FROM nums ORDER BY g, id LIMIT 2
 SELECT DISTINCT ON (dept) dept, name, salary FROM emp ORDER BY dept, salary DESC NULLS LAST, name
 SELECT count(*) AS n FROM (SELECT DISTINCT ON (g) g, id FROM nums ORDER BY g, id) i
 SELECT ALL g FROM nums
+SELECT DISTINCT ON (g) g, x FROM nums ORDER BY g, 1, 2
+SELECT DISTINCT ON (g) x AS p, x AS q FROM nums ORDER BY g, 1, 2
+SELECT DISTINCT ON (g) g, x FROM nums ORDER BY g, g DESC, x
+SELECT DISTINCT ON (g, g) g, x FROM nums ORDER BY g, x, id
+SELECT g, array_agg(id ORDER BY x, x, id) AS r FROM nums GROUP BY g
+SELECT g, x FROM nums GROUP BY g, x, g ORDER BY g, x, g
