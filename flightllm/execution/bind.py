@@ -24,7 +24,7 @@ from flightllm.common.names import TableName
 from flightllm.common.stopping import check_wanted
 from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
 from flightllm.datafusion.errors import full_disk_mapped, mapped_error
-from flightllm.datafusion.run import Batches
+from flightllm.datafusion.run import Batches, with_plan
 from flightllm.dialect import output_names
 from flightllm.errors import SqlError
 from flightllm.execution.context import Services
@@ -309,14 +309,16 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
         ) from error
 
 
-def datafusion_plans(frame: DataFrame, physical: str | None = None) -> list[tuple[str, str]]:
+def datafusion_plans(
+    frame: DataFrame, physical: str | None = None, context: SessionContext | None = None
+) -> list[tuple[str, str]]:
     """Return titles and texts of DataFusion's plans; with a given `physical` plan, nothing is evaluated here."""
     if physical is not None:
         return [
             ("logical_plan", frame.logical_plan().display_indent()),
             ("physical_plan", without_folders(physical)),
         ]
-    physical = frame.execution_plan().display_indent()
+    physical = with_plan(frame, context, lambda planned: planned.execution_plan().display_indent())
     return [
         ("logical_plan", frame.optimized_logical_plan().display_indent()),
         ("physical_plan", without_folders(physical)),

@@ -20,6 +20,8 @@ TABLES = (
     "CREATE TABLE s AS SELECT 1 AS k, 2 AS j, 'w' AS w, 1 AS id",
     "CREATE TABLE notes AS SELECT 1 AS id, 'x' AS text, 'y' AS body, 'n' AS note",
 )
+TRIES = 10
+"""How often two plans are compared: DataFusion adds the columns that only ORDER BY reads in any order."""
 EVERY = 8
 """One text of this number is checked if slow tests are not run."""
 
@@ -77,7 +79,8 @@ def differing(planner: Planner, chosen: Sequence[str]) -> tuple[int, list[str]]:
         if tree is None:
             continue
         count += 1
-        if planner.outcome(tree.printed()) != before:
+        printed = tree.printed()
+        if not any(planner.outcome(printed) == planner.outcome(query) for _ in range(TRIES)):
             found.append(query)
     return count, found
 
