@@ -32,6 +32,8 @@ from flightllm.functions.search import VECTOR_BYTES
 from flightllm.plan.planner import list_arguments, register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.names_apart import names_apart
+from flightllm.sql.unique_names import SAME_NAME
 from flightllm.sql.unpivot_types import MARK as UNPIVOT
 from flightllm.sql.unpivot_types import check_types
 
@@ -211,7 +213,7 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
         if extracted.plan is not None:
             decoded = Serde.deserialize_bytes(extracted.plan)
             return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
-        planned = context.sql_with_options(extracted.sql, QUERY_ONLY)
+        planned = _planned(context, extracted.sql)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error, extracted.sql)
         text = extracted.display_name(str(mapped))
@@ -224,6 +226,19 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
     if UNPIVOT in extracted.sql:
         check_types(planned.logical_plan().display_indent_schema)
     return planned
+
+
+def _planned(context: SessionContext, sql: str) -> DataFrame:
+    try:
+        return context.sql_with_options(sql, QUERY_ONLY)
+    except Exception as error:
+        apart = names_apart(sql, output_names.repeated_name) if SAME_NAME in str(error) else sql
+        if apart == sql:
+            raise
+        try:
+            return context.sql_with_options(apart, QUERY_ONLY)
+        except Exception:  # noqa: BLE001 - the first error quotes what the client wrote
+            raise error from None
 
 
 def join_settings(planned: DataFrame) -> list[str]:
