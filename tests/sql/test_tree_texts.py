@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from flightllm.config.session_settings import Settings
+from flightllm.datafusion.errors import panics_mapped
 from flightllm.errors import FlightLLMError
 from flightllm.execution.bind import extract, frame_of
 from flightllm.plan.planner import register_stubs
@@ -51,7 +52,8 @@ class Planner:
     def outcome(self, sql: str) -> str | None:
         """Return the plan of a query, or None for a query that cannot be planned."""
         try:
-            return self.plan(sql)
+            with panics_mapped():
+                return self.plan(sql)
         except FlightLLMError:
             return None
 
