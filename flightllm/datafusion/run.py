@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
-from datafusion import DataFrame, ExecutionPlan, LogicalPlan
+from datafusion import DataFrame, ExecutionPlan, LogicalPlan, SessionContext
 from datafusion.record_batch import RecordBatch, RecordBatchStream
 
 from flightllm.common.limits import Sum
@@ -18,6 +18,14 @@ from flightllm.datafusion.errors import mapped_error
 from flightllm.datafusion.kernels import running_kernels, still_running
 from flightllm.errors import CancelledError, check_cancelled
 
+_T = TypeVar("_T")
+STATISTICS: Final = "datafusion.execution.collect_statistics"
+_FAILURES: Final = (
+    "Only intervals with the same data type are comparable",
+    "Interval data types must be compatible",
+    "Selectivity is out of limit",
+)
+"""Parts of errors from estimates: the difference of two dates is a Duration there, and a cast can pass the bounds."""
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 5.0
 _REST_SECONDS = 60.0
@@ -56,11 +64,20 @@ class Loop:
         if not self._thread.is_alive():
             self._loop.close()
 
-    def stream(self, frame: DataFrame, cancelled: Callable[[], bool], *, ahead: bool = False) -> Batches:
+    def stream(
+        self,
+        frame: DataFrame,
+        cancelled: Callable[[], bool],
+        *,
+        ahead: bool = False,
+        context: SessionContext | None = None,
+    ) -> Batches:
         """Yield the batches of `frame`, which cannot be used again; closing the generator stops DataFusion.
 
         With `ahead`, the next batch is computed while the caller uses one; otherwise, each pull starts the next batch.
         With `ahead`, batches of a plain table scan are pulled inside DataFusion itself, which costs less.
+
+        With the frame's own `context`, a frame on whose statistics DataFusion fails runs without statistics.
 
         DataFusion runs a join of two batches to its end. If `cancelled()` is true, closing the generator therefore
         waits until DataFusion's threads rest, for a minute at most. So the caller keeps its place until the work has
@@ -72,7 +89,7 @@ class Loop:
         """
         try:
             direct = ahead and _is_scan(frame)
-            stream = frame.execute_stream()
+            frame, stream = with_plan(frame, context, lambda planned: (planned, planned.execute_stream()))
         except Exception as error:  # this makes the physical plan, which fails for some logical plans
             raise mapped_error(error) from error
         step = self._step(stream)
@@ -135,6 +152,21 @@ def has_join(plan: LogicalPlan) -> bool:
 def has_grouping_sets(plan: LogicalPlan) -> bool:
     """Return whether a plan groups rows by several sets of columns; the names of columns can mislead it."""
     return _GROUPING_SETS.search(plan.display_indent()) is not None
+
+
+def with_plan(frame: DataFrame, context: SessionContext | None, use: Callable[[DataFrame], _T]) -> _T:
+    """Return what `use` makes of a frame, which plans it physically; if an estimate fails, plan without statistics.
+
+    The frame's own `context` then has no statistics for later frames, either. Without a context, the error passes
+    through, as other errors do.
+    """
+    try:
+        return use(frame)
+    except Exception as error:
+        if context is None or not any(failure in str(error) for failure in _FAILURES):
+            raise
+    context.sql(f"SET {STATISTICS} = false")
+    return use(context.create_dataframe_from_logical_plan(frame.logical_plan()))
 
 
 def spilled_bytes(plan: ExecutionPlan) -> int:

@@ -24,7 +24,7 @@ from flightllm.common.names import TableName
 from flightllm.common.stopping import check_wanted
 from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
 from flightllm.datafusion.errors import full_disk_mapped, mapped_error
-from flightllm.datafusion.run import Batches
+from flightllm.datafusion.run import Batches, with_plan
 from flightllm.dialect import output_names
 from flightllm.errors import SqlError
 from flightllm.execution.context import Services
@@ -32,6 +32,8 @@ from flightllm.functions.search import VECTOR_BYTES
 from flightllm.plan.planner import list_arguments, register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.names_apart import names_apart
+from flightllm.sql.unique_names import SAME_NAME
 from flightllm.sql.unpivot_types import MARK as UNPIVOT
 from flightllm.sql.unpivot_types import check_types
 
@@ -211,7 +213,7 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
         if extracted.plan is not None:
             decoded = Serde.deserialize_bytes(extracted.plan)
             return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
-        planned = context.sql_with_options(extracted.sql, QUERY_ONLY)
+        planned = _planned(context, extracted.sql)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error, extracted.sql)
         text = extracted.display_name(str(mapped))
@@ -224,6 +226,19 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
     if UNPIVOT in extracted.sql:
         check_types(planned.logical_plan().display_indent_schema)
     return planned
+
+
+def _planned(context: SessionContext, sql: str) -> DataFrame:
+    try:
+        return context.sql_with_options(sql, QUERY_ONLY)
+    except Exception as error:
+        apart = names_apart(sql, output_names.repeated_name) if SAME_NAME in str(error) else sql
+        if apart == sql:
+            raise
+        try:
+            return context.sql_with_options(apart, QUERY_ONLY)
+        except Exception:  # noqa: BLE001 - the first error quotes what the client wrote
+            raise error from None
 
 
 def join_settings(planned: DataFrame) -> list[str]:
@@ -309,14 +324,16 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
         ) from error
 
 
-def datafusion_plans(frame: DataFrame, physical: str | None = None) -> list[tuple[str, str]]:
+def datafusion_plans(
+    frame: DataFrame, physical: str | None = None, context: SessionContext | None = None
+) -> list[tuple[str, str]]:
     """Return titles and texts of DataFusion's plans; with a given `physical` plan, nothing is evaluated here."""
     if physical is not None:
         return [
             ("logical_plan", frame.logical_plan().display_indent()),
             ("physical_plan", without_folders(physical)),
         ]
-    physical = frame.execution_plan().display_indent()
+    physical = with_plan(frame, context, lambda planned: planned.execution_plan().display_indent())
     return [
         ("logical_plan", frame.optimized_logical_plan().display_indent()),
         ("physical_plan", without_folders(physical)),

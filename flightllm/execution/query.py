@@ -289,7 +289,7 @@ class PlainQuery:
 
     def _decoded(self, cancelled: Callable[[], bool]) -> Batches:
         frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
-        return self.services.loop.stream(frame, cancelled, ahead=True)
+        return self.services.loop.stream(frame, cancelled, ahead=True, context=self._context)
 
     def _read(self, table: WholeTable, cancelled: Callable[[], bool]) -> Batches:
         return read(self.services, table, lambda: self._decoded(cancelled), cancelled)
@@ -298,7 +298,7 @@ class PlainQuery:
         """Return DataFusion's plans."""
         lines = _index_lines(self.extracted, self.services)
         if self.unbounded is None:
-            return [*lines, *datafusion_plans(self.frame)]
+            return [*lines, *datafusion_plans(self.frame, context=self._context)]
         physical = Isolated(self.services, self.extracted).physical_plan(self._context, stopped)
         return [
             *lines,
@@ -399,7 +399,8 @@ class BatchQuery:
         functions.register(context, self.extracted.calls)
         frame = frame_of(context, self.extracted)
         try:
-            yield from named(self.services.loop.stream(frame, record.cancelled.is_set), self.schema)
+            batches = self.services.loop.stream(frame, record.cancelled.is_set, context=context)
+            yield from named(batches, self.schema)
         except FlightLLMError as error:
             if errors:
                 raise errors[0] from error

@@ -193,11 +193,11 @@ class Runtime:
         """Run the plan of a stage in one of the query's contexts."""
         frame = stage_frame(context, plan)
         if self.elsewhere is None:
-            return self.loop.stream(frame, self.cancelled)
+            return self.loop.stream(frame, self.cancelled, context=context)
         if id(plan) not in self.bounded:
             self.bounded[id(plan)] = self.elsewhere.bounded(context, frame)
         if self.bounded[id(plan)]:
-            return self.loop.stream(frame, self.cancelled)
+            return self.loop.stream(frame, self.cancelled, context=context)
         return self.elsewhere.stream(context, self.cancelled, plan, self.held)
 
     def rows(self, spooled: Spooled, table: str) -> Iterable[pa.RecordBatch]:
@@ -206,7 +206,7 @@ class Runtime:
 
     def sql(self, text: str) -> Batches:
         """Run SQL over stage inputs."""
-        return self.loop.stream(self.context.sql(text), self.cancelled)
+        return self.loop.stream(self.context.sql(text), self.cancelled, context=self.context)
 
 
 def spool(  # noqa: PLR0913 - six of them have names at the call

@@ -10,7 +10,7 @@ from datafusion.substrait import Consumer, Serde
 from flightllm.catalog.received import ReceivedTables
 from flightllm.datafusion.contexts import QUERY_ONLY
 from flightllm.datafusion.errors import mapped_error, panics_mapped
-from flightllm.datafusion.run import spilled_bytes
+from flightllm.datafusion.run import spilled_bytes, with_plan
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.sandbox.tasks import Setup, Task
 from flightllm.storage.objects import ObjectStores
@@ -37,9 +37,10 @@ def run(task: Task, setup: Setup, stores: ObjectStores, call: Call, send: Callab
     """
     with panics_mapped():
         try:
-            frame = _frame(task, setup, stores, call)
+            context, made = _frame(task, setup, stores, call)
+            frame, physical = with_plan(made, context, lambda planned: (planned, planned.execution_plan()))
             if task.wanted == "plan":
-                send(pa.RecordBatch.from_pydict({"plan": [frame.execution_plan().display_indent()]}))
+                send(pa.RecordBatch.from_pydict({"plan": [physical.display_indent()]}))
                 return 0
             for batch in frame.execute_stream():
                 send(batch.to_pyarrow())
@@ -48,7 +49,7 @@ def run(task: Task, setup: Setup, stores: ObjectStores, call: Call, send: Callab
             raise mapped_error(error) from error
 
 
-def _frame(task: Task, setup: Setup, stores: ObjectStores, call: Call) -> DataFrame:
+def _frame(task: Task, setup: Setup, stores: ObjectStores, call: Call) -> tuple[SessionContext, DataFrame]:
     def register(context: SessionContext) -> None:
         for function in task.functions:
 
@@ -68,8 +69,8 @@ def _frame(task: Task, setup: Setup, stores: ObjectStores, call: Call) -> DataFr
             context.sql(f"SET {name} = '{text}'")
     if isinstance(task.source, bytes):
         decoded = Serde.deserialize_bytes(task.source)
-        return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
-    return context.sql_with_options(task.source, QUERY_ONLY)
+        return context, context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
+    return context, context.sql_with_options(task.source, QUERY_ONLY)
 
 
 def _register(context: SessionContext, name: str, rows: object) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from flightllm.config.session_settings import Settings
+from flightllm.datafusion.errors import panics_mapped
 from flightllm.errors import FlightLLMError
 from flightllm.execution.bind import extract, frame_of
 from flightllm.plan.planner import register_stubs
@@ -20,6 +21,8 @@ TABLES = (
     "CREATE TABLE s AS SELECT 1 AS k, 2 AS j, 'w' AS w, 1 AS id",
     "CREATE TABLE notes AS SELECT 1 AS id, 'x' AS text, 'y' AS body, 'n' AS note",
 )
+TRIES = 10
+"""How often two plans are compared: DataFusion adds the columns that only ORDER BY reads in any order."""
 EVERY = 8
 """One text of this number is checked if slow tests are not run."""
 
@@ -49,7 +52,8 @@ class Planner:
     def outcome(self, sql: str) -> str | None:
         """Return the plan of a query, or None for a query that cannot be planned."""
         try:
-            return self.plan(sql)
+            with panics_mapped():
+                return self.plan(sql)
         except FlightLLMError:
             return None
 
@@ -77,7 +81,8 @@ def differing(planner: Planner, chosen: Sequence[str]) -> tuple[int, list[str]]:
         if tree is None:
             continue
         count += 1
-        if planner.outcome(tree.printed()) != before:
+        printed = tree.printed()
+        if not any(planner.outcome(printed) == planner.outcome(query) for _ in range(TRIES)):
             found.append(query)
     return count, found
 
