@@ -78,7 +78,7 @@ PROMPT = {"name": "p", "version": 1, "text": "x", "owner": "me", "created": ""}
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2},
+        {"format": "x"},
         {"models": None},
         {"models": {"m": {}}},
         {"models": {"m": {"options": 3, "owner": "", "created": ""}}},
@@ -98,6 +98,15 @@ def test_damaged(tmp_path: Path, change: dict[str, object]) -> None:
     assert Objects(tmp_path).prompt("p").text == "x"
     path.write_text(content := json.dumps(whole | change))
     with pytest.raises(ConfigError, match=r"objects\.json.*restore the file from a backup; or copy .* away to begin"):
+        Objects(tmp_path)
+    assert path.read_text() == content
+
+
+def test_a_newer_version(tmp_path: Path) -> None:
+    """A file of a newer version is not called damaged, and stays as it is."""
+    path = tmp_path / FILE
+    path.write_text(content := json.dumps({"format": 2, "models": {}, "prompts": [], "numbers": {}}))
+    with pytest.raises(ConfigError, match=r"a newer version of FlightLLM wrote objects\.json .* its format is 2"):
         Objects(tmp_path)
     assert path.read_text() == content
 
