@@ -1,6 +1,6 @@
 """The catalog's record of each table, and the schema providers in which DataFusion looks tables up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,11 +12,19 @@ from datafusion.catalog import Table
 from pyarrow import dataset
 
 from flightllm.catalog.view_plan import ViewPlan
-from flightllm.common.names import STORED_SUFFIX, TableName
+from flightllm.common.names import STORED_SUFFIX, TableName, table_name
 from flightllm.common.principal import LOCAL
-from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.errors import (
+    FlightLLMError,
+    InternalError,
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+    SqlError,
+)
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
+from flightllm.sql.query_columns import TableColumns
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
@@ -156,6 +164,20 @@ class Entry:
 
 Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
 """Returns an entry with its plan if it is a view; the mapping has the other entries. Raises a `FlightLLMError`."""
+
+
+def columns_in(entries: Mapping[TableName, Entry]) -> TableColumns:
+    """Return the function that finds the columns of tables for the passes, also under a table's hidden name."""
+
+    def found(parts: Sequence[str]) -> Sequence[str]:
+        try:
+            name = table_name(parts)
+        except SqlError:
+            return ()
+        entry = entries.get(TableName(name.schema, name.name.removesuffix(STORED_SUFFIX)))
+        return entry.schema.names if entry else ()
+
+    return found
 
 
 class SchemaTables:

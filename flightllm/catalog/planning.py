@@ -7,13 +7,15 @@ from dataclasses import replace
 from datafusion import SessionContext
 from datafusion.catalog import Table
 
-from flightllm.catalog.entries import Entry, Planned, TableInfo
+from flightllm.catalog.entries import Entry, Planned, TableInfo, columns_in
 from flightllm.catalog.reading import read_by, to_plan
 from flightllm.common.names import TableName, quoted
 from flightllm.config import LimitsConfig
 from flightllm.datafusion.contexts import QUERY_ONLY, row_types, with_types
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.errors import FlightLLMError, SqlError
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.passes import passed
 from flightllm.sql.unpivot_types import MARK as UNPIVOT
 from flightllm.sql.unpivot_types import check_types
 
@@ -94,6 +96,7 @@ class ViewPlans:
         try:
             with panics_mapped():
                 context = self._context(seen, found)
+                text = passed(ParsedText(text), columns_in(seen)).sql  # an earlier version stored it without these
                 frame = context.sql_with_options(text, QUERY_ONLY)
                 if UNPIVOT in text:
                     check_types(frame.logical_plan().display_indent_schema)

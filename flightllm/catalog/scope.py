@@ -11,7 +11,15 @@ from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
 from flightllm.access.rights import Rights
-from flightllm.catalog.entries import Entry, Planned, SchemaTables, SystemSchema, check_files, system_rows
+from flightllm.catalog.entries import (
+    Entry,
+    Planned,
+    SchemaTables,
+    SystemSchema,
+    check_files,
+    columns_in,
+    system_rows,
+)
 from flightllm.catalog.own_rows import OwnRows
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.store import TableStore
@@ -29,6 +37,8 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.sql.grants import AccessPolicy
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.passes import passed
 from flightllm.sql.tokens import tokenize
 
 _log = structlog.get_logger(__name__)
@@ -212,6 +222,7 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
     text = f"SELECT {', '.join(columns)} FROM {name.sql} AS {quoted(entry.name.name)}"
     if filters:
         text += " WHERE " + " AND ".join(f"({_bound(condition, user)})" for condition in filters) + _BARRIER
+    text = passed(ParsedText(text), columns_in(store.entries)).sql
     try:
         frame = store.context().sql_with_options(text, QUERY_ONLY)
         _check_masks(masks, frame.schema(), entry.provider.schema)

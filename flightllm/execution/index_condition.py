@@ -15,6 +15,7 @@ from flightllm.errors import SqlError, UnsupportedError
 from flightllm.plan.bounds import unbounded
 from flightllm.sql.guard import check_sql
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.passes import passed
 from flightllm.sql.tokens import tokenize
 from flightllm.vector.index import VectorIndex
 
@@ -55,8 +56,9 @@ def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Data
     context = SessionContext(plain_config())
     rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
     context.register_record_batches("rows", [rows.to_batches()])
+    text = ParsedText(f"SELECT __row FROM rows WHERE ({condition}\n)")
     try:
-        frame = context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition}\n)", QUERY_ONLY)
+        frame = context.sql_with_options(passed(text, lambda _: rows.column_names).sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         said = str(mapped_error(error)).replace("rows.", "").replace(", __row", "")
         raise SqlError(

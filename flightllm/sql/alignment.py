@@ -1,6 +1,6 @@
 """The edits that turn a text into the text of a changed tree: comments and places of all other parts stay."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -25,6 +25,13 @@ def replacements(text: ParsedText, printed: ParsedText) -> Iterator[tuple[int, i
     for operation, a, b, c, d in matcher.get_opcodes():
         if operation != "equal":
             yield _edit(text, printed, (first + a, first + b), (first + c, first + d))
+
+
+def edited(sql: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """Return a text with the new text of each (start, end, new text)."""
+    for start, end, written in sorted(edits, reverse=True):
+        sql = sql[:start] + written + sql[end:]
+    return sql
 
 
 def _edit(text: ParsedText, printed: ParsedText, old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int, str]:

@@ -97,6 +97,29 @@ def test_queries_on_a_restricted_table(
     assert canonical(ask(alice, query.format(t=name), optimizer=optimizer, cache="off").table) == canonical(expected)
 
 
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("region IS DISTINCT FROM 'eu' AND age > 45", [4]),
+        ("now() - (now() - interval '8 days') < interval '1 day'", []),
+        ("'a' = 'a' IS NOT DISTINCT FROM (id = 1) AND id < 3", [1]),
+    ],
+)
+def test_conditions_have_the_rows_of_postgresql(
+    database: Database, alice: Session, condition: str, ids: list[int]
+) -> None:
+    """A row filter and a mask read predicates of which DataFusion makes others, as PostgreSQL does."""
+    admin = database.session()
+    admin.update("DROP ROW FILTER ON managed FROM eu")
+    admin.update("DROP COLUMN MASK ON managed(age) FROM alice")
+    admin.update(f"CREATE ROW FILTER ON managed TO alice AS {condition}")
+    assert rows(alice, "SELECT id FROM managed ORDER BY id") == [{"id": one} for one in ids]
+    admin.update("DROP ROW FILTER ON managed FROM alice")
+    admin.update(f"CREATE COLUMN MASK ON managed(note) TO alice AS CASE WHEN {condition} THEN note END")
+    admin.update("DROP COLUMN MASK ON managed(note) FROM eu")
+    assert rows(alice, "SELECT id FROM managed WHERE note IS NOT NULL ORDER BY id") == [{"id": one} for one in ids]
+
+
 def test_a_view_with_ai_calls(alice: Session) -> None:
     """The view asks about the rows and values that its reader sees."""
     seen = ask(alice, "SELECT id, answer FROM asking")

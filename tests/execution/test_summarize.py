@@ -44,6 +44,12 @@ def test_columns(database: Database, dialect: str) -> None:
     assert rows == PEOPLE
 
 
+def test_conditions(database: Database) -> None:
+    """The parser reads no SUMMARIZE; the query behind this word has the rows of PostgreSQL all the same."""
+    [row] = _rows(database, "SUMMARIZE SELECT id FROM people WHERE id IS DISTINCT FROM 1 AND id < 3")
+    assert row[:4] == ("id", "BIGINT", "2", "2")
+
+
 @pytest.mark.parametrize("sql", ["SUMMARIZE people", "summarize FROM people", "SUMMARIZE (FROM public.people)"])
 def test_tables(database: Database, sql: str) -> None:
     """A table is summarised as all of its columns are."""

@@ -195,6 +195,13 @@ def test_filters_are_conditions(session: Session, condition: str, said: str) -> 
         rows(session, f"SELECT vector_search('names', 'x', filter => '{condition}')")
 
 
+def test_filters_have_the_rows_of_postgresql(session: Session) -> None:
+    """A predicate of which DataFusion makes another one is PostgreSQL's in a filter, too."""
+    sql = "SELECT vector_search('names', 'x', top_k => 9, filter => 'id IS DISTINCT FROM 1 AND id < 3') AS near"
+    [row] = rows(session, sql)
+    assert [near["id"] for near in row["near"]] == [2]
+
+
 def test_filters_beside_all_rows(session: Session) -> None:
     """A filtered search finds the best of the rows that fulfil its condition, each of them and no other."""
     session.update(

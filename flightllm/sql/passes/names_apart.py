@@ -7,7 +7,7 @@ have one name, and so have the columns of `SELECT CAST(x AS text) FROM t ORDER B
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from flightllm.sql.alignment import replacements
+from flightllm.sql.alignment import edited, replacements
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, new_identifier, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tree import parse, text_of
@@ -23,9 +23,7 @@ def names_apart(sql: str, named: Callable[[str], str]) -> str:
     if tree is None:
         return sql
     apart = tree.rebuilt(lambda node: _apart(node, named))
-    for start, end, written in sorted(replacements(text, ParsedText(apart.printed())), reverse=True):
-        sql = sql[:start] + written + sql[end:]
-    return sql
+    return edited(sql, replacements(text, ParsedText(apart.printed())))
 
 
 def _apart(node: Node, named: Callable[[str], str]) -> Json:

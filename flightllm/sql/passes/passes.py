@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from flightllm.sql.alignment import replacements
+from flightllm.sql.alignment import edited, replacements
 from flightllm.sql.distinct_from import has_distinct_from
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.intervals import intervals
@@ -33,20 +33,37 @@ PASSES = (
 )
 
 
+def passed(text: ParsedText, columns_of: TableColumns) -> ParsedText:
+    """Return a query that no client sent, such as the text of a view, after the passes; see `edits`."""
+    return text.replaced(edited(text.sql, edits(text, columns_of)))
+
+
 def edits(text: ParsedText, columns_of: TableColumns) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the new text of each place that a pass changes.
 
-    A text without a construct that a pass changes is not parsed. A text that cannot be parsed has no edits.
+    A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
+    query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
 
     Raises:
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
     chosen = [one for one in PASSES if one.can_change(text)]
-    tree = parse(text) if chosen else None
+    if not chosen:
+        return
+    before, tree = 0, parse(text)
+    if tree is None and (before := _first_query(text)):
+        text = ParsedText(text.sql[before:])
+        tree = parse(text)
     if tree is None:
         return
     changed = tree
     for one in chosen:
         changed = one.change(changed, columns_of)
     if changed is not tree:
-        yield from replacements(text, ParsedText(changed.printed()))
+        for start, end, written in replacements(text, ParsedText(changed.printed())):
+            yield before + start, before + end, written
+
+
+def _first_query(text: ParsedText) -> int:
+    """Return the offset of the query of a statement of another kind; 0 for a query or a statement without a query."""
+    return next((token.start for token in text.tokens if token.is_word("select", "with", "values")), 0)
