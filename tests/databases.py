@@ -9,12 +9,12 @@ import pyarrow as pa
 
 import flightllm.demo
 from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig, ModelsConfig, RecoveryConfig
-from flightllm.execution.bind import extract, frame_of, scalar_context
+from flightllm.execution.bind import extract, plan_stubs
 from flightllm.observe.query_record import QueryRecord
 from flightllm.optimizer import rewrite
 from flightllm.optimizer.rules import Rule
 from flightllm.plan.nodes import AiMap, Node, Scan, children
-from flightllm.plan.planner import PlannedQuery, plan_query, register_stubs
+from flightllm.plan.planner import PlannedQuery, plan_query
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
@@ -130,10 +130,9 @@ def ask_both(session: Session, sql: str) -> tuple[Ran, Ran]:
 def plan_of(database: Database, sql: str) -> PlannedQuery:
     """Return a query's plan before any rule."""
     services = database._services
-    extracted = extract(services.catalog.inline_views(ParsedText(sql)), services)
-    context = scalar_context(services, extracted, planning=True)
-    register_stubs(context, extracted.calls)
-    return plan_query(context, frame_of(context, extracted), extracted.calls)
+    extracted, _ = extract(services.catalog.inline_views(ParsedText(sql)), services)
+    found = plan_stubs(services, extracted)
+    return plan_query(found.context, found.frame, extracted.calls)
 
 
 def planned(database: Database, sql: str, *rules: Rule) -> tuple[str, str, tuple[str, ...]]:

@@ -114,8 +114,9 @@ class TableStore:
         self.plans = ViewPlans(limits, self._planning_context)
         self._shared = SharedCatalog.memory_catalog()
         self._register(DEFAULT_SCHEMA)
+        self._system_schema = None if system is None else SystemSchema(system)
         if system is not None:
-            self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(system)))
+            self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", self._system_schema))
         self._temporary: set[str] = set()
         """The schemas of sessions' temporary tables. Clients do not see these schemas, and they are not on disk."""
         self._run = uuid4().hex
@@ -578,8 +579,8 @@ class TableStore:
             catalog.register_schema(
                 schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries, planned or self.plans.looked_up))
             )
-        if self.system is not None:
-            catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self.system)))
+        if self._system_schema is not None:
+            catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", self._system_schema))
         return catalog
 
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,10 +26,10 @@ from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, an
 from flightllm.datafusion.errors import full_disk_mapped, mapped_error
 from flightllm.datafusion.run import Batches, with_plan
 from flightllm.dialect import output_names
-from flightllm.errors import SqlError
+from flightllm.errors import FlightLLMError, SqlError
 from flightllm.execution.context import Services
 from flightllm.functions.search import VECTOR_BYTES
-from flightllm.plan.planner import list_arguments, register_stubs
+from flightllm.plan.planner import has_no_cast, list_arguments, register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.names_apart import names_apart
@@ -55,10 +55,20 @@ _MAY_BE_OUTER_JOIN = re.compile(r"^ *(?:(?:Left|Right|Full) Join|Subquery):", re
 _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A query's plan, and the planning context that made it and has its stubs."""
+
+    context: SessionContext
+    frame: DataFrame
+
+
 def extract(
     text: ParsedText, services: Services, tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({})
-) -> Extracted:
+) -> tuple[Extracted, Planned | None]:
     """Replace the AI calls of a SQL text by stubs; `tables` are the query's own.
+
+    Also return the query's plan if the types of arguments needed one, and the plan stays right.
 
     Raises:
         SqlError: the text cannot be parsed, or an AI call in it is wrong (`AICallError`).
@@ -69,10 +79,7 @@ def extract(
         return found
 
     def columns_of_query(inner: Extracted) -> list[str]:
-        inner = replace(inner, tables=tables)
-        context = scalar_context(services, inner, planning=True)
-        register_stubs(context, inner.calls)
-        return list(frame_of(context, inner).schema().names)
+        return list(plan_stubs(services, replace(inner, tables=tables)).frame.schema().names)
 
     def index(name: str) -> "PlannedIndex":
         from flightllm.execution.vector_search import PlannedIndex
@@ -85,9 +92,10 @@ def extract(
     names = CallNames(services.objects, services.config.engine.model, services.rights)
     read = partial(extract_calls, text, services.functions, columns_of, columns_of_query, index, names=names)
     extracted = replace(_equal_calls_apart(text.sql, read()), tables=tables)
-    if lists := _lists(extracted, services):
+    lists, planned = _lists(extracted, services)
+    if lists:
         extracted = _equal_calls_apart(text.sql, read(lists=lists))
-    return replace(extracted, tables=tables, opened=tuple(opened))
+    return replace(extracted, tables=tables, opened=tuple(opened)), planned
 
 
 def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:
@@ -97,15 +105,33 @@ def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:
     return replace(extracted, sql=output_names.with_equal_calls_apart(sql, extracted.sql))
 
 
-def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[int]]:
+def _lists(extracted: Extracted, services: Services) -> tuple[Mapping[str, frozenset[int]], Planned | None]:
+    """Return the arguments that are lists, by stub, and a plan of the query that stays right; see `list_arguments`."""
     if all(call.takes != pa.string() for call in extracted.calls.values()):
-        return {}
+        return {}, None
+    planned = None
+    with suppress(FlightLLMError):  # the real planning raises it again
+        planned = plan_stubs(services, extracted)
+        if has_no_cast(planned.context, planned.frame):
+            return {}, planned
     context = scalar_context(services, extracted, planning=True)
 
-    def planned() -> DataFrame:
+    def plan() -> DataFrame:
         return analyzed(context, context.sql_with_options(extracted.sql, QUERY_ONLY))
 
-    return list_arguments(context, planned, extracted.calls)
+    lists = list_arguments(context, plan, extracted.calls)
+    return lists, None if lists else planned
+
+
+def plan_stubs(services: Services, extracted: Extracted) -> Planned:
+    """Plan a query in a context of its own that has its stubs.
+
+    Raises:
+        SqlError: DataFusion cannot plan the query; see `frame_of`.
+    """
+    context = scalar_context(services, extracted, planning=True)
+    register_stubs(context, extracted.calls)
+    return Planned(context, frame_of(context, extracted))
 
 
 def scalar_context(

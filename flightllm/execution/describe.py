@@ -259,7 +259,7 @@ def _planned(
         (plan,) = context.sql_with_options(statement.text, ROWS_ONLY).logical_plan().inputs()
         return plan, context, ()
     query = services.catalog.inline_views(statement.parsed_query)
-    extracted = extract(query, services) if services.functions.may_be_in(query.sql) else Extracted(query.sql, {})
+    extracted = extract(query, services)[0] if services.functions.may_be_in(query.sql) else Extracted(query.sql, {})
     context = scalar_context(services, extracted, planning=True)
     register_parameters(context, asked)
     register_stubs(context, extracted.calls)

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.common.arrow_types import value_width
+from flightllm.common.cached import cached_property
 from flightllm.common.stopping import check_wanted, text_is_read
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
@@ -29,11 +30,13 @@ from flightllm.execution.accounting import AskingQuery, real_bindings
 from flightllm.execution.bind import (
     MERGE_JOINS,
     SEARCH_CATALOG,
+    Planned,
     datafusion_plans,
     extract,
     frame_of,
     join_settings,
     named,
+    plan_stubs,
     scalar_context,
     shown,
     unevaluated,
@@ -116,12 +119,13 @@ def plan(
         check_sql(text, services.config.limits)
     text, read = _files_read(text, services)
     tables = {**tables, **read}
-    extracted = Extracted(text.sql, {}, tables)
+    extracted, planned = Extracted(text.sql, {}, tables), None
     if services.functions.may_be_in(text.sql):
         text, found, searched = _searched(text, services, settings)
-        extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
+        extracted, planned = extract(text, services, {**tables, **found})
+        extracted = replace(extracted, searched=searched)
     check_wanted()
-    query = plan_extracted(replace(extracted, names=names), services, settings)
+    query = plan_extracted(replace(extracted, names=names), services, settings, planned)
     text_is_read()
     return query
 
@@ -142,22 +146,24 @@ def plan_rows(text: ParsedText, services: Services, settings: Settings) -> "Plai
 
 
 def plan_extracted(
-    extracted: Extracted, services: Services, settings: Settings
+    extracted: Extracted, services: Services, settings: Settings, planned: Planned | None = None
 ) -> "PlainQuery | BatchQuery | StagedQuery":
-    """Plan a query whose AI calls are already stubs."""
-    query = _planned(extracted, services, settings)
+    """Plan a query whose AI calls are already stubs; `planned` is its first plan, if that exists."""
+    query = _planned(extracted, services, settings, planned)
     # Sort-merge joins need a parallel context, in which rows cannot be numbered.
     due = with_numbers_due(extracted) if query.merges_joins else None
     return query if due is None else _planned(due, services, settings)
 
 
-def _planned(extracted: Extracted, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
+def _planned(
+    extracted: Extracted, services: Services, settings: Settings, planned: Planned | None = None
+) -> "PlainQuery | BatchQuery | StagedQuery":
     if not extracted.calls:
         return PlainQuery(services, extracted)
     if not settings.optimizer:
         return BatchQuery(services, settings, extracted, "the setting flightllm.optimizer is off")
     try:
-        return StagedQuery(services, settings, extracted)
+        return StagedQuery(services, settings, extracted, planned=planned)
     except NotExpressibleError as reason:
         return BatchQuery(services, settings, extracted, str(reason))
     except DecodeError:  # protobuf's limit
@@ -425,36 +431,51 @@ class StagedQuery:
 
     path = "operators"
 
-    def __init__(self, services: Services, settings: Settings, extracted: Extracted, left_out: str = "") -> None:
+    def __init__(
+        self,
+        services: Services,
+        settings: Settings,
+        extracted: Extracted,
+        left_out: str = "",
+        *,
+        planned: Planned | None = None,
+    ) -> None:
         self.services = services
         self.settings = settings
         self.extracted = extracted
-        planning = scalar_context(services, extracted, planning=True)
-        register_stubs(planning, extracted.calls)
-        frame = frame_of(planning, extracted)
+        first = planned or plan_stubs(services, extracted)
+        planning, frame = first.context, first.frame
         self.unbounded = unbounded(planning, frame, services.config.limits)
-        planned = plan_query(planning, frame, extracted.calls, self.unbounded)
+        read = plan_query(planning, frame, extracted.calls, self.unbounded)
         if settings.rules and left_out != nearest_by_index.__name__:
-            planned, extracted = _by_index(planned, services, extracted)
-        root, self._rules = _rewritten(planned, left_out) if settings.rules else (planned.root, ())
+            read, extracted = _by_index(read, services, extracted)
+        root, self._rules = _rewritten(read, left_out) if settings.rules else (read.root, ())
         if extracted is not self.extracted:
             self._rules = (nearest_by_index.__name__, *self._rules)
             self.extracted = extracted
         self._stored = _OverStoredNumbers(
             services, extracted, lambda found: StagedQuery(services, settings, found, left_out)
         )
-        self._context = scalar_context(services, extracted)
-        joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
-        self.merges_joins = MERGE_JOINS in joins
-        self._ordered = scalar_context(services, extracted, parallel=self.merges_joins)
-        for setting in joins:
-            self._context.sql(setting)
-            self._ordered.sql(setting)
-        self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
-        self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
+        self._joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
+        self.merges_joins = MERGE_JOINS in self._joins
+        self._context = self._set_up(parallel=True)
+        self._stage: Relational = Cutter(self._context, read.functions).cut(root)
         self.planned_schema = frame.schema()
         self.schema = shown(frame, extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
+
+    def _set_up(self, *, parallel: bool) -> SessionContext:
+        context = scalar_context(self.services, self.extracted, parallel=parallel)
+        for setting in self._joins:
+            context.sql(setting)
+        return context
+
+    @cached_property
+    def _ordered(self) -> SessionContext:
+        """Return a context that keeps the order of rows, with the same stage inputs; few queries need it."""
+        context = self._set_up(parallel=self.merges_joins)
+        context.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
+        return context
 
     def run(self, record: QueryRecord) -> Batches:
         """Run the query within the session's budget; see `run_on`."""
@@ -477,7 +498,7 @@ class StagedQuery:
         ):
             runtime = Runtime(
                 context=self._context,
-                ordered=self._ordered,
+                in_order=lambda: self._ordered,
                 bindings=bindings,
                 searcher=self.services.backends.searcher,
                 settings=self.settings,
@@ -572,4 +593,5 @@ def uses_ai(text: ParsedText, services: Services, settings: Settings) -> bool:
         return False
     text, read = _files_read(text, services)
     text, tables, _ = _searched(text, services, settings)
-    return bool(extract(text, services, {**read, **tables}).calls)
+    extracted, _ = extract(text, services, {**read, **tables})
+    return bool(extracted.calls)

@@ -7,12 +7,12 @@ import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
@@ -103,23 +103,28 @@ class FunctionRegistry:
         return iter({function.name: function for function in self._by_name.values()}.values())
 
 
-def register_scalars(context: "SessionContext", functions: FunctionRegistry, engine: Callable[[], Engine]) -> None:
-    """Register the ordinary functions of a registry; each is bound to the engine at its first call."""
+def scalars_registrar(functions: FunctionRegistry, engine: Callable[[], Engine]) -> "Callable[[SessionContext], None]":
+    """Return a function that registers the ordinary functions with a context; each call uses the present engine."""
     from datafusion import udf  # here, because clients import this module and need no DataFusion
 
-    for scalar in functions.scalars():
-        values = _bound_late(scalar, engine)
-        context.register_udf(udf(values, list(scalar.arguments), scalar.output, "immutable", scalar.name))
-    context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
+    made = [
+        udf(_bound_late(scalar, engine), list(scalar.arguments), scalar.output, "immutable", scalar.name)
+        for scalar in functions.scalars()
+    ]
+    made.append(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
+
+    def register(context: "SessionContext") -> None:
+        for one in made:
+            context.register_udf(one)
+
+    return register
 
 
 def _bound_late(scalar: ScalarFunction, engine: Callable[[], Engine]) -> Callable[..., pa.Array]:
-    @cache
-    def bound() -> Callable[..., pa.Array]:
-        return scalar.bind(engine())
+    bound = lru_cache(maxsize=1)(cast("Callable[[Hashable], Callable[..., pa.Array]]", scalar.bind))
 
     def values(*arguments: pa.Array) -> pa.Array:
-        return bound()(*arguments)
+        return bound(cast("Hashable", engine()))(*arguments)
 
     return values
 

@@ -83,8 +83,8 @@ class Runtime:
     """The parts that a query needs to run, besides its plan. Each query has its own `Runtime`."""
 
     context: SessionContext
-    ordered: SessionContext
-    """The same tables, in a context that keeps the order of rows even if the plan does not sort."""
+    in_order: Callable[[], SessionContext]
+    """Returns the same tables, in a context that keeps the order of rows even if the plan does not sort."""
     bindings: Mapping[str, ModelBinding]
     """The models that answer calls, by `AICall.binding`. `searcher` answers searches."""
     searcher: Callable[[], Searcher]
@@ -136,6 +136,11 @@ class Runtime:
         for _, batches in self._begun.values():
             batches.close()
         self._begun.clear()
+
+    @property
+    def ordered(self) -> SessionContext:
+        """Return the context that keeps the order of rows."""
+        return self.in_order()
 
     @property
     def cancelled(self) -> Callable[[], bool]:

@@ -13,7 +13,7 @@ from datafusion.substrait import Producer
 from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
-from flightllm.datafusion.contexts import unfolded
+from flightllm.datafusion.contexts import analyzed, unfolded
 from flightllm.datafusion.errors import EVALUATED_EARLY, mapped_error
 from flightllm.errors import AICallError, LimitExceededError, SqlError
 from flightllm.functions.call import MODEL, AICall
@@ -138,15 +138,13 @@ def list_arguments(
 
     `plan` plans the query in `context`. It runs once for each call that takes texts, each time with one call's types
     still unknown, and reads the types from DataFusion's error. Where it fails for another reason, the real planning
-    fails as well. For several calls it first runs once for all: if its plan has no cast, no call has a list.
+    fails as well. A plan without casts has no lists among its texts; see `has_no_cast`.
 
     Raises:
         AICallError: the elements are structs or lists themselves, or a call that is not answered by a language model
             has a list.
     """
     unknown = {stub: call for stub, call in calls.items() if call.takes == pa.string() and call.fields}
-    if len(unknown) > 1 and _casts_nothing(context, plan, calls):
-        return {}
     for stub, call in calls.items():
         _register(context, stub, call, _NOTHING_FITS if stub in unknown else call.takes)
     found: dict[str, frozenset[int]] = {}
@@ -167,12 +165,10 @@ def list_arguments(
     return found
 
 
-def _casts_nothing(context: SessionContext, plan: Callable[[], DataFrame], calls: Mapping[str, AICall]) -> bool:
-    """Return whether the plan of a query certainly has no cast; its text leaves out most rows of VALUES."""
-    for stub, call in calls.items():
-        _register(context, stub, call, call.takes)
+def has_no_cast(context: SessionContext, frame: DataFrame) -> bool:
+    """Return whether the plan of a query certainly casts nothing; its text leaves out most rows of VALUES."""
     try:
-        text = plan().logical_plan().display_indent()
+        text = analyzed(context, frame).logical_plan().display_indent()
     except Exception:  # noqa: BLE001 - the boundary to DataFusion, which raises builtin exceptions
         return False
     return "CAST(" not in text and "Values:" not in text

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import count
 from typing import TypeAlias
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Producer, Serde
-from substrait.algebra_pb2 import Expression, SetRel, SortField
+from substrait.algebra_pb2 import Expression, ReadRel, SetRel, SortField
 from substrait.plan_pb2 import Plan
 
 from flightllm.errors import InternalError
@@ -451,7 +452,22 @@ class Cutter:
 
     def _table(self, table: str, schema: pa.Schema) -> Scan:
         register(self._context, table, schema, [])
-        return scan(self._context, table)
+        types = tuple(schema.types)
+        if any(map(pa.types.is_nested, types)):  # the names of their fields are in the plan, too
+            return scan(self._context, table)
+        read = ReadRel()
+        read.CopyFrom(_read_of(types))
+        read.base_schema.names[:] = schema.names
+        read.named_table.names[:] = table.split(".")
+        return Scan(read)
+
+
+@lru_cache(maxsize=1_000)
+def _read_of(types: tuple[pa.DataType, ...]) -> ReadRel:
+    """Return the read of a table with these types. DataFusion makes it once: that takes longer than to copy it."""
+    context = SessionContext()
+    register(context, "t", positional(types), [])
+    return scan(context, "t").rel
 
 
 def scan(context: SessionContext, table: str) -> Scan:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 
 import structlog
 
@@ -24,7 +23,7 @@ from flightllm.engines.supervised import supervised
 from flightllm.execution.backends import Backends
 from flightllm.execution.context import Services
 from flightllm.functions import FunctionRegistry
-from flightllm.functions.registry import register_scalars
+from flightllm.functions.registry import scalars_registrar
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.session_log import SessionLog
 from flightllm.observe.tracing import create_spans
@@ -157,7 +156,7 @@ class Database:
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
-            catalog.store.functions = partial(register_scalars, functions=functions, engine=lambda: engines.own.engine)
+            catalog.store.functions = scalars_registrar(functions, lambda: engines.own.engine)
             check_owners(access.store, _owners(catalog, objects))
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from datafusion import DataFrame
 
-from flightllm.datafusion.contexts import analyzed
 from flightllm.errors import AICallError, FlightLLMError
-from flightllm.execution.bind import extract, scalar_context
-from flightllm.plan.planner import _given, list_arguments
+from flightllm.execution.bind import extract
+from flightllm.plan.planner import _given
 from flightllm.session.database import Database
 from flightllm.sql.parsed_text import ParsedText
 from tests.databases import ask, ask_both, open_database
@@ -100,26 +99,19 @@ def test_lists_anywhere(database: Database, tmp_path: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "planned"),
+    ("sql", "kept"),
     [
-        ("SELECT ai_gen('Say', question), ai_filter('ok', upper(question)), ai_gen('p', 'x') FROM notes", 1),
-        ("SELECT ai_gen('Say', question), ai_gen('Say', id) FROM notes", 3),
-        ("SELECT ai_gen('Say', question) FROM notes", 1),
+        ("SELECT ai_gen('Say', question), ai_filter('ok', upper(question)), ai_gen('p', 'x') FROM notes", True),
+        ("SELECT ai_gen('Say', question), ai_gen('Say', id) FROM notes", True),
+        ("SELECT ai_gen('Say', question) FROM notes", True),
+        ("SELECT ai_gen('Say', parts) FROM notes", False),
+        ("SELECT ai_gen('Say', question), ai_gen('Say', parts) FROM notes", False),
+        ("SELECT ai_gen('Say', nix) FROM notes", False),
     ],
 )
-def test_calls_of_texts_alone_are_planned_once(database: Database, sql: str, planned: int) -> None:
-    """Calls that get only texts are planned once in all; a cast can hide a list, so each call is planned then."""
-    services, times = database._services, 0
-    extracted = extract(ParsedText(sql), services)
-    context = scalar_context(services, extracted, planning=True)
-
-    def plan() -> DataFrame:
-        nonlocal times
-        times += 1
-        return analyzed(context, context.sql(extracted.sql))
-
-    assert list_arguments(context, plan, extracted.calls) == {}
-    assert times == planned
+def test_the_plan_that_tells_types_is_kept(database: Database, sql: str, kept: bool) -> None:
+    """A query without lists is planned once: the plan that finds no list is the query's own."""
+    assert (extract(ParsedText(sql), database._services)[1] is not None) == kept
 
 
 def test_lists_of_structs(database: Database) -> None:

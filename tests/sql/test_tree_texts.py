@@ -45,7 +45,8 @@ class Planner:
     def plan(self, sql: str) -> str:
         """Return DataFusion's plan of a query, with the name and the type of each column."""
         text = ParsedText(sql)
-        extracted = extract(text, self._services) if self._services.functions.may_be_in(sql) else Extracted(sql, {})
+        called = self._services.functions.may_be_in(sql)
+        extracted = extract(text, self._services)[0] if called else Extracted(sql, {})
         register_stubs(self._context, extracted.calls)
         return str(frame_of(self._context, extracted).logical_plan().display_indent_schema())
 
