@@ -122,8 +122,12 @@ def only_where(condition: Expression, expression: Expression) -> Expression:
 
 def slots(message: Message) -> Iterator[Expression]:
     """Yield the outermost expressions inside `message`, in place, without entering the relations of subqueries."""
-    if isinstance(message, Expression) and _is_leaf(message):
-        return  # most expressions are like this, and Protocol Buffers list their fields slowly
+    if isinstance(message, Expression):  # most expressions are like these; Protocol Buffers list fields slowly
+        if _is_leaf(message):
+            return
+        if message.WhichOneof("rex_type") == "scalar_function":
+            yield from (one.value for one in message.scalar_function.arguments if one.HasField("value"))
+            return
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
             continue

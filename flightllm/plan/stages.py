@@ -480,7 +480,12 @@ def scan(context: SessionContext, table: str) -> Scan:
 def register(context: SessionContext, table: str, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
     """Replace the rows of the stage input with this name by `batches`."""
     context.deregister_table(table)
-    context.register_record_batches(table, [list(batches) or [pa.RecordBatch.from_pylist([], schema=schema)]])
+    context.register_record_batches(table, [list(batches) or [_empty(schema)]])
+
+
+@lru_cache(maxsize=1_000)
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def _chain_to_operator(node: Node) -> bool:
