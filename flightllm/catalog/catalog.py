@@ -15,7 +15,7 @@ from datafusion.catalog import Table
 
 from flightllm.catalog import external, files, statements, uploads, views
 from flightllm.catalog.converted import converted_format, converted_table, kept_if_taken, sheet_of
-from flightllm.catalog.entries import Entry, SystemTables, TableInfo, columns_in, system_rows
+from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
 from flightllm.catalog.insertion import Insertion, planned_rows
 from flightllm.catalog.reading import check_query
 from flightllm.catalog.rewriting import Collect
@@ -29,7 +29,6 @@ from flightllm.file_formats.options import NOTHING_SAID
 from flightllm.sql.names import parse_name
 from flightllm.sql.number_lists import with_lists_as_texts
 from flightllm.sql.parsed_text import ParsedText, mentions
-from flightllm.sql.passes.passes import passed
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import Reader, TablesFolder
 from flightllm.storage.places import Places
@@ -407,9 +406,7 @@ class Catalog:
         """
         entries = self.entries
         if ai_views := {name: entry for name, entry in entries.items() if entry.kind == "ai_view"}:
-            inlined = views.with_views(text, ai_views)
-            if inlined is not text:
-                text = passed(inlined, columns_in(entries))  # an earlier version stored a view without these
+            text = views.with_views(text, ai_views, entries)
         check_query(text, entries, self.store.limits)
         return text
 

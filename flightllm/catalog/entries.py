@@ -24,6 +24,8 @@ from flightllm.errors import (
 )
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.passes import passed
 from flightllm.sql.query_columns import TableColumns
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
@@ -148,6 +150,8 @@ class Entry:
     """The format of a CSV table's files, as far as options set it."""
     source: ConvertedSource | None = None
     """The Parquet copy of the table's files, if the table is read through a copy."""
+    passed: bool = True
+    """Whether a view's text has passed the passes: earlier versions stored it as it was sent."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
     """The cached plan of a view."""
 
@@ -178,6 +182,15 @@ def columns_in(entries: Mapping[TableName, Entry]) -> TableColumns:
         return entry.schema.names if entry else ()
 
     return found
+
+
+def view_text(view: Entry, entries: Mapping[TableName, Entry]) -> str:
+    """Return the text of a view as DataFusion reads it.
+
+    Raises:
+        FlightLLMError: an earlier version stored a construct that gives wrong rows in DataFusion.
+    """
+    return view.query if view.passed else passed(ParsedText(view.query), columns_in(entries)).sql
 
 
 class SchemaTables:

@@ -75,7 +75,7 @@ def entry_json(entry: Entry) -> str:
         "owner": entry.owner,
     }
     if entry.kind in {"view", "ai_view"}:
-        written |= {"query": entry.query, "column_names": entry.columns}
+        written |= {"query": entry.query, "column_names": entry.columns, "passed": entry.passed}
     if entry.kind != "view":  # a view's columns follow from its tables
         written["columns"] = base64.b64encode(entry.schema.serialize().to_pybytes()).decode()
     if entry.rows is not None:
@@ -121,4 +121,5 @@ def _read(written: Mapping[str, Any]) -> Entry:
         format=str(written.get("format", "")),
         keys=TableKeys.of_json(written["keys"]) if "keys" in written else NO_KEYS,
         csv=CsvOptions.of_json(written.get("csv", {})),
+        passed=bool(written.get("passed")),
     )

@@ -7,15 +7,13 @@ from dataclasses import replace
 from datafusion import SessionContext
 from datafusion.catalog import Table
 
-from flightllm.catalog.entries import Entry, Planned, TableInfo, columns_in
+from flightllm.catalog.entries import Entry, Planned, TableInfo, view_text
 from flightllm.catalog.reading import read_by, to_plan
 from flightllm.common.names import TableName, quoted
 from flightllm.config import LimitsConfig
 from flightllm.datafusion.contexts import QUERY_ONLY, row_types, with_types
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.errors import FlightLLMError, SqlError
-from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.passes.passes import passed
 from flightllm.sql.unpivot_types import MARK as UNPIVOT
 from flightllm.sql.unpivot_types import check_types
 
@@ -80,7 +78,7 @@ class ViewPlans:
         return seen[entry.name]
 
     def _planned(self, view: Entry, seen: Entries) -> Entry:
-        text = view.query
+        text = view_text(view, seen)
         if view.columns:
             columns = ", ".join(quoted(column) for column in view.columns)
             text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
@@ -96,7 +94,6 @@ class ViewPlans:
         try:
             with panics_mapped():
                 context = self._context(seen, found)
-                text = passed(ParsedText(text), columns_in(seen)).sql  # an earlier version stored it without these
                 frame = context.sql_with_options(text, QUERY_ONLY)
                 if UNPIVOT in text:
                     check_types(frame.logical_plan().display_indent_schema)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from flightllm.catalog.catalog import Catalog
-from flightllm.catalog.entries import Entry
+from flightllm.catalog.entries import Entry, view_text
 from flightllm.catalog.files import file_suffix
 from flightllm.catalog.reading import named_in
 from flightllm.common.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName
@@ -73,28 +73,28 @@ def shipped(catalog: Catalog, text: str) -> Shipped:
     asked = [name for name in system if SYSTEM_SCHEMA in words and name.lower() in words]
     return Shipped(
         tuple(schema for schema in store.schemas() if schema != SYSTEM_SCHEMA),
-        tuple(_readable(seen)),
-        tuple(_readable(below.values())),
+        tuple(_readable(seen, entries)),
+        tuple(_readable(below.values(), base)),
         dict(system),
         {name: _stream(catalog.system_rows(name)) for name in asked},
     )
 
 
-def _readable(entries: Iterable[Entry]) -> Iterable[ShippedTable]:
+def _readable(seen: Iterable[Entry], entries: Mapping[TableName, Entry]) -> Iterable[ShippedTable]:
     """Yield the readable tables. Unreadable tables are skipped: a query of one of them fails in planning."""
-    for entry in entries:
+    for entry in seen:
         try:
-            yield _shipped(entry)
+            yield _shipped(entry, entries)
         except FlightLLMError:
             continue
 
 
-def _shipped(entry: Entry) -> ShippedTable:
+def _shipped(entry: Entry, entries: Mapping[TableName, Entry]) -> ShippedTable:
     stored = entry.stored.schema if entry.stored is not None else None
     plain = ShippedTable(entry.name, entry.schema, stored=stored, restricted=entry.restricted)
     match entry.kind:
         case "view":
-            return ShippedTable(entry.name, entry.schema, query=entry.query, columns=entry.columns)
+            return ShippedTable(entry.name, entry.schema, query=view_text(entry, entries), columns=entry.columns)
         case "managed" if entry.rows is not None and entry.rows.files:
             return _files(plain, f"{entry.rows.folder}/", Path(entry.rows.files[0].name).suffix)
         case "file" | "external" if entry.source is not None:

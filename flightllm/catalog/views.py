@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from flightllm.catalog.entries import Entry
+from flightllm.catalog.entries import Entry, view_text
 from flightllm.catalog.reading import ordered, read_by
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
 from flightllm.errors import UnsupportedError
@@ -12,7 +12,7 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, tokenize
 
 
-def with_views(text: ParsedText, views: Mapping[TableName, Entry]) -> ParsedText:
+def with_views(text: ParsedText, views: Mapping[TableName, Entry], entries: Mapping[TableName, Entry]) -> ParsedText:
     """Return the query with a WITH query before it for each AI view that it names, directly or indirectly.
 
     A text that names no AI view comes back as the same object. A WITH query of the same name in it hides the view.
@@ -30,7 +30,7 @@ def with_views(text: ParsedText, views: Mapping[TableName, Entry]) -> ParsedText
     if not needed:
         return text
     _check_names(tokens, hidden | set(needed))
-    definitions = ", ".join(_definition(entry, views) for entry in needed.values())
+    definitions = ", ".join(_definition(entry, views, entries) for entry in needed.values())
     return ParsedText(_with(_unqualified(text.sql, tokens, views), definitions))
 
 
@@ -69,10 +69,11 @@ def _unqualified(sql: str, tokens: Sequence[Token], views: Mapping[TableName, En
     return sql
 
 
-def _definition(entry: Entry, views: Mapping[TableName, Entry]) -> str:
+def _definition(entry: Entry, views: Mapping[TableName, Entry], entries: Mapping[TableName, Entry]) -> str:
     columns = f" ({', '.join(quoted(column) for column in entry.columns)})" if entry.columns else ""
     others = {name: other for name, other in views.items() if name != entry.name}
-    return f"{quoted(entry.name.name)}{columns} AS ({_unqualified(entry.query, tokenize(entry.query), others)})"
+    text = view_text(entry, entries)
+    return f"{quoted(entry.name.name)}{columns} AS ({_unqualified(text, tokenize(text), others)})"
 
 
 def _with(sql: str, definitions: str) -> str:

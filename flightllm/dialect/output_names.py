@@ -47,7 +47,7 @@ _MARK = "\ufdd1"
 _MARKED = re.compile(rf"\A{_MARK}(\d*){_MARK}(.*)\Z", re.DOTALL)
 _SHOWN = re.compile(rf"{_MARK}\d*{_MARK}")
 _NO_ALIAS = (*ENDS_EXPRESSION, *ENDS_TYPE, "unsigned", *EXPRESSION_FOLLOWS)
-_NO_ALIAS_AFTER = ("zone", "collate", "time", *EXPRESSION_FOLLOWS)
+_NO_ALIAS_AFTER = ("zone", "collate", "time", "over", *EXPRESSION_FOLLOWS)
 """Words of expressions and types that are not an alias, and words that no alias follows."""
 _STATEMENTS = ("select", "with", "explain", "insert", "summarize", "describe", "desc")
 

@@ -1,5 +1,6 @@
 """The edits that turn a text into the text of a changed tree: comments and places of all other parts stay."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final
@@ -9,6 +10,7 @@ from flightllm.sql.tokens import Token, TokenKind
 
 _LONGEST: Final = 3_000
 """The most tokens that are compared one by one: the time grows with their square. More tokens become one edit."""
+_WORD: Final = re.compile(r"[\w$'\"]{2}")
 _SAME: Final = {"!=": "<>", "==": "="}
 
 
@@ -35,7 +37,11 @@ def edited(sql: str, edits: Iterable[tuple[int, int, str]]) -> str:
 
 
 def _edit(text: ParsedText, printed: ParsedText, old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int, str]:
-    written = printed.text(*new) if new[0] < new[1] else ""
+    start, end, written = _placed(text, printed.text(*new) if new[0] < new[1] else "", old)
+    return start, end, _apart(text.sql[:start][-1:], written, text.sql[end : end + 1])
+
+
+def _placed(text: ParsedText, written: str, old: tuple[int, int]) -> tuple[int, int, str]:
     if old[0] < old[1]:
         return text.tokens[old[0]].start, text.tokens[old[1] - 1].end, written
     if old[0] < len(text.tokens) and (written.endswith("(") or not old[0]):
@@ -43,6 +49,12 @@ def _edit(text: ParsedText, printed: ParsedText, old: tuple[int, int], new: tupl
         return place, place, written if written.endswith("(") else f"{written} "
     place = text.tokens[old[0] - 1].end
     return place, place, written if written.startswith(")") else f" {written}"
+
+
+def _apart(before: str, written: str, after: str) -> str:
+    """Return a text with a space at each end where it would become one word with its neighbor."""
+    first, last = (_WORD.fullmatch(two) is not None for two in (before + written[:1], written[-1:] + after))
+    return f"{' ' * first}{written}{' ' * last}"
 
 
 def _equal(before: Sequence[object], after: Sequence[object]) -> int:

@@ -21,18 +21,6 @@ _OPERATORS: Final = {
     "!~~": "PGNotLikeMatch",
 }
 """Operators with the precedence of `=`, and their names in a tree; a text uses two that it does not have itself."""
-_COMPARISONS: Final = frozenset(
-    {
-        *("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", *_OPERATORS.values()),
-        *("PGRegexMatch", "PGRegexIMatch", "PGRegexNotMatch", "PGRegexNotIMatch"),
-    }
-)
-_PATTERNS: Final = frozenset({"Like", "ILike", "SimilarTo", "RLike"})
-_BOUND_CLOSER: Final = {
-    **dict.fromkeys((*_PATTERNS, "InList", "InSubquery", "InUnnest", "Between"), "expr"),
-    **dict.fromkeys(("BinaryOp", "AnyOp", "AllOp"), "left"),
-}
-"""Kinds of predicates that bind closer than IS, and the field with the left side."""
 
 
 def predicates(text: ParsedText) -> Iterator[tuple[int, int]]:
@@ -46,7 +34,7 @@ def predicates(text: ParsedText) -> Iterator[tuple[int, int]]:
 
 def has_distinct_from(text: ParsedText) -> bool:
     """Return whether a text has one of the predicates."""
-    return next(predicates(text), None) is not None
+    return "distinct" in text.words and next(predicates(text), None) is not None
 
 
 def masked(text: ParsedText) -> tuple[str, Mapping[str, str]] | None:
@@ -77,20 +65,6 @@ def unmasked(tree: Json, names: Mapping[str, str]) -> Json:
     def change(node: Node) -> Json:
         if kind(node) == "BinaryOp" and (predicate := names.get(str(body(node)["op"]))):
             return {predicate: [body(node)["left"], body(node)["right"]]}
-        return _outermost(node)
+        return node
 
     return rebuilt(tree, change) if names else tree
-
-
-def _outermost(node: Node) -> Node:
-    """Return a node with a predicate outside of what binds closer: `(a IS DISTINCT FROM b) = c` was `b = c`."""
-    fields, side = body(node), _BOUND_CLOSER.get(kind(node))
-    if side is None or (kind(node) == "BinaryOp" and fields["op"] not in _COMPARISONS):
-        return node
-    if kind(fields[side]) in (DISTINCT, NOT_DISTINCT):
-        (predicate, (left, right)) = next(iter(fields[side].items()))
-        return {predicate: [left, {kind(node): {**fields, side: right}}]}
-    if kind(node) in _PATTERNS and kind(fields["pattern"]) in (DISTINCT, NOT_DISTINCT):
-        (predicate, (left, right)) = next(iter(fields["pattern"].items()))
-        return {predicate: [{kind(node): {**fields, "pattern": left}}, right]}
-    return node

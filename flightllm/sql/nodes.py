@@ -15,6 +15,9 @@ SPAN: Final = "span"
 NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
 """The place of a part that is not in the client's text."""
 
+_MANY: Final = (dict, list, tuple)
+"""Types that can hold nodes; the parser gives tuples for GROUP BY and WINDOW."""
+
 
 def kind(value: Json) -> str:
     """Return the kind of a node, or an empty text for another value."""
@@ -72,23 +75,23 @@ def rebuilt(value: Json, change: Callable[[Node], Json]) -> Json:
 
 
 def parts(value: Json) -> Sequence[Json]:
-    """Return the dicts and lists directly inside a value, without tokens and places."""
+    """Return the dicts, lists and tuples directly inside a value, without tokens and places."""
     if isinstance(value, dict):
         return [part for key, part in value.items() if _holds_nodes(key, part)]
-    return [part for part in value if isinstance(part, dict | list)] if isinstance(value, list) else ()
+    return [part for part in value if isinstance(part, _MANY)] if isinstance(value, list | tuple) else ()
 
 
 def _with_parts(value: Json, made: Sequence[Json]) -> Json:
     if all(new is old for new, old in zip(made, parts(value), strict=True)):
         return value
     given = iter(made)
-    if isinstance(value, list):
-        return [next(given) if isinstance(part, dict | list) else part for part in value]
+    if isinstance(value, list | tuple):
+        return [next(given) if isinstance(part, _MANY) else part for part in value]
     return {key: next(given) if _holds_nodes(key, part) else part for key, part in value.items()}
 
 
 def _holds_nodes(key: str, part: Json) -> bool:
-    return isinstance(part, dict | list) and key != SPAN and not key.endswith("_token")
+    return isinstance(part, _MANY) and key != SPAN and not key.endswith("_token")
 
 
 def is_query(value: Json) -> bool:

@@ -14,7 +14,7 @@ import sqloxide
 from flightllm.common.cached import cached_property
 from flightllm.sql.complexity import Complexity, measure
 from flightllm.sql.distinct_from import masked, unmasked
-from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, parts, rebuilt
+from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, name_of, parts, rebuilt
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import position
 
@@ -26,6 +26,8 @@ depth on 2 MiB.
 """
 LONGEST: Final = 100_000
 """The most characters of a text that `parse` reads. The parser holds the interpreter for 2 ms in each 1,000."""
+XOR: Final = "PGBitwiseXor"
+"""The operator `#`, which the parser reads in another dialect only."""
 _NESTED_WEIGHT: Final = 16
 """The depth of one level of parentheses: a nested call takes as much stack as some 6 chained operators."""
 
@@ -86,8 +88,12 @@ def parse(text: ParsedText) -> Tree | None:
     if len(text.sql) > LONGEST or depth(measure(text.tokens)) > DEEPEST or (read := masked(text)) is None:
         return None
     sql, predicates = read
-    root = _statement(sql)
-    return None if root is None else Tree(text.sql, unmasked(root, predicates))
+    places = [token.start for token in text.tokens if token.is_symbol("#")]
+    root = None if places and "^" in text.marks else _statement(_with_power(sql, places))
+    if root is None:
+        return None
+    tree = Tree(text.sql, unmasked(root, predicates))
+    return tree.rebuilt(_as_xor) if places else tree
 
 
 def parse_query(sql: str) -> Json:
@@ -97,6 +103,30 @@ def parse_query(sql: str) -> Json:
         ValueError: the text is not one query.
     """
     return _without_places(_query(sql)["body"])
+
+
+def _with_power(sql: str, places: Sequence[int]) -> str:
+    """Return a text with `^` at some places: the parser reads this operator, and a pass its meaning."""
+    signs = list(sql)
+    for place in places:
+        signs[place] = "^"
+    return "".join(signs)
+
+
+def _as_xor(node: Node) -> Json:
+    fields = body(node)
+    if kind(node) != "BinaryOp" or fields["op"] != "BitwiseXor":
+        return node
+    return {"BinaryOp": {**fields, "op": XOR}}
+
+
+def written(text: str, **parts: Json) -> Json:
+    """Return the expression of a text in which each name stands for a part."""
+
+    def placed(node: Node) -> Json:
+        return parts.get(name_of(body(node)), node) if kind(node) == "Identifier" else node
+
+    return rebuilt(body(body(parse_query(f"SELECT {text}"))["projection"][0]), placed)
 
 
 def text_of(expression: Json) -> str:
@@ -117,6 +147,10 @@ def _statement(sql: str) -> Json | None:
     try:
         found = sqloxide.parse_sql(sql=sql, dialect="generic")
     except ValueError:
+        return None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a fault of the parser; its class is not an Exception
+            raise
         return None
     return found[0] if len(found) == 1 else None
 

@@ -150,42 +150,6 @@ def test_written_queries() -> None:
         parse_query("SELECT")
 
 
-@pytest.mark.parametrize(
-    ("sql", "meant"),
-    [
-        ("a IS DISTINCT FROM b AND c", "(a IS DISTINCT FROM b) AND c"),
-        ("NOT a IS DISTINCT FROM b AND c", "(NOT (a IS DISTINCT FROM b)) AND c"),
-        ("x AND a IS NOT DISTINCT FROM b OR c", "(x AND (a IS NOT DISTINCT FROM b)) OR c"),
-        ("a IS DISTINCT FROM b = c", "a IS DISTINCT FROM (b = c)"),
-        ("a = b IS DISTINCT FROM c", "(a = b) IS DISTINCT FROM c"),
-        ("a IS DISTINCT FROM b IN (1) AND c", "(a IS DISTINCT FROM (b IN (1))) AND c"),
-        ("a LIKE b IS DISTINCT FROM c", "(a LIKE b) IS DISTINCT FROM c"),
-        ("a IS DISTINCT FROM b LIKE c", "a IS DISTINCT FROM (b LIKE c)"),
-        ("a IS DISTINCT FROM b BETWEEN 1 AND 2 AND c", "(a IS DISTINCT FROM (b BETWEEN 1 AND 2)) AND c"),
-        ("a IS DISTINCT FROM NOT b = c AND d", "(a IS DISTINCT FROM (NOT (b = c))) AND d"),
-        ("a <=> b OR a ~~* b OR a IS DISTINCT FROM b OR c", "((a <=> b OR a ~~* b) OR (a IS DISTINCT FROM b)) OR c"),
-        ("a IS DISTINCT FROM -b + 1 AND c", "(a IS DISTINCT FROM ((-b) + 1)) AND c"),
-        ("CASE WHEN a IS DISTINCT FROM b OR c THEN d END", "CASE WHEN (a IS DISTINCT FROM b) OR c THEN d END"),
-    ],
-)
-def test_precedence_of_is_distinct_from(sql: str, meant: str) -> None:
-    """The tree has the precedence of PostgreSQL, whose parentheses the second text writes."""
-    assert _shape(tree(f"SELECT {sql}")) == _shape(tree(f"SELECT {meant}"))
-
-
 def test_all_operators_in_use() -> None:
     """A text that has all operators itself is not parsed: none is left to stand for the predicate."""
     assert parse(ParsedText("SELECT a <=> b, a ~~ b, a ~~* b, a !~~ b, a !~~* b, a IS DISTINCT FROM b")) is None
-
-
-def _shape(found: Tree) -> Json:
-    """Return a tree without places and parentheses."""
-
-    def plain(value: Json) -> Json:
-        if isinstance(value, dict):
-            if kind(value) == "Nested":
-                return plain(body(value))
-            return {key: plain(part) for key, part in value.items() if key not in {"span", "select_token"}}
-        return [plain(part) for part in value] if isinstance(value, list) else value
-
-    return plain(found.root)

@@ -9,9 +9,9 @@ from typing import Final
 
 from flightllm.errors import UnsupportedError
 from flightllm.sql.interval_types import IntervalTypes, arguments, expressions_of, function_name
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, rebuilt
+from flightllm.sql.nodes import Json, Node, body, is_query, kind
 from flightllm.sql.query_columns import TableColumns
-from flightllm.sql.tree import Tree, parse_query
+from flightllm.sql.tree import Tree, written
 
 _COMPARISONS: Final = frozenset({"Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "Spaceship"})
 _EXTREMES: Final = {"min": "ASC", "max": "DESC"}
@@ -25,15 +25,6 @@ def intervals(tree: Tree, columns_of: TableColumns) -> Tree:
     """
     writer = _Writer(tree, IntervalTypes(tree.root, columns_of))
     return tree.rebuilt(writer.changed)
-
-
-def _written(text: str, **parts: Json) -> Json:
-    """Return the expression of a text in which each name stands for a part."""
-
-    def placed(node: Node) -> Json:
-        return parts.get(name_of(body(node)), node) if kind(node) == "Identifier" else node
-
-    return rebuilt(body(body(parse_query(f"SELECT {text}"))["projection"][0]), placed)
 
 
 class _Writer:
@@ -80,8 +71,8 @@ class _Writer:
 
     def _length(self, value: Json) -> Json:
         """Return the microseconds of an interval, or of a value that is compared with one."""
-        given = value if self._is_interval(value) else _written("CAST(v AS INTERVAL)", v=value)
-        return _written("CAST(round(date_part('epoch', v) * 1000000) AS BIGINT)", v=given)
+        given = value if self._is_interval(value) else written("CAST(v AS INTERVAL)", v=value)
+        return written("CAST(round(date_part('epoch', v) * 1000000) AS BIGINT)", v=given)
 
     def _any(self, *values: Json) -> bool:
         return any(map(self._is_interval, values))
@@ -149,11 +140,11 @@ class _Writer:
                 raise self._refused(f"{function}(…) OVER", fields)
             text = f"first_value(v ORDER BY k {_EXTREMES[function]} NULLS LAST)"
             (value,) = values
-            written = body(_written(text, v=value, k=self._length(value)))
-            return {name: {**written, "filter": fields["filter"]}}
+            call = body(written(text, v=value, k=self._length(value)))
+            return {name: {**call, "filter": fields["filter"]}}
         if function == "nullif" and len(values) == 2:
             first, second = map(self._length, values)
-            chosen: Node = _written("CASE WHEN a = b THEN NULL ELSE v END", a=first, b=second, v=values[0])
+            chosen: Node = written("CASE WHEN a = b THEN NULL ELSE v END", a=first, b=second, v=values[0])
             return chosen
         if function == "count" and distinct:
             given = [{"Unnamed": {"Expr": self._length(value)}} for value in values]

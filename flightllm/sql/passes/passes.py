@@ -4,30 +4,43 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from flightllm.sql.alignment import edited, replacements
-from flightllm.sql.distinct_from import has_distinct_from
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.any_arrays import any_arrays, has_any_array
+from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.intervals import intervals
-from flightllm.sql.passes.is_distinct_from import is_distinct_from
+from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
+from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
+from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, parse
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A function from a tree to a tree. A text that it can change has all of the `words` and passes the `test`."""
+    """A function from a tree to a tree.
+
+    A text that it can change has all of the `words`, one of `some` words or marks if there are any, and passes the
+    `test`.
+    """
 
     change: Callable[[Tree, TableColumns], Tree]
     words: frozenset[str]
     test: Callable[[ParsedText], bool] = lambda _: True
+    some: frozenset[str] = frozenset()
 
     def can_change(self, text: ParsedText) -> bool:
         """Return whether the pass can change a text."""
-        return self.words <= text.words and self.test(text)
+        has_some = not self.some or not self.some.isdisjoint(text.words) or not self.some.isdisjoint(text.marks)
+        return has_some and self.words <= text.words and self.test(text)
 
 
 PASSES = (
-    Pass(is_distinct_from, frozenset({"is", "distinct", "from"}), has_distinct_from),
+    Pass(precedence, frozenset(), can_differ, OPERATORS),
+    Pass(any_arrays, frozenset(), has_any_array, frozenset({"any", "some"})),
+    Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
+    Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"})),
+    Pass(windows, frozenset({"over"}), has_named_windows),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
     Pass(intervals, frozenset({"interval"})),
 )

@@ -110,3 +110,11 @@ SELECT interval 'x' AS r
 SELECT ARRAY[1, 'a'] AS r
 SELECT repeat('a', -1) || chr(0) AS r
 SELECT GROUPING(x) AS r FROM a GROUP BY g
+SELECT sum(x) OVER v AS s FROM nums WINDOW v AS (w ORDER BY id), w AS (PARTITION BY g)
+SELECT sum(x) OVER w AS s FROM nums WINDOW w AS (PARTITION BY g), w AS (ORDER BY id)
+SELECT sum(x) OVER (w ORDER BY id) AS s FROM nums
+SELECT id, (SELECT sum(y) OVER (w) FROM c LIMIT 1) AS s FROM nums WINDOW w AS (PARTITION BY g)
+SELECT id, sum(x) OVER (ORDER BY id ROWS BETWEEN -1 PRECEDING AND CURRENT ROW) AS s FROM nums
+SELECT 1 < 2 < 3 AS r
+SELECT x = g = true AS r FROM a
+SELECT 'a' LIKE 'b' LIKE 'c' AS r

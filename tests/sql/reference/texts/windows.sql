@@ -130,3 +130,15 @@ SELECT id, closed - lag(opened) OVER (ORDER BY id) AS d FROM stays
 SELECT id, max(lasted) OVER (ORDER BY id) > interval '25 hours' AS m FROM stays
 SELECT id, rank() OVER (ORDER BY lasted) AS m FROM stays
 SELECT id, sum(lasted) OVER (ORDER BY id) AS m FROM stays
+-- windows that extend others, their errors, frames
+SELECT id FROM nums WINDOW w AS (PARTITION BY g ORDER BY id) ORDER BY sum(x) OVER w, id
+SELECT id FROM nums WINDOW w AS (PARTITION BY g) ORDER BY sum(x) OVER (w ORDER BY id DESC), id
+SELECT id, sum(x) OVER w AS s FROM (SELECT id, x, count(*) OVER w AS n FROM nums WINDOW w AS (PARTITION BY g)) i WINDOW w AS (PARTITION BY n ORDER BY id)
+SELECT id, sum(x) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) - 1 AS s FROM nums
+SELECT id, sum(x) OVER (ORDER BY g GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM nums
+SELECT id, sum(x) OVER (ORDER BY x RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS s FROM nums
+SELECT id, sum(x) OVER (ORDER BY x DESC RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS s FROM nums
+SELECT id, max(x) FILTER (WHERE y > 1) OVER w AS s, row_number() OVER (w ROWS UNBOUNDED PRECEDING) AS r FROM nums WINDOW w AS (PARTITION BY g ORDER BY id)
+SELECT g, count(*) AS n, sum(count(*)) OVER (w ORDER BY g) AS t FROM nums GROUP BY g WINDOW w AS (PARTITION BY g > 'a')
+WITH q AS (SELECT id, sum(x) OVER (w ORDER BY id) AS s FROM nums WINDOW w AS (PARTITION BY g)) SELECT id, s FROM q WHERE s > 3
+SELECT id, sum(x) OVER W AS s FROM nums WINDOW w AS (ORDER BY id)

@@ -1,4 +1,4 @@
-"""IS [NOT] DISTINCT FROM binds as in PostgreSQL, whatever follows it."""
+"""Operators bind as in PostgreSQL, whatever follows them, and `^` is a power."""
 
 import random
 from collections.abc import Iterator
@@ -20,6 +20,12 @@ CASES = (
     ("CASE WHEN true IS DISTINCT FROM true OR true THEN true END", True),
     ("'a' LIKE 'b' IS DISTINCT FROM false OR true", True),
     ("(SELECT true IS DISTINCT FROM true AND false)", False),
+    ("'a' LIKE 'b' = false", True),
+    ("true = 3 IN (1, 2, 3)", True),
+    ("true = 2 BETWEEN 1 AND 3", True),
+    ("-2 ^ 2 = 4 AND 2 ^ 3 ^ 2 = 64 AND 2 * 3 ^ 2 = 18", True),
+    ("5 # 3 = 6 AND 6 | 1 & 3 = 3 AND ~5 = -6", True),
+    ("1 + 2 || 'a' = '3a'", True),
 )
 SEEDS, EXPRESSIONS = 3, 150
 

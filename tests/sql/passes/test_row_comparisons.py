@@ -1,0 +1,48 @@
+"""Rows are compared column by column, and a NULL makes a comparison NULL."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flightllm.session.session import Session
+from tests.databases import rows, small_database
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Return a session over the small tables."""
+    database = small_database(Path(tmp_path_factory.mktemp("data")))
+    yield database.session()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("(1, 2) = (1, 2)", True),
+        ("(1, NULL) = (1, 2)", None),
+        ("(1, NULL) = (2, 2)", False),
+        ("(1, NULL) <> (2, 2)", True),
+        ("(1, 2) < (1, 3)", True),
+        ("(1, NULL) < (1, 3)", None),
+        ("(1, NULL) < (2, 3)", True),
+        ("ROW(1, 2, 3) >= ROW(1, 2, 3)", True),
+        ("(1, 2) IN ((1, 1), (1, 2))", True),
+        ("(1, 2) NOT IN ((1, NULL))", None),
+        ("(1, NULL) IS NULL", False),
+        ("(1, 2) IS DISTINCT FROM (1, NULL)", True),
+        ("(1, 2) BETWEEN (1, 1) AND (2, 0) AND true", True),
+    ],
+)
+def test_values(session: Session, sql: str, value: bool | None) -> None:
+    """Each comparison has PostgreSQL's value."""
+    assert rows(session, f"SELECT {sql} AS found") == [{"found": value}]
+
+
+def test_changes_of_rows(session: Session) -> None:
+    """UPDATE and DELETE compare rows, too."""
+    session.update("CREATE OR REPLACE TABLE c AS SELECT id, score FROM people")
+    session.update("UPDATE c SET score = 9 WHERE (id, score) IN ((1, 3.5), (2, 1.0), (3, 7))")
+    assert session.update("DELETE FROM c WHERE (id, score) >= (7, NULL)") == 2
+    assert rows(session, "SELECT count(*) AS n FROM c WHERE score = 9") == [{"n": 2}]
