@@ -17,6 +17,7 @@ from flightllm.common.principal import LOCAL
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
+from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
@@ -156,6 +157,38 @@ class Entry:
 
 Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
 """Returns an entry with its plan if it is a view; the mapping has the other entries. Raises a `FlightLLMError`."""
+
+
+_MAKES_INTERVALS = frozenset({"interval", "make_interval", "age"})
+"""A view makes intervals of other values only with one of these words."""
+
+
+class IntervalTables:
+    """The names of the tables with intervals. Each change of the tables is read once, at the next text; thread-safe."""
+
+    def __init__(self, entries: Callable[[], Mapping[TableName, Entry]]) -> None:
+        """Take a function that returns the present tables; a change of the tables replaces their mapping."""
+        self._entries = entries
+        self._read: tuple[Mapping[TableName, Entry], frozenset[str]] = ({}, frozenset())
+
+    def named_in(self, text: ParsedText) -> bool:
+        """Return whether a text has the name of such a table, in any schema and any case."""
+        entries = self._entries()
+        before, names = self._read
+        if before is not entries:
+            names = _with_intervals(entries)
+            self._read = entries, names
+        return bool(names) and not names.isdisjoint(text.names)
+
+
+def _with_intervals(entries: Mapping[TableName, Entry]) -> frozenset[str]:
+    found = {key.name.lower() for key, entry in entries.items() if any(map(pa.types.is_interval, entry.schema.types))}
+    views = {entry.name.name.lower(): mentions(entry.query) for entry in entries.values() if entry.kind == "view"}
+    while more := {
+        name for name, words in views.items() if name not in found and not words.isdisjoint(_MAKES_INTERVALS | found)
+    }:
+        found |= more
+    return frozenset(found)
 
 
 class SchemaTables:

@@ -12,6 +12,8 @@ Json = Any
 Node = Mapping[str, Any]
 SPAN: Final = "span"
 """The field that tells the place of an identifier or a literal."""
+_HOLDERS: Final = (dict, list, tuple)
+"""The values that can hold nodes; the keys of GROUP BY are in a tuple."""
 NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
 """The place of a part that is not in the client's text."""
 
@@ -72,23 +74,23 @@ def rebuilt(value: Json, change: Callable[[Node], Json]) -> Json:
 
 
 def parts(value: Json) -> Sequence[Json]:
-    """Return the dicts and lists directly inside a value, without tokens and places."""
+    """Return the dicts, lists and tuples directly inside a value, without tokens and places."""
     if isinstance(value, dict):
         return [part for key, part in value.items() if _holds_nodes(key, part)]
-    return [part for part in value if isinstance(part, dict | list)] if isinstance(value, list) else ()
+    return [part for part in value if isinstance(part, _HOLDERS)] if isinstance(value, list | tuple) else ()
 
 
 def _with_parts(value: Json, made: Sequence[Json]) -> Json:
     if all(new is old for new, old in zip(made, parts(value), strict=True)):
         return value
     given = iter(made)
-    if isinstance(value, list):
-        return [next(given) if isinstance(part, dict | list) else part for part in value]
+    if isinstance(value, list | tuple):
+        return type(value)(next(given) if isinstance(part, _HOLDERS) else part for part in value)
     return {key: next(given) if _holds_nodes(key, part) else part for key, part in value.items()}
 
 
 def _holds_nodes(key: str, part: Json) -> bool:
-    return isinstance(part, dict | list) and key != SPAN and not key.endswith("_token")
+    return isinstance(part, _HOLDERS) and key != SPAN and not key.endswith("_token")
 
 
 def is_query(value: Json) -> bool:

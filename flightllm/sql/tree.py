@@ -14,7 +14,7 @@ import sqloxide
 from flightllm.common.cached import cached_property
 from flightllm.sql.complexity import Complexity, measure
 from flightllm.sql.distinct_from import masked, unmasked
-from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, parts, rebuilt
+from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, name_of, parts, rebuilt
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import position
 
@@ -99,6 +99,15 @@ def parse_query(sql: str) -> Json:
     return _without_places(_query(sql)["body"])
 
 
+def written(text: str, **given: Json) -> Json:
+    """Return the expression of a text in which each name stands for a given expression."""
+
+    def placed(node: Node) -> Json:
+        return given.get(name_of(body(node)), node) if kind(node) == "Identifier" else node
+
+    return rebuilt(body(body(parse_query(f"SELECT {text}"))["projection"][0]), placed)
+
+
 def text_of(expression: Json) -> str:
     """Return an expression as text."""
     query = _query("SELECT 0")
@@ -124,4 +133,4 @@ def _statement(sql: str) -> Json | None:
 def _without_places(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: NOWHERE if key == SPAN else _without_places(part) for key, part in value.items()}
-    return [_without_places(part) for part in value] if isinstance(value, list) else value
+    return type(value)(map(_without_places, value)) if isinstance(value, list | tuple) else value

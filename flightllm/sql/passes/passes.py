@@ -15,33 +15,40 @@ from flightllm.sql.tree import Tree, parse
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A function from a tree to a tree. A text that it can change has all of the `words` and passes the `test`."""
+    """A function from a tree to a tree. A text that it can change has all of the `words` and passes the `test`.
+
+    With `of_intervals`, a text that names a table with intervals needs no such words.
+    """
 
     change: Callable[[Tree, TableColumns], Tree]
     words: frozenset[str]
     test: Callable[[ParsedText], bool] = lambda _: True
+    of_intervals: bool = False
 
-    def can_change(self, text: ParsedText) -> bool:
+    def can_change(self, text: ParsedText, names_intervals: Callable[[ParsedText], bool]) -> bool:
         """Return whether the pass can change a text."""
-        return self.words <= text.words and self.test(text)
+        return (self.words <= text.words and self.test(text)) or (self.of_intervals and names_intervals(text))
 
 
 PASSES = (
     Pass(is_distinct_from, frozenset({"is", "distinct", "from"}), has_distinct_from),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
-    Pass(intervals, frozenset({"interval"})),
+    Pass(intervals, frozenset({"interval"}), of_intervals=True),
 )
 
 
-def edits(text: ParsedText, columns_of: TableColumns) -> Iterator[tuple[int, int, str]]:
+def edits(
+    text: ParsedText, columns_of: TableColumns, names_intervals: Callable[[ParsedText], bool]
+) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the new text of each place that a pass changes.
 
     A text without a construct that a pass changes is not parsed. A text that cannot be parsed has no edits.
+    `names_intervals` tells quickly whether a text can name a table that has a column of intervals.
 
     Raises:
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
-    chosen = [one for one in PASSES if one.can_change(text)]
+    chosen = [one for one in PASSES if one.can_change(text, names_intervals)]
     tree = parse(text) if chosen else None
     if tree is None:
         return
