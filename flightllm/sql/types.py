@@ -58,7 +58,7 @@ _LIKE_ARGUMENTS: Final = frozenset(
 _LIKE_FIRST: Final = frozenset({"lag", "lead", "nth_value", "nullif"})
 _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("now", "current_timestamp", "statement_timestamp", "transaction_timestamp"), ZONED),
-    **dict.fromkeys(("to_timestamp", "make_timestamptz"), ZONED),
+    **dict.fromkeys(("to_timestamp", "make_timestamptz", "__zoned_time"), ZONED),
     **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp"), TIMESTAMP),
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),

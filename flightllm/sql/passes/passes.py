@@ -9,6 +9,7 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.is_distinct_from import is_distinct_from
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
+from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, parse
 
@@ -30,9 +31,15 @@ class Pass:
         return (self.words <= text.words and self.test(text)) or (self.of_intervals and names_intervals(text))
 
 
+def _has_time_zone(text: ParsedText) -> bool:
+    """Return whether a text can have AT TIME ZONE or call timezone(…)."""
+    return "zone" in text.words or "timezone" in text.words
+
+
 PASSES = (
     Pass(is_distinct_from, frozenset({"is", "distinct", "from"}), has_distinct_from),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
+    Pass(time_zones, frozenset(), _has_time_zone),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),
 )
 
