@@ -24,7 +24,7 @@ from flightllm.errors import (
 )
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.sql.passes.passes import passed
 from flightllm.sql.query_columns import TableColumns
 from flightllm.storage.folder import link_name
@@ -173,13 +173,13 @@ Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
 def columns_in(entries: Mapping[TableName, Entry]) -> TableColumns:
     """Return the function that finds the columns of tables for the passes, also under a table's hidden name."""
 
-    def found(parts: Sequence[str]) -> Sequence[str]:
+    def found(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
         try:
             name = table_name(parts)
         except SqlError:
-            return ()
+            return {}
         entry = entries.get(TableName(name.schema, name.name.removesuffix(STORED_SUFFIX)))
-        return entry.schema.names if entry else ()
+        return dict(zip(entry.schema.names, entry.schema.types, strict=True)) if entry else {}
 
     return found
 
@@ -191,6 +191,38 @@ def view_text(view: Entry, entries: Mapping[TableName, Entry]) -> str:
         FlightLLMError: an earlier version stored a construct that gives wrong rows in DataFusion.
     """
     return view.query if view.passed else passed(ParsedText(view.query), columns_in(entries)).sql
+
+
+_MAKES_INTERVALS = frozenset({"interval", "make_interval", "age"})
+"""A view makes intervals of other values only with one of these words."""
+
+
+class IntervalTables:
+    """The names of the tables with intervals. Each change of the tables is read once, at the next text; thread-safe."""
+
+    def __init__(self, entries: Callable[[], Mapping[TableName, Entry]]) -> None:
+        """Take a function that returns the present tables; a change of the tables replaces their mapping."""
+        self._entries = entries
+        self._read: tuple[Mapping[TableName, Entry], frozenset[str]] = ({}, frozenset())
+
+    def named_in(self, text: ParsedText) -> bool:
+        """Return whether a text has the name of such a table, in any schema and any case."""
+        entries = self._entries()
+        before, names = self._read
+        if before is not entries:
+            names = _with_intervals(entries)
+            self._read = entries, names
+        return bool(names) and not names.isdisjoint(text.names)
+
+
+def _with_intervals(entries: Mapping[TableName, Entry]) -> frozenset[str]:
+    found = {key.name.lower() for key, entry in entries.items() if any(map(pa.types.is_interval, entry.schema.types))}
+    views = {entry.name.name.lower(): mentions(entry.query) for entry in entries.values() if entry.kind == "view"}
+    while more := {
+        name for name, words in views.items() if name not in found and not words.isdisjoint(_MAKES_INTERVALS | found)
+    }:
+        found |= more
+    return frozenset(found)
 
 
 class SchemaTables:

@@ -20,6 +20,7 @@ from datafusion.catalog import SchemaProvider
 from flightllm.catalog.converted import converted_table, kept_if_taken
 from flightllm.catalog.entries import (
     Entry,
+    IntervalTables,
     Planned,
     SchemaTables,
     StoredRows,
@@ -35,6 +36,7 @@ from flightllm.catalog.opening import opened
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.reading import named_in, readers_of
 from flightllm.catalog.sizes import table_size
+from flightllm.common.cached import cached_property
 from flightllm.common.names import (
     DEFAULT_SCHEMA,
     RESERVED,
@@ -109,13 +111,13 @@ class TableStore:
         """Registers the server's own functions in a context, for views and row filters that call them."""
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
+        self.interval_tables = IntervalTables(lambda: self._entries)
         self._schemas: tuple[str, ...] = ()
         self._rewriting: defaultdict[str, Lock] = defaultdict(Lock)
         self.plans = ViewPlans(limits, self._planning_context)
         self._shared = SharedCatalog.memory_catalog()
         self._register(DEFAULT_SCHEMA)
-        self._system_schema = None if system is None else SystemSchema(system)
-        if system is not None:
+        if self._system_schema is not None:
             self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", self._system_schema))
         self._temporary: set[str] = set()
         """The schemas of sessions' temporary tables. Clients do not see these schemas, and they are not on disk."""
@@ -562,6 +564,11 @@ class TableStore:
             if folder is not None and folder not in kept:
                 self.decoded.forget(folder)
                 self.folder.readers.retire(folder)
+
+    @cached_property
+    def _system_schema(self) -> SystemSchema | None:
+        """Return the schema of system tables. It is made once, because it makes a table for each system table."""
+        return None if self.system is None else SystemSchema(self.system)
 
     def reads(self, folder: Path) -> bool:
         """Return whether the present state of a stored table is read through this folder of links."""

@@ -1,6 +1,6 @@
 """Find the table of a PIVOT or UNPIVOT in FROM, and read the lists of its clauses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -143,7 +143,7 @@ def columns_in(source: Source, table: tuple[int, int], ranges: Sequence[tuple[in
     return list(found)
 
 
-def _columns_of(source: Source, first: int, last: int) -> Sequence[str]:
+def _columns_of(source: Source, first: int, last: int) -> Collection[str]:
     """Return the columns of a table in FROM; empty for a query, and for a table whose columns get other names."""
     parts, after = read_parts(source.tokens, first)
     if not parts or any(source.is_symbol(at, "(") for at in range(after, last)):

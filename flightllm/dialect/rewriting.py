@@ -191,7 +191,7 @@ def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rew
 def _passed(found: Rewritten, source: Source) -> Rewritten:
     """Return a text after the passes over its tree."""
     try:
-        made = [Edit(*one) for one in edits(source, source.columns_of)]
+        made = [Edit(*one) for one in edits(source, source.columns_of, source.place.names_intervals)]
     except FlightLLMError as error:
         error.args = (found.said(str(error)),)
         raise

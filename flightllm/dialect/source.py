@@ -1,7 +1,9 @@
 """Read a text for the rules, together with the session of its statement: its schemas, tables and user."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, table_name
 from flightllm.errors import SqlError
@@ -19,13 +21,15 @@ class NameContext:
     """The session in which the names and functions of a statement are resolved.
 
     Unqualified names are looked up in the schemas of `path`; the first of these schemas takes new tables. `is_table`
-    tells whether a table exists, even if the user cannot read it. `columns_of` returns a table's columns; the result is
-    empty if they are unknown.
+    tells whether a table exists, even if the user cannot read it. `columns_of` returns a table's columns with their
+    types; the result is empty if they are unknown.
     """
 
     is_table: TableTest
-    columns_of: Callable[[TableName], Sequence[str]]
+    columns_of: Callable[[TableName], Mapping[str, pa.DataType]]
     schemas: Callable[[], Sequence[str]]
+    names_intervals: Callable[[ParsedText], bool] = lambda _: False
+    """Returns whether a text can name a table that has a column of intervals."""
     path: tuple[str, ...] = (DEFAULT_SCHEMA,)
     temporary: str = ""
     """The schema of the session's temporary tables."""
@@ -57,12 +61,12 @@ class Source(ParsedText):
         self.tokens = text.tokens
         self.place = place
 
-    def columns_of(self, parts: Sequence[str]) -> Sequence[str]:
+    def columns_of(self, parts: Sequence[str]) -> Mapping[str, pa.DataType]:
         """Return the columns of the table that the parts of a name mean; empty if the table is unknown."""
         try:
             name = self.place.found(parts[0]) if len(parts) == 1 else table_name(parts)
         except SqlError:
-            return ()
+            return {}
         return self.place.columns_of(name)
 
     def begins_expression(self, index: int) -> bool:

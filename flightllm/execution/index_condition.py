@@ -57,8 +57,9 @@ def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Data
     rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
     context.register_record_batches("rows", [rows.to_batches()])
     text = ParsedText(f"SELECT __row FROM rows WHERE ({condition}\n)")
+    columns = dict(zip(rows.column_names, rows.schema.types, strict=True))
     try:
-        frame = context.sql_with_options(passed(text, lambda _: rows.column_names).sql, QUERY_ONLY)
+        frame = context.sql_with_options(passed(text, lambda _: columns).sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         said = str(mapped_error(error)).replace("rows.", "").replace(", __row", "")
         raise SqlError(

@@ -1,10 +1,11 @@
 """A session's search path and its temporary tables."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 import datafusion
+import pyarrow as pa
 
 from flightllm import __version__
 from flightllm.catalog import Catalog
@@ -71,6 +72,7 @@ class SessionPlace:
         return NameContext(
             is_table=self._store.entries.__contains__,
             columns_of=self._columns_of,
+            names_intervals=self._store.interval_tables.named_in,
             schemas=lambda: [*self._catalog().schemas(), "information_schema"],
             path=self._path,
             temporary=self._own,
@@ -80,11 +82,12 @@ class SessionPlace:
             own_functions=self._own_functions,
         )
 
-    def _columns_of(self, name: TableName) -> Sequence[str]:
+    def _columns_of(self, name: TableName) -> Mapping[str, pa.DataType]:
         try:
-            return self._catalog().columns_of(name)
+            schema = self._catalog().table(name).schema
         except FlightLLMError:
-            return ()
+            return {}
+        return dict(zip(schema.names, schema.types, strict=True))
 
     def _open(self) -> None:
         """Create the schema of temporary tables, unless it exists."""

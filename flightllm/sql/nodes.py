@@ -86,7 +86,7 @@ def _with_parts(value: Json, made: Sequence[Json]) -> Json:
         return value
     given = iter(made)
     if isinstance(value, list | tuple):
-        return [next(given) if isinstance(part, _MANY) else part for part in value]
+        return type(value)(next(given) if isinstance(part, _MANY) else part for part in value)
     return {key: next(given) if _holds_nodes(key, part) else part for key, part in value.items()}
 
 

@@ -1,14 +1,18 @@
-"""The names of a query's columns, as far as its tree and the tables that it reads tell them."""
+"""The columns of a statement's queries with their types, as far as its tree and the tables that it reads tell them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
-from flightllm.sql.nodes import Json, body, kind, name_of
+import pyarrow as pa
+
+from flightllm.sql.nodes import Json, body, is_query, kind, name_of, parts
 from flightllm.sql.tree import text_of
 
-TableColumns = Callable[[Sequence[str]], Sequence[str]]
+Type: TypeAlias = pa.DataType | None
+"""The type of an expression; None if it is unknown."""
+TableColumns = Callable[[Sequence[str]], Mapping[str, pa.DataType]]
 """Returns the columns of the table that the parts of a name mean; the result is empty for an unknown table."""
-_Columns = list[str] | None
 _LEFT_ALONE: Final = frozenset({"Semi", "LeftSemi", "Anti", "LeftAnti"})
 _BOTH: Final = frozenset(
     {"Join", "Inner", "Left", "LeftOuter", "Right", "RightOuter", "FullOuter", "CrossJoin", "StraightJoin"}
@@ -16,54 +20,128 @@ _BOTH: Final = frozenset(
 """Joins with the columns of both sides."""
 
 
+class Column(NamedTuple):
+    """One column of a query or a table."""
+
+    name: str
+    type: Type = None
+
+
+Columns = list[Column] | None
+"""The columns of a query; None if the tree does not tell them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One table of a FROM; `merged` are its columns that USING merges into those of an earlier table."""
+
+    name: str
+    columns: Columns
+    merged: frozenset[str] = frozenset()
+
+
+_Tables = list[_Table] | None
+_Scope = tuple[Sequence[_Table], ...]
+"""The tables that an expression can name: those of its own query first, then those of the queries around it."""
+
+
 class QueryColumns:
-    """The columns of the queries of one statement."""
+    """The columns of the queries of one statement. `type_of` tells the type of an expression below a SELECT."""
 
-    def __init__(self, root: Json, columns_of: TableColumns) -> None:
+    def __init__(self, root: Json, columns_of: TableColumns, type_of: Callable[[Json], Type] | None = None) -> None:
         self._columns_of = columns_of
+        self._type_of = type_of
         self._common = _common_tables(root)
-        self._reading = set[str]()
+        self._reading = dict[str, Columns]()
+        self._read = dict[int, tuple[Json, Columns]]()
+        """The columns of each query by its identity; the query stays alive, so no other object has its identity."""
+        self._scopes = dict[int, _Scope]()
+        """The scope of the body of each query, for its ORDER BY."""
+        self._named = dict[int, tuple[Json, Type]]()
 
-    def of(self, query: Json) -> _Columns:
-        """Return the names of the columns of a query's body, or None if the tree does not tell them."""
+    def read(self, root: Json) -> None:
+        """Find the types of the columns that the expressions of the statement name."""
+        self._expressions(root, (list(self._changed(root)),))
+
+    def of(self, query: Json) -> Columns:
+        """Return the columns of a query's body."""
+        return self._body(query, ())
+
+    def named(self, identifier: Json) -> Type:
+        """Return the type of the column that a node names; see `nodes.kind` Identifier and CompoundIdentifier."""
+        found = self._named.get(id(identifier))
+        return found[1] if found is not None else None
+
+    # --- queries
+
+    def _body(self, query: Json, outer: _Scope) -> Columns:
         fields = body(query)
         match kind(query):
             case "Select":
-                return self._selected(fields)
+                return self._selected(fields, outer)
             case "SetOperation":
-                return self.of(fields["left"])
+                left, right = self._body(fields["left"], outer), self._body(fields["right"], outer)
+                return _both(left, right)
             case "Query":
-                return self._of_query(fields)
+                return self._query(fields, outer)
             case "Values":
-                return [f"column{number}" for number in range(1, len(fields["rows"][0]) + 1)]
+                self._expressions(fields["rows"], outer)
+                rows = fields["rows"]
+                return [
+                    Column(f"column{number}", self._common_type([row[number - 1] for row in rows]))
+                    for number in range(1, len(rows[0]) + 1)
+                ]
             case "Table":
                 names = (fields["schema_name"], fields["table_name"])
                 return self._table([str(name).lower() for name in names if name])
             case _:
                 return None
 
-    def _of_query(self, query: Json) -> _Columns:
-        return None if query["pipe_operators"] else self.of(query["body"])
-
-    def _selected(self, select: Json) -> _Columns:
-        tables = self._tables(select["from"])
-        if select["flavor"] == "FromFirstNoSelect":
-            return _all(tables)
-        found: list[str] = []
-        for item in select["projection"]:
-            names = self._item(item, tables)
-            if names is None:
-                return None
-            found += names
+    def _query(self, query: Json, outer: _Scope) -> Columns:
+        known = self._read.get(id(query))
+        if known is not None:
+            return known[1]
+        for table in (query["with"] or {}).get("cte_tables", ()):
+            self._common_table(name_of(table["alias"]["name"]))
+            self._query(table["query"], outer)
+        columns = self._body(query["body"], outer)
+        if self._type_of is not None:
+            self._ordered(query, columns or [], outer)
+        found = None if query["pipe_operators"] else columns
+        self._read[id(query)] = query, found
         return found
 
-    def _item(self, item: Json, tables: "_Tables") -> _Columns:
+    def _ordered(self, query: Json, columns: list[Column], outer: _Scope) -> None:
+        """Read the keys of ORDER BY: a mere name means a column of the result first."""
+        result = [_Table("", columns)]
+        inner = self._scopes.get(id(body(query["body"])), outer)
+        for key in _keys(query["order_by"]):
+            first = kind(key["expr"]) == "Identifier"
+            self._expressions(key, (result, *inner) if first else (*inner, result))
+
+    def _selected(self, select: Json, outer: _Scope) -> Columns:
+        tables = self._tables(select["from"], outer)
+        scope: _Scope = (tables or [_Table("", None)] if select["from"] else [], *outer)
+        if select["flavor"] == "FromFirstNoSelect":
+            return _all(tables)
+        self._expressions(select["projection"], scope)
+        found: Columns = []
+        for item in select["projection"]:
+            columns = self._item(item, tables)
+            found = None if columns is None or found is None else found + columns
+        if self._type_of is not None:
+            scope = (*scope[:1], [_Table("", found or [])], *outer)
+            self._expressions({key: part for key, part in select.items() if key not in {"from", "projection"}}, scope)
+            self._scopes[id(select)] = scope
+        return found
+
+    def _item(self, item: Json, tables: _Tables) -> Columns:
         fields = body(item)
         match kind(item):
             case "ExprWithAlias":
-                return [name_of(fields["alias"])]
+                return [Column(name_of(fields["alias"]), self._type(fields["expr"]))]
             case "UnnamedExpr":
-                return [_column(fields)]
+                return [Column(_name(fields), self._type(fields))]
             case "Wildcard":
                 return _without_excluded(_all(tables), fields)
             case "QualifiedWildcard":
@@ -71,57 +149,151 @@ class QueryColumns:
                 if kind(qualifier) != "ObjectName":
                     return None
                 wanted = name_of(body(body(qualifier)[-1]))
-                found = [columns for name, columns, _ in tables or () if name == wanted]
+                found = [table.columns for table in tables or () if table.name == wanted]
                 return _without_excluded(found[0], options) if len(found) == 1 else None
             case _:
                 return None
 
-    def _tables(self, items: Sequence[Json]) -> "_Tables":
-        """Return the name and the columns of each table of a FROM, and the columns that USING merges."""
-        found: list[tuple[str, _Columns, frozenset[str]]] = []
+    # --- tables
+
+    def _tables(self, items: Sequence[Json], outer: _Scope) -> _Tables:
+        """Return the tables of a FROM."""
+        found: list[_Table] = []
         for item in items:
-            found.append((*self._factor(item["relation"]), frozenset()))
+            found.append(self._factor(item["relation"], found, outer))
             for join in item["joins"]:
-                name, columns = self._factor(join["relation"])
-                merged = _merged(join["join_operator"], columns, _all(found))
+                right = self._factor(join["relation"], found, outer)
+                merged = _merged(join["join_operator"], right.columns, _all(found))
+                self._expressions(join["join_operator"], ([*found, right], *outer))
                 if merged is None:
                     return None
                 if kind(join["join_operator"]) not in _LEFT_ALONE:
-                    found.append((name, columns, merged))
+                    found.append(_Table(right.name, right.columns, merged))
         return found
 
-    def _factor(self, factor: Json) -> tuple[str, _Columns]:
+    def _factor(self, factor: Json, before: Sequence[_Table], outer: _Scope) -> _Table:
         fields = body(factor)
         alias = fields.get("alias")
         name = name_of(alias["name"]) if alias else ""
-        columns: _Columns = None
+        columns: Columns = None
         if kind(factor) == "Table":
-            parts = [name_of(body(part)) for part in fields["name"]]
-            name = name or parts[-1]
-            columns = None if fields["args"] else self._table(parts)
+            names = [name_of(body(part)) for part in fields["name"]]
+            name = name or names[-1]
+            columns = None if fields["args"] else self._table(names)
+            self._expressions(fields["args"], (list(before), *outer))
         elif kind(factor) == "Derived":
-            columns = self._of_query(fields["subquery"])
+            columns = self._query(fields["subquery"], (list(before), *outer) if fields["lateral"] else outer)
         elif kind(factor) == "NestedJoin":
-            columns = _all(self._tables([fields["table_with_joins"]]))
-        return name, _renamed(columns, alias)
+            columns = _all(self._tables([fields["table_with_joins"]], outer))
+        return _Table(name, _renamed(columns, alias))
 
-    def _table(self, parts: Sequence[str]) -> _Columns:
-        if len(parts) == 1 and parts[0] in self._common:
-            return self._common_table(parts[0])
-        return list(self._columns_of(parts)) or None
+    def _table(self, names: Sequence[str]) -> Columns:
+        if len(names) == 1 and names[0] in self._common:
+            return self._common_table(names[0])
+        return [Column(*one) for one in self._columns_of(names).items()] or None
 
-    def _common_table(self, name: str) -> _Columns:
+    def _common_table(self, name: str) -> Columns:
         definition = self._common[name]
-        if definition is None or name in self._reading:  # two WITH queries have the name, or one reads itself
+        if definition is None:  # two WITH queries have the name
             return None
-        self._reading.add(name)
+        if name in self._reading:  # the query reads itself: it has the columns of the rows that it begins with
+            return self._reading[name]
+        self._reading[name] = None
         try:
-            return _renamed(self._of_query(definition["query"]), definition["alias"])
+            query, alias = definition["query"], definition["alias"]
+            if self._type_of is not None and kind(query["body"]) == "SetOperation":
+                self._reading[name] = _renamed(self._body(body(query["body"])["left"], ()), alias)
+            return _renamed(self._query(query, ()), alias)
         finally:
-            self._reading.remove(name)
+            del self._reading[name]
+
+    def _changed(self, root: Json) -> Iterator[_Table]:
+        """Yield the tables outside all queries of a statement that changes rows."""
+        todo = [root]
+        while todo:
+            found = todo.pop()
+            if is_query(found):
+                continue
+            if kind(found) in {"Table", "Derived"} and "alias" in body(found):
+                yield self._factor(found, (), ())
+            elif kind(found) == "TableName" and isinstance(body(found), list):
+                columns = self._table([name_of(body(part)) for part in body(found)])
+                yield _Table(name_of(body(body(found)[-1])), columns)
+            else:
+                todo.extend(parts(found))
+
+    # --- expressions
+
+    def _expressions(self, value: Json, scope: _Scope) -> None:
+        """Find the columns that the expressions of a value name, and read the queries in them."""
+        if self._type_of is None:
+            return
+        todo = [value]
+        while todo:
+            found = todo.pop()
+            if is_query(found):
+                self._query(found, scope)
+                continue
+            if kind(found) in {"Identifier", "CompoundIdentifier"}:
+                self._named.setdefault(id(found), (found, _column_type(found, scope)))
+            todo.extend(parts(found))
+
+    def _type(self, expression: Json) -> Type:
+        return None if self._type_of is None else self._type_of(expression)
+
+    def _common_type(self, expressions: Sequence[Json]) -> Type:
+        types = [self._type(one) for one in expressions]
+        return common_type(types)
 
 
-_Tables = list[tuple[str, _Columns, frozenset[str]]] | None
+def common_type(types: Sequence[Type]) -> Type:
+    """Return the type of a value that is one of several, as in CASE; None if a type is unknown or they do not fit."""
+    known = {one for one in types if one is not None and not pa.types.is_null(one)}
+    if any(map(pa.types.is_interval, known)):  # all the others are intervals, too, or else the text is an error
+        return pa.month_day_nano_interval()
+    if None in types or not known:
+        return None if None in types or not types else pa.null()
+    typed = {one for one in known if not pa.types.is_string(one)}  # a literal takes the type of the other values
+    if len(typed) < 2:
+        return next(iter(typed or known))
+    if all(pa.types.is_floating(one) or pa.types.is_integer(one) or pa.types.is_decimal(one) for one in typed):
+        return _number(typed)
+    if all(pa.types.is_date(one) or pa.types.is_timestamp(one) for one in typed):
+        return max((one for one in typed if pa.types.is_timestamp(one)), key=lambda one: one.tz is not None)
+    return None
+
+
+def _number(types: set[pa.DataType]) -> pa.DataType:
+    for test in (pa.types.is_floating, pa.types.is_decimal):
+        if found := [one for one in types if test(one)]:
+            return max(found, key=lambda one: one.bit_width)
+    return max(types, key=lambda one: one.bit_width)
+
+
+def _both(left: Columns, right: Columns) -> Columns:
+    """Return the columns of a set operation: the names are those of its left side."""
+    if left is None or right is None or len(left) != len(right):
+        return left
+    return [Column(one.name, common_type((one.type, two.type))) for one, two in zip(left, right, strict=True)]
+
+
+def _column_type(identifier: Json, scope: _Scope) -> Type:
+    """Return the type of the innermost column that an identifier can mean."""
+    names = body(identifier) if kind(identifier) == "CompoundIdentifier" else [body(identifier)]
+    name, qualifier = name_of(names[-1]), name_of(names[-2]) if len(names) > 1 else None
+    for tables in scope:
+        wanted = [table for table in tables if qualifier in {None, table.name}]
+        found = [column.type for table in wanted for column in table.columns or () if column.name == name]
+        if found:
+            return found[0] if len(set(found)) == 1 else common_type(found)
+        if any(table.columns is None for table in wanted):
+            return None
+    return None
+
+
+def _keys(order_by: Json) -> Sequence[Json]:
+    given = order_by["kind"] if order_by else {}
+    return body(given) if kind(given) == "Expressions" else ()
 
 
 def _common_tables(root: Json) -> Mapping[str, Json]:
@@ -142,11 +314,11 @@ def _withs(root: Json) -> Iterator[Json]:
             if value.get("with"):
                 yield value["with"]
             todo.extend(value.values())
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             todo.extend(value)
 
 
-def _column(expression: Json) -> str:
+def _name(expression: Json) -> str:
     if kind(expression) == "Identifier":
         return name_of(body(expression))
     if kind(expression) == "CompoundIdentifier":
@@ -154,12 +326,12 @@ def _column(expression: Json) -> str:
     return text_of(expression)
 
 
-def _without_excluded(columns: _Columns, options: Json) -> _Columns:
+def _without_excluded(columns: Columns, options: Json) -> Columns:
     """Return the columns of a star after its EXCLUDE; None if the star has another option that changes names."""
     if columns is None or options["opt_ilike"] or options["opt_rename"]:
         return None
     excluded = {name_of(one) for one in _identifiers((options["opt_exclude"], options["opt_except"]))}
-    return [column for column in columns if column not in excluded]
+    return [column for column in columns if column.name not in excluded]
 
 
 def _identifiers(value: Json) -> Iterator[Json]:
@@ -170,21 +342,24 @@ def _identifiers(value: Json) -> Iterator[Json]:
             yield from _identifiers(part)
 
 
-def _all(tables: _Tables) -> _Columns:
-    found: list[str] = []
-    for _, columns, merged in tables or ():
-        if columns is None:
+def _all(tables: _Tables) -> Columns:
+    found: list[Column] = []
+    for table in tables or ():
+        if table.columns is None:
             return None
-        found += [column for column in columns if column not in merged]
+        found += [column for column in table.columns if column.name not in table.merged]
     return found or None
 
 
-def _renamed(columns: _Columns, alias: Json) -> _Columns:
+def _renamed(columns: Columns, alias: Json) -> Columns:
     names = [name_of(column["name"]) for column in alias["columns"]] if alias else []
-    return names + (columns or [])[len(names) :] if names else columns
+    if not names:
+        return columns
+    types = [column.type for column in columns or ()] + [None] * len(names)
+    return [*map(Column, names, types), *(columns or [])[len(names) :]]
 
 
-def _merged(operator: Json, columns: _Columns, before: _Columns) -> frozenset[str] | None:
+def _merged(operator: Json, columns: Columns, before: Columns) -> frozenset[str] | None:
     """Return the columns of a join's right side that are columns of its left side, too; None for unknown joins."""
     if operator == "CrossJoin":
         return frozenset()
@@ -193,7 +368,9 @@ def _merged(operator: Json, columns: _Columns, before: _Columns) -> frozenset[st
         return None
     constraint = body(operator)
     if constraint == "Natural":
-        return None if columns is None or before is None else frozenset(columns) & frozenset(before)
+        if columns is None or before is None:
+            return None
+        return frozenset(column.name for column in columns) & frozenset(column.name for column in before)
     if kind(constraint) == "Using":
         return frozenset(name_of(body(part[-1])) for part in body(constraint))
     return frozenset()

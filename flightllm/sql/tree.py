@@ -120,11 +120,11 @@ def _as_xor(node: Node) -> Json:
     return {"BinaryOp": {**fields, "op": XOR}}
 
 
-def written(text: str, **parts: Json) -> Json:
-    """Return the expression of a text in which each name stands for a part."""
+def written(text: str, **given: Json) -> Json:
+    """Return the expression of a text in which each name stands for a given expression."""
 
     def placed(node: Node) -> Json:
-        return parts.get(name_of(body(node)), node) if kind(node) == "Identifier" else node
+        return given.get(name_of(body(node)), node) if kind(node) == "Identifier" else node
 
     return rebuilt(body(body(parse_query(f"SELECT {text}"))["projection"][0]), placed)
 
@@ -158,4 +158,4 @@ def _statement(sql: str) -> Json | None:
 def _without_places(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: NOWHERE if key == SPAN else _without_places(part) for key, part in value.items()}
-    return [_without_places(part) for part in value] if isinstance(value, list) else value
+    return type(value)(map(_without_places, value)) if isinstance(value, list | tuple) else value

@@ -2,5 +2,5 @@
 
 from flightllm.dialect import NameContext
 
-EMPTY = NameContext(is_table=lambda _: False, columns_of=lambda _: (), schemas=lambda: ["public"])
+EMPTY = NameContext(is_table=lambda _: False, columns_of=lambda _: {}, schemas=lambda: ["public"])
 """No tables."""

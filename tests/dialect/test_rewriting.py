@@ -38,7 +38,9 @@ def catalog() -> Iterator[Catalog]:
 def _place(catalog: Catalog, path: Sequence[str] = ("public",)) -> NameContext:
     return NameContext(
         is_table=catalog.entries.__contains__,
-        columns_of=lambda name: catalog.columns_of(name) if name in catalog.entries else [],
+        columns_of=lambda name: {
+            field.name: field.type for field in (catalog.table(name).schema if name in catalog.entries else ())
+        },
         schemas=catalog.schemas,
         path=tuple(path),
         temporary="pg_temp_1",

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from flightllm.errors import UnsupportedError
-from flightllm.sql.interval_types import IntervalTypes, arguments, expressions_of, function_name
 from flightllm.sql.nodes import Json, Node, body, is_query, kind
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, expressions_of, function_name
 
 _COMPARISONS: Final = frozenset({"Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "Spaceship"})
 _EXTREMES: Final = {"min": "ASC", "max": "DESC"}
@@ -23,15 +23,16 @@ def intervals(tree: Tree, columns_of: TableColumns) -> Tree:
     Raises:
         UnsupportedError: a clause that has no such form compares intervals, such as GROUP BY.
     """
-    writer = _Writer(tree, IntervalTypes(tree.root, columns_of))
+    writer = _Writer(tree, ExpressionTypes(tree.root, columns_of))
     return tree.rebuilt(writer.changed)
 
 
 class _Writer:
     """Writes the comparisons of one statement."""
 
-    def __init__(self, tree: Tree, types: IntervalTypes) -> None:
+    def __init__(self, tree: Tree, types: ExpressionTypes) -> None:
         self._tree = tree
+        self._types = types
         self._is_interval = types.is_interval
         self._writers: Mapping[str, Callable[[str, Json], Node | None]] = {
             "BinaryOp": self._operator,
@@ -140,12 +141,12 @@ class _Writer:
                 raise self._refused(f"{function}(…) OVER", fields)
             text = f"first_value(v ORDER BY k {_EXTREMES[function]} NULLS LAST)"
             (value,) = values
-            call = body(written(text, v=value, k=self._length(value)))
-            return {name: {**call, "filter": fields["filter"]}}
+            chosen = body(written(text, v=value, k=self._length(value)))
+            return {name: {**chosen, "filter": fields["filter"]}}
         if function == "nullif" and len(values) == 2:
             first, second = map(self._length, values)
-            chosen: Node = written("CASE WHEN a = b THEN NULL ELSE v END", a=first, b=second, v=values[0])
-            return chosen
+            either: Node = written("CASE WHEN a = b THEN NULL ELSE v END", a=first, b=second, v=values[0])
+            return either
         if function == "count" and distinct:
             given = [{"Unnamed": {"Expr": self._length(value)}} for value in values]
             return {name: {**fields, "args": {"List": {**body(fields["args"]), "args": given}}}}
@@ -191,12 +192,12 @@ class _Writer:
         if not order or kind(order["kind"]) != "Expressions":
             return query
         items, keys = expressions_of(query["body"]), body(order["kind"])
-        written = [self._numbered(key, items) for key in keys]
-        if all(new is old for new, old in zip(written, keys, strict=True)):
+        numbered = [self._numbered(key, items) for key in keys]
+        if all(new is old for new, old in zip(numbered, keys, strict=True)):
             return query
         if kind(query["body"]) != "Select":
             raise self._refused("ORDER BY after a set operation", keys)
-        return {**query, "order_by": {**order, "kind": {"Expressions": written}}}
+        return {**query, "order_by": {**order, "kind": {"Expressions": numbered}}}
 
     def _numbered(self, key: Json, items: list[Json]) -> Json:
         value = body(key["expr"]) if kind(key["expr"]) == "Value" else {}
@@ -206,23 +207,30 @@ class _Writer:
             return key
         return {**key, "expr": self._length(items[place - 1])}
 
-    def _select(self, _: str, fields: Json) -> None:
-        if fields["distinct"] and self._any(*expressions_of({"Select": fields})):
+    def _select(self, name: str, fields: Json) -> Node | None:
+        distinct = fields["distinct"]
+        if distinct and kind(distinct) != "On" and self._has_intervals({name: fields}):
             raise self._refused("DISTINCT", fields["projection"])
         grouped = fields["group_by"]
         for key in body(grouped)[0] if kind(grouped) == "Expressions" else ():
             numbered = self._numbered({"expr": key}, expressions_of({"Select": fields}))
             if numbered["expr"] is not key:
                 raise self._refused("GROUP BY", key)
+        if kind(distinct) != "On" or not self._any(*body(distinct)):
+            return None
+        return {name: {**fields, "distinct": {"On": self._only_lengths(body(distinct))}}}
 
-    def _set_operation(self, _: str, fields: Json) -> None:
+    def _has_intervals(self, query: Json) -> bool:
+        return any(column.type == INTERVAL for column in self._types.columns(query) or ())
+
+    def _set_operation(self, name: str, fields: Json) -> None:
         if fields["op"] == "Union" and str(fields["set_quantifier"]).startswith("All"):
             return
-        if self._any(*expressions_of(fields["left"]), *expressions_of(fields["right"])):
+        if self._has_intervals({name: fields}):
             raise self._refused(str(fields["op"]).upper(), fields)
 
     def _using(self, _: str, fields: Json) -> None:
-        if self._any(*({"Identifier": body(name[-1])} for name in fields)):
+        if self._any(*(name[-1] for name in fields)):
             raise self._refused("USING", fields)
 
     def _refused(self, what: str, value: Json) -> UnsupportedError:

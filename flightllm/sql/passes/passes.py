@@ -11,6 +11,7 @@ from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
+from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, parse
@@ -22,17 +23,27 @@ class Pass:
 
     A text that it can change has all of the `words`, one of `some` words or marks if there are any, and passes the
     `test`.
+
+    With `of_intervals`, a text that names a table with intervals needs no such words.
     """
 
     change: Callable[[Tree, TableColumns], Tree]
     words: frozenset[str]
     test: Callable[[ParsedText], bool] = lambda _: True
     some: frozenset[str] = frozenset()
+    of_intervals: bool = False
 
-    def can_change(self, text: ParsedText) -> bool:
+    def can_change(self, text: ParsedText, names_intervals: Callable[[ParsedText], bool]) -> bool:
         """Return whether the pass can change a text."""
+        if self.of_intervals and names_intervals(text):
+            return True
         has_some = not self.some or not self.some.isdisjoint(text.words) or not self.some.isdisjoint(text.marks)
         return has_some and self.words <= text.words and self.test(text)
+
+
+def _has_time_zone(text: ParsedText) -> bool:
+    """Return whether a text can have AT TIME ZONE or call timezone(…)."""
+    return "zone" in text.words or "timezone" in text.words
 
 
 PASSES = (
@@ -42,25 +53,29 @@ PASSES = (
     Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"})),
     Pass(windows, frozenset({"over"}), has_named_windows),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
-    Pass(intervals, frozenset({"interval"})),
+    Pass(time_zones, frozenset(), _has_time_zone),
+    Pass(intervals, frozenset({"interval"}), of_intervals=True),
 )
 
 
 def passed(text: ParsedText, columns_of: TableColumns) -> ParsedText:
     """Return a query that no client sent, such as the text of a view, after the passes; see `edits`."""
-    return text.replaced(edited(text.sql, edits(text, columns_of)))
+    return text.replaced(edited(text.sql, edits(text, columns_of, lambda _: True)))
 
 
-def edits(text: ParsedText, columns_of: TableColumns) -> Iterator[tuple[int, int, str]]:
+def edits(
+    text: ParsedText, columns_of: TableColumns, names_intervals: Callable[[ParsedText], bool]
+) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the new text of each place that a pass changes.
 
     A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
     query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
+    `names_intervals` tells quickly whether a text can name a table that has a column of intervals.
 
     Raises:
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
-    chosen = [one for one in PASSES if one.can_change(text)]
+    chosen = [one for one in PASSES if one.can_change(text, names_intervals)]
     if not chosen:
         return
     before, tree = 0, parse(text)

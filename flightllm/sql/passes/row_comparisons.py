@@ -5,12 +5,12 @@ from typing import Final
 
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.distinct_from import DISTINCT, NOT_DISTINCT
-from flightllm.sql.interval_types import arguments, function_name
 from flightllm.sql.nodes import Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree
+from flightllm.sql.types import arguments, function_name
 
 COMPARED: Final = frozenset({"in", "not", "is", "between", "=", "==", "<>", "!=", "<", "<=", ">", ">="})
 """The words and signs that can follow a row."""

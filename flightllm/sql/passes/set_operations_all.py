@@ -33,13 +33,13 @@ def set_operations_all(tree: Tree, columns_of: TableColumns) -> Tree:
         if kind(node) != "SetOperation" or fields["set_quantifier"] != "All" or fields["op"] == "Union":
             return node
         operation = str(fields["op"]).upper()
-        names = columns.of(fields["left"])
-        if names is None:
+        found = columns.of(fields["left"])
+        if found is None:
             raise UnsupportedError(
                 f"{operation} ALL after the query at {tree.position(fields['left'])} needs the names of the query's"
                 " columns: write the names in place of *"
             )
-        return _counted(operation, fields["left"], fields["right"], names)
+        return _counted(operation, fields["left"], fields["right"], [column.name for column in found])
 
     return tree.rebuilt(change)
 

@@ -100,6 +100,56 @@ def test_changes_of_rows(session: Session) -> None:
     assert [row["n"] for row in rows(session, "SELECT n FROM c ORDER BY n")] == [2, 4, 5]
 
 
+RECURSIVE = "WITH RECURSIVE q(j, m) AS (SELECT a, n FROM kept UNION ALL SELECT j, m + 10 FROM q WHERE m < 9)"
+STORED = [
+    ("SELECT n FROM kept ORDER BY a, n", [2, 1, 3, 4]),
+    ("SELECT n FROM kept WHERE a = b", [1]),
+    ("SELECT x.n FROM kept x WHERE x.a >= (SELECT max(y.a) FROM kept y) ORDER BY 1", [1, 3]),
+    ("SELECT count(DISTINCT a) FROM kept", [2]),
+    ("SELECT max(n) FROM kept GROUP BY a = b ORDER BY 1", [1, 3, 4]),
+    ("SELECT n FROM kept WHERE a IN (SELECT b FROM kept) ORDER BY n", [1, 3]),
+    (f"{RECURSIVE} SELECT m FROM q ORDER BY j, m LIMIT 3", [2, 12, 1]),
+    ("SELECT DISTINCT ON (a) n FROM kept ORDER BY a, n", [2, 1, 4]),
+    ("SELECT n FROM seen_kept WHERE a = b", [1]),
+    ("SELECT n FROM (SELECT *, a AS c FROM kept) q WHERE c > b ORDER BY n", [3]),
+]
+
+
+@pytest.mark.parametrize(("sql", "wanted"), STORED)
+def test_stored_intervals(session: Session, sql: str, wanted: list[object]) -> None:
+    """Columns of intervals need no word INTERVAL in the text."""
+    session.update(f"CREATE OR REPLACE TABLE kept AS SELECT n, i AS a, INTERVAL '30 days' AS b FROM {V} WHERE n <> 3")
+    session.update("INSERT INTO kept VALUES (3, INTERVAL '720 hours', INTERVAL '1 day')")
+    session.update("CREATE OR REPLACE VIEW seen_kept AS SELECT * FROM kept")
+    assert [next(iter(row.values())) for row in rows(session, sql)] == wanted
+
+
+def test_changes_by_stored_intervals(session: Session) -> None:
+    """DELETE, UPDATE and MERGE compare columns of intervals in the same way."""
+    session.update(f"CREATE OR REPLACE TABLE gone AS SELECT n, i AS a, INTERVAL '30 days' AS b FROM {V}")
+    session.update(f"CREATE OR REPLACE TABLE short AS SELECT n, INTERVAL '1 day' AS b FROM {V}")
+    session.update("UPDATE gone SET n = 9 WHERE a < b")
+    session.update("MERGE INTO gone USING short g ON gone.n = g.n WHEN MATCHED AND gone.a > g.b THEN UPDATE SET n = 7")
+    session.update("DELETE FROM gone USING short AS k WHERE gone.a > k.b AND k.n = 3 AND gone.n = 9")
+    assert [row["n"] for row in rows(session, "SELECT n FROM gone ORDER BY n")] == [4, 7, 7]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT * FROM kept",
+        "SELECT a FROM kept UNION SELECT b FROM kept",
+        "SELECT x.n FROM kept x JOIN kept y USING (a)",
+        "SELECT a FROM kept GROUP BY a",
+    ],
+)
+def test_refused_for_stored_intervals(session: Session, sql: str) -> None:
+    """A star, and a name in GROUP BY or USING, can mean a column of intervals."""
+    session.update(f"CREATE OR REPLACE TABLE kept AS SELECT n, i AS a, INTERVAL '30 days' AS b FROM {V}")
+    with pytest.raises(UnsupportedError, match="compares intervals"):
+        ask(session, sql)
+
+
 def test_beside_a_call(session: Session) -> None:
     """The call sees only rows for which the comparison holds."""
     found = ask(session, "SELECT n FROM times WHERE b - a > INTERVAL '1 day' AND ai_filter('Is {x} large?', x => n)")

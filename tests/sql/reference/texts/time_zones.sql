@@ -109,3 +109,12 @@ SELECT id FROM stays WHERE now() - seen > interval '7 days'
 SELECT id FROM stays WHERE now() AT TIME ZONE 'UTC' - opened > interval '7 days'
 SELECT id FROM stays WHERE seen > now() - interval '7 days'
 SELECT time '08:00' AT TIME ZONE 'UTC' IS NULL AS r
+-- neighbours of the pass: functions, names of tables, conditions
+SELECT id FROM stays WHERE timezone('Asia/Tokyo', seen)::date = date '2024-01-01'
+SELECT q.id, q.l AT TIME ZONE 'Asia/Tokyo' AS r FROM (SELECT id, seen AT TIME ZONE 'Asia/Tokyo' AS l FROM stays) q
+WITH q AS (SELECT id, opened AT TIME ZONE 'Europe/Berlin' AS z FROM stays) SELECT id, z AT TIME ZONE '-02' AS r FROM q
+SELECT id FROM stays s WHERE EXISTS (SELECT 1 FROM stays i WHERE i.opened AT TIME ZONE 'America/New_York' = s.seen)
+SELECT count(*) AS n, (seen AT TIME ZONE 'Pacific/Auckland')::date AS d FROM stays GROUP BY 2
+SELECT id, arrives AT TIME ZONE 'Asia/Tokyo' AS r FROM stays
+SELECT id, coalesce(opened, closed) AT TIME ZONE 'Africa/Cairo' AS r FROM stays
+SELECT id, (opened + interval '1 day') AT TIME ZONE 'Australia/Lord_Howe' AS r FROM stays

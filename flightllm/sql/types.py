@@ -1,0 +1,329 @@
+"""The types of a statement's expressions, as PostgreSQL gives them and as far as the text and its tables tell them."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from flightllm.sql.nodes import Json, body, kind, name_of
+from flightllm.sql.query_columns import Columns, QueryColumns, TableColumns, Type, common_type
+
+INTERVAL: Final = pa.month_day_nano_interval()
+BETWEEN_TIMES: Final = pa.duration("ns")
+"""The type that DataFusion gives the time between two timestamps; in PostgreSQL it is an interval, too."""
+TIMESTAMP: Final = pa.timestamp("ns")
+ZONED: Final = pa.timestamp("ns", "UTC")
+"""`timestamp with time zone`."""
+_NUMERIC: Final = pa.decimal128(38, 10)
+_LONG: Final = 2**31
+_TIME: Final = pa.time64("ns")
+
+_SIMPLE: Final[Mapping[str, Type]] = {
+    **dict.fromkeys(("SmallInt", "Int2", "TinyInt"), pa.int16()),
+    **dict.fromkeys(("Int", "Integer", "Int4"), pa.int32()),
+    **dict.fromkeys(("BigInt", "Int8"), pa.int64()),
+    **dict.fromkeys(("Real", "Float4"), pa.float32()),
+    **dict.fromkeys(("DoublePrecision", "Double", "Float8", "Float64", "Float"), pa.float64()),
+    **dict.fromkeys(("Numeric", "Decimal", "Dec"), _NUMERIC),
+    **dict.fromkeys(("Text", "String", "Varchar", "CharVarying", "CharacterVarying", "Char", "Character"), pa.string()),
+    **dict.fromkeys(("Boolean", "Bool"), pa.bool_()),
+    **dict.fromkeys(("Bytea", "Binary", "Varbinary"), pa.binary()),
+    "Date": pa.date32(),
+    "Time": _TIME,
+    "Interval": INTERVAL,
+    "Uuid": pa.string(),
+}
+"""The types of casts by the kind of their node."""
+_COMPARED: Final = frozenset(
+    {
+        *("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "Spaceship", "And", "Or", "Xor"),
+        *("PGRegexMatch", "PGRegexIMatch", "PGRegexNotMatch", "PGRegexNotIMatch", "AtArrow", "ArrowAt"),
+    }
+)
+_PREDICATES: Final = frozenset(
+    {
+        *("Between", "InList", "InSubquery", "AnyOp", "AllOp", "Exists", "Like", "ILike", "SimilarTo", "RLike"),
+        *("IsNull", "IsNotNull", "IsTrue", "IsNotTrue", "IsFalse", "IsNotFalse", "IsUnknown", "IsNotUnknown"),
+        *("IsDistinctFrom", "IsNotDistinctFrom"),
+    }
+)
+_LIKE_ARGUMENTS: Final = frozenset(
+    {
+        *("coalesce", "nvl", "ifnull", "nullif", "greatest", "least", "min", "max", "first_value", "last_value"),
+        *("any_value", "lag", "lead", "nth_value", "abs", "ceil", "ceiling", "floor", "mod", "median"),
+    }
+)
+"""Functions whose result has the type of their arguments."""
+_LIKE_FIRST: Final = frozenset({"lag", "lead", "nth_value", "nullif"})
+_RETURNED: Final[Mapping[str, Type]] = {
+    **dict.fromkeys(("now", "current_timestamp", "statement_timestamp", "transaction_timestamp"), ZONED),
+    **dict.fromkeys(("to_timestamp", "make_timestamptz", "__zoned_time"), ZONED),
+    **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp"), TIMESTAMP),
+    **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
+    **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
+    **dict.fromkeys(("age", "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
+    **dict.fromkeys(
+        ("count", "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "regr_count"), pa.int64()
+    ),
+    **dict.fromkeys(("length", "char_length", "character_length", "strpos", "position", "ascii"), pa.int32()),
+    **dict.fromkeys(("sqrt", "cbrt", "exp", "ln", "log", "log10", "power", "pow", "random", "pi"), pa.float64()),
+    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "degrees", "radians"), pa.float64()),
+    **dict.fromkeys(("percent_rank", "cume_dist", "date_part"), pa.float64()),
+    **dict.fromkeys(("lower", "upper", "concat", "concat_ws", "substr", "substring", "replace", "trim"), pa.string()),
+    **dict.fromkeys(("btrim", "ltrim", "rtrim", "lpad", "rpad", "left", "right", "repeat", "reverse"), pa.string()),
+    **dict.fromkeys(("split_part", "to_char", "initcap", "md5", "chr", "string_agg", "translate"), pa.string()),
+    **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
+}
+"""The types of functions whose result has one type for all arguments."""
+
+
+class ExpressionTypes:
+    """The types of the expressions of one statement: of its own text, and of what passes make of that."""
+
+    def __init__(self, root: Json, columns_of: TableColumns) -> None:
+        self._known = dict[int, tuple[Json, Type]]()
+        """The type of each expression by its identity; it stays alive, so no other object has its identity."""
+        self._columns = QueryColumns(root, columns_of, self.of)
+        self._columns.read(root)
+
+    def of(self, expression: Json) -> Type:
+        """Return the type of an expression, or None if it is unknown."""
+        todo = [expression]
+        while todo:  # a chain of 1,000 operators is deeper than Python's recursion limit
+            found = todo[-1]
+            below = [part for part in _operands(found) if id(part) not in self._known]
+            if below and id(found) not in self._known:
+                todo += below
+                continue
+            todo.pop()
+            if id(found) not in self._known:
+                types = [self._known[id(part)][1] for part in _operands(found)]
+                self._known[id(found)] = found, self._type(found, types)
+        return self._known[id(expression)][1]
+
+    def columns(self, query: Json) -> Columns:
+        """Return the columns of a query's body."""
+        return self._columns.of(query)
+
+    def is_interval(self, expression: Json) -> bool:
+        """Return whether an expression is surely an interval, and no time between two timestamps."""
+        return bool(self.of(expression) == INTERVAL)
+
+    def _type(self, expression: Json, types: Sequence[Type]) -> Type:
+        name = kind(expression)
+        fields = body(expression) if name else expression
+        if name in _PREDICATES:
+            return pa.bool_()
+        if name in {"Identifier", "CompoundIdentifier"}:
+            return self._columns.named(expression)
+        if name == "Subquery":
+            columns = self.columns({"Query": fields})
+            return columns[0].type if columns is not None and len(columns) == 1 else None
+        typed = _TYPED.get(name)
+        return typed(fields, types) if typed is not None else None
+
+
+def cast_type(data_type: Json) -> Type:
+    """Return the type that a cast or a typed literal names."""
+    name = data_type if isinstance(data_type, str) else kind(data_type)
+    if name == "Timestamp":
+        zone = body(data_type)[1] if isinstance(data_type, dict) else ""
+        return ZONED if zone in {"Tz", "WithTimeZone"} else TIMESTAMP
+    if name == "Array" and isinstance(data_type, dict) and kind(body(data_type)) in {"SquareBracket", "AngleBracket"}:
+        inner = body(body(data_type))
+        element = cast_type(inner[0] if isinstance(inner, list | tuple) else inner)
+        return None if element is None else pa.list_(element)
+    if name in {"Numeric", "Decimal", "Dec"} and kind(data_type) and kind(body(data_type)) == "PrecisionAndScale":
+        precision, scale = body(body(data_type))
+        return pa.decimal128(min(precision, 38), scale) if 0 <= scale <= precision else _NUMERIC
+    return _SIMPLE.get(name)
+
+
+def function_name(function: Json) -> str:
+    """Return the name of a function that a node calls, in lower case."""
+    last = function["name"][-1]
+    return name_of(body(last)) if kind(last) == "Identifier" else ""
+
+
+def arguments(function: Json) -> list[Json]:
+    """Return the expressions among the arguments of a function without names."""
+    if kind(function["args"]) != "List":
+        return []
+    given = (body(one) for one in body(function["args"])["args"] if kind(one) == "Unnamed")
+    return [body(one) for one in given if kind(one) == "Expr"]
+
+
+def expressions_of(query: Json) -> list[Json]:
+    """Return the expression of each column of a query's body; empty if the body has a star."""
+    fields = body(query)
+    match kind(query):
+        case "Select":
+            items = fields["projection"]
+            found = [_expression(item) for item in items if kind(item) in {"UnnamedExpr", "ExprWithAlias"}]
+            return found if len(found) == len(items) else []
+        case "SetOperation":
+            return expressions_of(fields["left"])
+        case "Query":
+            return expressions_of(fields["body"])
+        case "Values":
+            return list(fields["rows"][0])
+        case _:
+            return []
+
+
+def _expression(item: Json) -> Json:
+    return body(item)["expr"] if kind(item) == "ExprWithAlias" else body(item)
+
+
+def _operands(expression: Json) -> Sequence[Json]:
+    """Return the expressions of which a node's own type follows."""
+    name = kind(expression)
+    fields: Json = body(expression) if name else None
+    match name:
+        case "Nested":
+            return (fields,)
+        case "BinaryOp":
+            return (fields["left"], fields["right"])
+        case "UnaryOp" | "Collate" | "Ceil" | "Floor":
+            return (fields["expr"],)
+        case "Case":
+            other = () if fields["else_result"] is None else (fields["else_result"],)
+            return (*(one["result"] for one in fields["conditions"]), *other)
+        case "Function":
+            return arguments(fields)
+        case "Array":
+            return list(fields["elem"])
+        case "AtTimeZone":
+            return (fields["timestamp"],)
+        case "CompoundFieldAccess":
+            return (fields["root"],)
+        case _:
+            return ()
+
+
+def _literal(fields: Json, _: Sequence[Type]) -> Type:
+    value = fields["value"]
+    match kind(value) or value:
+        case "Number":
+            digits = str(body(value)[0])
+            if not re.fullmatch(r"\d+", digits) or len(digits) > 18:
+                return _NUMERIC
+            return pa.int32() if int(digits) < _LONG else pa.int64()
+        case "Boolean":
+            return pa.bool_()
+        case "Null":
+            return pa.null()
+        case "SingleQuotedString" | "NationalStringLiteral" | "EscapedStringLiteral" | "DollarQuotedString":
+            return pa.string()
+        case _:
+            return None
+
+
+def _operator(fields: Json, types: Sequence[Type]) -> Type:
+    left, right = types
+    operator = fields["op"]
+    if operator in _COMPARED:
+        return pa.bool_()
+    if operator == "StringConcat":
+        lists = [one for one in types if one is not None and pa.types.is_list(one)]
+        return lists[0] if lists else (pa.string() if None not in types else None)
+    if left is None or right is None:
+        return None
+    if operator in {"Plus", "Minus"}:
+        return _sum(left, right) if operator == "Plus" else _difference(left, right)
+    if operator in {"Multiply", "Divide"} and (_is_interval(left) or (operator == "Multiply" and _is_interval(right))):
+        return INTERVAL
+    return _numeric_result(types) if operator in {"Multiply", "Divide", "Modulo"} else None
+
+
+def _numeric_result(types: Sequence[Type]) -> Type:
+    found = common_type(types)
+    return found if found is not None and is_number(found) else None
+
+
+def _sum(left: pa.DataType, right: pa.DataType) -> Type:
+    for one, other in ((left, right), (right, left)):
+        if pa.types.is_timestamp(one) or pa.types.is_time(one):
+            return one if _is_interval(other) else (TIMESTAMP if pa.types.is_date(other) else None)
+        if pa.types.is_date(one):
+            return TIMESTAMP if _is_interval(other) else (one if pa.types.is_integer(other) else None)
+    if left == right == BETWEEN_TIMES:
+        return BETWEEN_TIMES
+    return INTERVAL if _is_interval(left) or _is_interval(right) else _numeric_result((left, right))
+
+
+def _difference(left: pa.DataType, right: pa.DataType) -> Type:
+    if pa.types.is_date(left) and pa.types.is_date(right):
+        return pa.int32()
+    dates = [one for one in (left, right) if pa.types.is_date(one) or pa.types.is_timestamp(one)]
+    if len(dates) == 2 or (pa.types.is_time(left) and pa.types.is_time(right)):
+        return BETWEEN_TIMES
+    return None if dates and dates[0] is right else _sum(left, right)
+
+
+def _function(fields: Json, types: Sequence[Type]) -> Type:
+    name = function_name(fields)
+    first = types[0] if types else None
+    if name in _RETURNED:
+        return _RETURNED[name]
+    if name in _LIKE_ARGUMENTS:
+        found = common_type(types[:1] if name in _LIKE_FIRST else types)
+        return common_type(types) if found == pa.string() and name == "nullif" else found
+    match name:
+        case "sum" | "avg" if first is not None:
+            if pa.types.is_integer(first):
+                return _NUMERIC if name == "avg" or pa.types.is_int64(first) else pa.int64()
+            return INTERVAL if _is_interval(first) else first
+        case "date_trunc" if len(types) > 1:
+            return ZONED if types[1] == pa.date32() else types[1]
+        case "round" | "trunc" if first is not None:
+            return pa.float64() if pa.types.is_integer(first) or pa.types.is_floating(first) else first
+        case "array_agg" | "make_array" if first is not None:
+            return pa.list_(first)
+        case "timezone" if len(types) == 2:
+            return _other_zone(types[1])
+        case _:
+            return None
+
+
+def _other_zone(given: Type) -> Type:
+    """Return the type of a value AT TIME ZONE; a date or a text counts as a time in a zone."""
+    if given is None:
+        return None
+    return ZONED if pa.types.is_timestamp(given) and given.tz is None else TIMESTAMP
+
+
+def is_number(given: pa.DataType) -> bool:
+    """Return whether a type is one of numbers."""
+    return bool(pa.types.is_integer(given) or pa.types.is_floating(given) or pa.types.is_decimal(given))
+
+
+def _is_interval(given: pa.DataType) -> bool:
+    return given in {INTERVAL, BETWEEN_TIMES} or bool(pa.types.is_duration(given))
+
+
+_TYPED: Final[Mapping[str, Callable[[Json, Sequence[Type]], Type]]] = {
+    "Value": _literal,
+    "Nested": lambda _, types: types[0],
+    "Collate": lambda _, types: types[0],
+    "Ceil": lambda _, types: types[0],
+    "Floor": lambda _, types: types[0],
+    "Interval": lambda *_: INTERVAL,
+    "Cast": lambda fields, _: None if fields["array"] else cast_type(fields["data_type"]),
+    "TypedString": lambda fields, _: cast_type(fields["data_type"]),
+    "UnaryOp": lambda fields, types: types[0] if fields["op"] in {"Minus", "Plus"} else pa.bool_(),
+    "BinaryOp": _operator,
+    "Case": lambda _, types: common_type(types),
+    "Function": _function,
+    "Array": lambda _, types: pa.list_(found) if (found := common_type(types)) is not None else None,
+    "AtTimeZone": lambda _, types: _other_zone(types[0]),
+    "Extract": lambda *_: _NUMERIC,
+    "Substring": lambda *_: pa.string(),
+    "Trim": lambda *_: pa.string(),
+    "Position": lambda *_: pa.int32(),
+    "CompoundFieldAccess": lambda _, types: (
+        types[0].value_type if types[0] is not None and pa.types.is_list(types[0]) else None
+    ),
+}
+"""The type of each kind of node, from its fields and the types of its operands."""
