@@ -28,7 +28,7 @@ from flightllm.dml import (
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
-from flightllm.execution.query import plan, plan_rows, uses_ai
+from flightllm.execution.query import plan, uses_ai
 from flightllm.execution.utility import ExplainQuery
 from flightllm.functions import FunctionRegistry
 from flightllm.observe.query_record import QueryRecord
@@ -88,7 +88,7 @@ def _changed(
             with closing(_values(statement, frame, more or (), record, services, settings)) as rows:
                 return catalog.insert(replace(statement, columns=()), frame.schema(), rows)
         case "insert":
-            query = plan_rows(statement.parsed_query, services, settings)
+            query = plan(statement.parsed_query, services, settings)
             with closing(_rows(query.run(record), record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
         case "create_view" if _is_ai_view(statement.parsed_query, services, settings):
@@ -127,7 +127,7 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
             frame = catalog.values(statement)
             catalog.insert(replace(statement, columns=()), frame.schema(), ())
         case "insert":
-            catalog.insert(statement, plan_rows(statement.parsed_query, services, settings).schema, ())
+            catalog.insert(statement, plan(statement.parsed_query, services, settings).schema, ())
         case "create_table_as" if catalog.check_create(statement):
             plan(statement.parsed_query, services, settings)
         case "create_table" | "drop_table" | "drop_view" | "delete" | "update":
@@ -151,8 +151,7 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
     if statement.change is None:
         check(statement, services, settings)
         title = f"{statement.kind.replace('_', ' ').upper()}: EXPLAIN changes nothing"
-        planned = plan_rows if statement.kind == "insert" else plan
-        return ExplainQuery(planned(statement.parsed_query, services, settings), explain, [("change", title)])
+        return ExplainQuery(plan(statement.parsed_query, services, settings), explain, [("change", title)])
     query, line = explain_row_change(statement, services, settings)
     return ExplainQuery(query, explain, [line])
 

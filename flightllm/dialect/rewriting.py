@@ -19,6 +19,7 @@ from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
 from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.like_escapes import like_escapes
+from flightllm.dialect.materialized import materialized
 from flightllm.dialect.named_joins import named_joins
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.output_names import duplicates
@@ -117,6 +118,7 @@ RULES: tuple[Rule, ...] = (
     Rule(top, _words("top")),
     Rule(fetch_first, _words("fetch")),
     Rule(dual, _words("dual")),
+    Rule(materialized, _words("materialized")),
     Rule(national_texts, _marks("n'")),
     Rule(similar_to, _words("similar")),
     Rule(like_escapes, _words("escape")),

@@ -61,7 +61,7 @@ _SUFFIXES = ("with", "without", "time", "zone", "varying", "precision", "unsigne
 
 
 def types(source: Source) -> Iterator[Edit]:
-    """Rewrite `CAST(a AS NVARCHAR(10))` as `CAST(a AS VARCHAR)`; also after `::` and in CREATE TABLE."""
+    """Rewrite `CAST(a AS NVARCHAR(10))` as `CAST(a AS VARCHAR(10))`; also after `::` and in CREATE TABLE."""
     for first, last in _ranges(source):
         word = source.tokens[first].text.lower()
         written = source.text(first, last)
@@ -161,7 +161,9 @@ def _written(kind: str, parameters: Sequence[str]) -> str | None:
         name, usual = _TIMES[kind]
         digits = parameters[0] if parameters else usual
         return f"{name}({_precision(int(digits), _MOST.get(kind, 9))})" if digits.isdecimal() else name
-    return _TYPES.get(kind)
+    found = _TYPES.get(kind)
+    has_length = found == "VARCHAR" and len(parameters) == 1 and parameters[0].isdecimal()
+    return f"{found}({parameters[0]})" if has_length else found
 
 
 def _precision(digits: int, at_most: int) -> int:

@@ -46,7 +46,7 @@ from flightllm.dml.selection import (
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError
 from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
-from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan, plan_rows
+from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.runtime import SpoolLimits
 from flightllm.sql.calls import Extracted
@@ -204,13 +204,13 @@ class _Planned:
     def query(self) -> PlainQuery | BatchQuery | StagedQuery:
         """Return the query that finds the rows to change, or, for an INSERT, the query whose rows are added."""
         if self.statement.kind == "insert":
-            return plan_rows(self.statement.parsed_query, self.services, self.settings)
+            return plan(self.statement.parsed_query, self.services, self.settings)
         return self.plan(self.selection().sql, self.tables(None))
 
     def check(self) -> pa.Schema:
         statement, catalog = self.statement, self.services.catalog
         if statement.kind == "insert":
-            query = plan_rows(statement.parsed_query, self.services, self.settings)
+            query = plan(statement.parsed_query, self.services, self.settings)
             fitted(catalog.store, self.entry, statement.columns, query.schema, ())
         extras: list[pa.Field] = []
         if not self.only_inserts:
@@ -306,7 +306,7 @@ class _Run(_Planned):
             schema, columns = frame.schema(), tuple[str, ...]()
             rows = self.services.loop.stream(frame, self._record.cancelled.is_set)
         else:
-            query = plan_rows(statement.parsed_query, self.services, self.settings)
+            query = plan(statement.parsed_query, self.services, self.settings)
             schema, columns, rows = query.schema, statement.columns, query.run(self._record)
         with closing(rows):
             table = self._keeper.keep(self.entry.schema, fitted(self._store, self.entry, columns, schema, rows))

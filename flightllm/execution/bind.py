@@ -32,8 +32,7 @@ from flightllm.functions.search import VECTOR_BYTES
 from flightllm.plan.planner import has_no_cast, list_arguments, register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.passes.names_apart import names_apart
-from flightllm.sql.unique_names import SAME_NAME
+from flightllm.sql.passes.names_apart import SAME_NAME, names_apart
 from flightllm.sql.unpivot_types import MARK as UNPIVOT
 from flightllm.sql.unpivot_types import check_types
 

@@ -25,7 +25,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.errors import full_disk_mapped
 from flightllm.datafusion.run import Batches, has_grouping_sets, has_join
 from flightllm.engines.registry import OpenModel
-from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.errors import FlightLLMError, LimitExceededError, UnsupportedError
 from flightllm.execution.accounting import AskingQuery, real_bindings
 from flightllm.execution.bind import (
     MERGE_JOINS,
@@ -70,7 +70,6 @@ from flightllm.sql.names import NO_NAMES, OutputNames
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
-from flightllm.sql.unique_names import SAME_NAME, with_unique_names
 
 _log = structlog.get_logger(__name__)
 _FILE = f"{SEARCH_CATALOG}.public.file"
@@ -128,21 +127,6 @@ def plan(
     query = plan_extracted(replace(extracted, names=names), services, settings, planned)
     text_is_read()
     return query
-
-
-def plan_rows(text: ParsedText, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
-    """Plan the query of an INSERT; two columns can have the same name because rows are added by position.
-
-    Raises:
-        SqlError: see `plan`.
-    """
-    try:
-        return plan(text, services, settings)
-    except SqlError as error:
-        named_apart = text.replaced(with_unique_names(text.sql)) if SAME_NAME in str(error) else text
-        if named_apart is text:
-            raise
-    return plan(named_apart, services, settings)
 
 
 def plan_extracted(

@@ -54,11 +54,13 @@ def walk(value: Json) -> Iterator[Node]:
         todo.extend(reversed(parts(found)))
 
 
-def rebuilt(value: Json, change: Callable[[Node], Json]) -> Json:
+def rebuilt(value: Json, change: Callable[[Json], Json], has_turn: Callable[[Json], object] | None = None) -> Json:
     """Return a value in which `change` has replaced each node. The parts of a node come before the node.
 
-    `change` returns the same object for a node that stays. Parts without a change stay the same objects, too.
+    `change` returns the same object for a node that stays. Parts without a change stay the same objects, too. With
+    `has_turn`, `change` replaces the values for which this is true in place of the nodes, for example queries.
     """
+    turn = has_turn or kind
     done: list[Json] = []
     todo: list[tuple[Json, int]] = [(value, -1)]  # a chain of 1,000 operators is deeper than Python's recursion limit
     while todo:
@@ -70,7 +72,7 @@ def rebuilt(value: Json, change: Callable[[Node], Json]) -> Json:
             continue
         first = len(done) - count
         after = _with_parts(found, done[first:])
-        done[first:] = [change(after) if kind(after) else after]
+        done[first:] = [change(after) if turn(after) else after]
     return done[0]
 
 

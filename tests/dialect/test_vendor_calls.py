@@ -287,7 +287,7 @@ def test_errors_keep_their_place(session: Session) -> None:
         "SELECT ai_classify(t, ['a', 'b'])['x'] FROM t",
         "SELECT [AI_ONE:1]",
         "WITH ai_agg(a) AS (SELECT 1) SELECT * FROM ai_agg",
-        "WITH RECURSIVE b AS (SELECT 1), ai_agg(a) AS MATERIALIZED (SELECT 1) SELECT * FROM ai_agg",
+        "WITH RECURSIVE b AS (SELECT 1), ai_agg(a) AS (SELECT 1) SELECT * FROM ai_agg",
         "SELECT * FROM (SELECT 1) ai_redact(b)",
         "SELECT * FROM t AS ai_agg(b), t ai_redact(c)",
     ],

@@ -6,11 +6,15 @@ have one name, and so have the columns of `SELECT CAST(x AS text) FROM t ORDER B
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from flightllm.sql.alignment import edited, replacements
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, new_identifier, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tree import parse, text_of
+
+SAME_NAME: Final = "unique expression names"
+"""A part of DataFusion's error message for two columns of the same name."""
 
 
 def names_apart(sql: str, named: Callable[[str], str]) -> str:

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from flightllm.sql.alignment import edited, replacements
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.any_arrays import any_arrays, has_any_array
+from flightllm.sql.passes.byte_literals import byte_literals, has_byte_escape
+from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.intervals import intervals
+from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
+from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
+from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
@@ -52,6 +57,11 @@ PASSES = (
     Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
     Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"})),
     Pass(windows, frozenset({"over"}), has_named_windows),
+    Pass(text_lengths, frozenset(), some=TYPES),
+    Pass(byte_literals, frozenset({"bytea"}), has_byte_escape),
+    Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
+    Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
+    Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
     Pass(time_zones, frozenset(), _has_time_zone),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),

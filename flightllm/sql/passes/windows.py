@@ -36,7 +36,12 @@ def windows(tree: Tree, _: TableColumns) -> Tree:
     Raises:
         SqlError: no window has the name, a clause replaces one of the named window, or a frame has a negative size.
     """
-    return tree.rebuilt(_Writer(tree).changed)
+    root = rebuilt(tree.root, _Writer(tree).changed, _has_windows)
+    return tree if root is tree.root else Tree(tree.sql, root)
+
+
+def _has_windows(value: Json) -> bool:
+    return is_query(value) or kind(value) in {"Select", "WindowSpec"}
 
 
 class _Writer:
@@ -47,20 +52,14 @@ class _Writer:
         self._by_select = dict[int, _Windows]()
         self._kept = list[Json]()  # so that no other object gets the id of a changed SELECT
 
-    def changed(self, node: Node) -> Json:
-        name, fields = kind(node), body(node)
-        if name == "Select":
-            return {name: self._select(fields)} if _names_windows(fields) else node
-        if name == "WindowSpec":
-            self._check_frame(fields["window_frame"])
-        if is_query(fields):
-            after = self._ordered(fields)
-            return node if after is fields else {name: after}
-        if not isinstance(fields, dict):
-            return node
-        queries = {key: self._ordered(one) for key, one in fields.items() if is_query(one)}
-        same = all(fields[key] is query for key, query in queries.items())
-        return node if same else {name: {**fields, **queries}}
+    def changed(self, value: Json) -> Json:
+        if is_query(value):
+            return self._ordered(value)
+        fields = body(value)
+        if kind(value) == "Select":
+            return {"Select": self._select(fields)} if _names_windows(fields) else value
+        self._check_frame(fields["window_frame"])
+        return value
 
     def _select(self, select: Json) -> Json:
         found: _Windows = {}

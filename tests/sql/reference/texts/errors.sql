@@ -118,3 +118,5 @@ SELECT id, sum(x) OVER (ORDER BY id ROWS BETWEEN -1 PRECEDING AND CURRENT ROW) A
 SELECT 1 < 2 < 3 AS r
 SELECT x = g = true AS r FROM a
 SELECT 'a' LIKE 'b' LIKE 'c' AS r
+SELECT '\x6'::bytea AS r
+SELECT 'a\b'::bytea AS r

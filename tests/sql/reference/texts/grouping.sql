@@ -131,3 +131,7 @@ SELECT DISTINCT ON (g) g, x FROM nums ORDER BY g, g DESC, x
 SELECT DISTINCT ON (g, g) g, x FROM nums ORDER BY g, x, id
 SELECT g, array_agg(id ORDER BY x, x, id) AS r FROM nums GROUP BY g
 SELECT g, x FROM nums GROUP BY g, x, g ORDER BY g, x, g
+SELECT count(*) AS n FROM nums GROUP BY ()
+SELECT count(*) AS n FROM nums WHERE false GROUP BY ()
+SELECT sum(x) AS s FROM nums WHERE id > 8 GROUP BY () HAVING count(*) > 1
+SELECT 1 AS r FROM nums WHERE false GROUP BY ()

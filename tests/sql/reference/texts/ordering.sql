@@ -81,3 +81,27 @@ SELECT DISTINCT x FROM nums ORDER BY x DESC OFFSET 1
 SELECT y FROM b UNION ALL SELECT y FROM c ORDER BY y LIMIT 4
 WITH i AS (SELECT id FROM nums ORDER BY id LIMIT 4) SELECT max(id) AS m FROM i
 SELECT id FROM nums WHERE x IN (SELECT x FROM nums ORDER BY x LIMIT 1) ORDER BY id
+SELECT x AS g, g AS x, count(*) AS n FROM a GROUP BY x, g
+SELECT g AS x, count(*) AS n FROM a GROUP BY x, g
+SELECT x % 2 AS x, count(*) AS n FROM a GROUP BY x
+SELECT x % 2 AS p, count(*) AS n FROM a GROUP BY p
+SELECT x AS v FROM a UNION SELECT y FROM b ORDER BY v
+SELECT x, sum(g) AS g FROM a GROUP BY x ORDER BY sum(g) + 1, x
+SELECT x AS y, sum(g) AS x FROM a GROUP BY a.x ORDER BY x + 0
+SELECT DISTINCT -x AS x FROM a ORDER BY x
+SELECT DISTINCT -x AS x FROM a ORDER BY -x
+SELECT x, -g AS g FROM a ORDER BY g, x
+SELECT x, -g AS g FROM a ORDER BY abs(g), x
+SELECT x, -g AS g FROM a ORDER BY CASE WHEN g > 1 THEN 0 ELSE 1 END, x
+SELECT x, upper(w) AS w FROM a, words ORDER BY lower(w), x
+SELECT q.p FROM (SELECT -x AS p, -x AS x FROM a ORDER BY x + 0 LIMIT 2) q
+SELECT -x AS x, g, x + g, upper('a') FROM a ORDER BY x + 0, g LIMIT 3
+WITH q AS (SELECT -x AS x FROM a ORDER BY x + 0 LIMIT 2) SELECT * FROM q
+SELECT -x AS x, sum(g) AS g FROM a GROUP BY x ORDER BY max(g), -x
+SELECT x AS y, -x AS x FROM a ORDER BY 1 DESC, x + 0
+SELECT x AS y, -x AS x FROM a ORDER BY abs(x) DESC, y LIMIT 2 OFFSET 1
+SELECT id FROM nums WHERE id IN (SELECT -x AS id FROM a ORDER BY id + 0 LIMIT 2)
+WITH q AS (SELECT id, g, x FROM nums WINDOW w AS (PARTITION BY g) ORDER BY sum(x) OVER w, id LIMIT 3) SELECT * FROM q
+SELECT DISTINCT ON (g) g, x AS p FROM nums ORDER BY g, p, x DESC, id
+SELECT g, string_agg(g, ',' ORDER BY id, id DESC) AS r FROM nums GROUP BY g
+SELECT id, sum(x) OVER (ORDER BY g, g, id) AS s FROM nums

@@ -83,3 +83,10 @@ SELECT id FROM words ORDER BY reverse(w), id
 SELECT unistr('\00e4') AS r
 SELECT normalize('e' || chr(769)) = 'é' AS r
 SELECT ascii(substr('abc', 2, 1)) AS a, chr(ascii('a') + 1) AS b
+SELECT 'abc'::varchar(2) AS r, CAST('abc' AS varchar) AS s, 'abc'::varchar(2)::varchar(1) AS t
+SELECT CAST(w AS varchar(3)) AS r, count(*) AS n FROM words GROUP BY CAST(w AS varchar(3))
+SELECT w::character varying(3) AS r FROM words ORDER BY w::character varying(3)
+SELECT w::varchar(2) || 'x' AS r FROM words WHERE w::varchar(2) = 'ap'
+SELECT x::varchar(1) AS r FROM a
+SELECT CAST('\x6162' AS bytea) AS x, '\x'::bytea AS z, 'a\\b\001'::bytea AS w, 'ab'::bytea AS v
+SELECT E'\\x6162'::bytea AS r

@@ -1,0 +1,24 @@
+"""GROUP BY () is one group of all rows, also without rows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flightllm.session.session import Session
+from tests.databases import rows, small_database
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Return a session over the small tables."""
+    database = small_database(Path(tmp_path_factory.mktemp("data")))
+    yield database.session()
+    database.close()
+
+
+def test_one_group(session: Session) -> None:
+    """The query has one row, with and without rows to group."""
+    assert rows(session, "SELECT count(*) AS n FROM people GROUP BY ()") == [{"n": 9}]
+    assert rows(session, "SELECT 1 AS n FROM people WHERE id < 0 GROUP BY ()") == [{"n": 1}]
+    assert rows(session, "SELECT count(*) AS n FROM people GROUP BY () HAVING count(*) > 9") == []

@@ -1,0 +1,33 @@
+"""A cast to a text with a length cuts the text."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flightllm.session.session import Session
+from tests.databases import rows, small_database
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Return a session over the small tables."""
+    database = small_database(Path(tmp_path_factory.mktemp("data")))
+    yield database.session()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "sql", ["note::varchar(2)", "CAST(note AS character varying(2))", "CAST(note AS char(2))", "note::nvarchar(2)"]
+)
+def test_cut(session: Session, sql: str) -> None:
+    """Each spelling of the type cuts, also in conditions and keys of groups."""
+    found = rows(session, f"SELECT {sql} AS found, count(*) AS n FROM people WHERE {sql} = 'li' GROUP BY {sql}")
+    assert found == [{"found": "li", "n": 3}]
+
+
+def test_changes(session: Session) -> None:
+    """INSERT and views cut as well; a type without a length does not."""
+    session.update("CREATE OR REPLACE TABLE c AS SELECT name::varchar AS a, name::varchar(1) AS b FROM people")
+    session.update("CREATE OR REPLACE VIEW seen AS SELECT a::varchar(2) AS a FROM c WHERE b = 'B'")
+    assert rows(session, "SELECT a FROM seen") == [{"a": "Bo"}]
