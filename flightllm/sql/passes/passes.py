@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from flightllm.sql.alignment import replacements
 from flightllm.sql.distinct_from import has_distinct_from
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.is_distinct_from import is_distinct_from
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
@@ -40,6 +41,7 @@ PASSES = (
     Pass(is_distinct_from, frozenset({"is", "distinct", "from"}), has_distinct_from),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
     Pass(time_zones, frozenset(), _has_time_zone),
+    Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),
 )
 
