@@ -20,8 +20,7 @@ from flightllm.common.package_data import packaged_folder
 from flightllm.errors import ConfigError
 from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.functions.call import SEARCH
-from flightllm.functions.search import VECTOR_BYTES, vector_bytes
-from flightllm.functions.zoned_time import ZONED_TIME, ZONED_TIME_ARGUMENTS, ZONED_TIME_OUTPUT, zoned_time
+from flightllm.functions.internal import CALLED, INTERNAL
 from flightllm.llm.engine import Engine
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class FunctionRegistry:
         self.own_names = own_names
         """Names and aliases of the functions in the configured folders."""
         self._by_name = dict(functions)
-        self._names = tuple(dict.fromkeys(["ai_", ZONED_TIME, *(name.lower() for name in functions)]))
+        self._names = tuple(dict.fromkeys(["ai_", *CALLED, *(name.lower() for name in functions)]))
 
     @classmethod
     def load(cls, folders: Sequence[Path] = ()) -> "FunctionRegistry":
@@ -112,8 +111,7 @@ def scalars_registrar(functions: FunctionRegistry, engine: Callable[[], Engine])
         udf(_bound_late(scalar, engine), list(scalar.arguments), scalar.output, "immutable", scalar.name)
         for scalar in functions.scalars()
     ]
-    made.append(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
-    made.append(udf(zoned_time, list(ZONED_TIME_ARGUMENTS), ZONED_TIME_OUTPUT, "immutable", ZONED_TIME))
+    made += [udf(*function) for function in INTERNAL]
 
     def register(context: "SessionContext") -> None:
         for one in made:

@@ -11,8 +11,7 @@ from flightllm.catalog.received import ReceivedTables
 from flightllm.datafusion.contexts import QUERY_ONLY
 from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.datafusion.run import spilled_bytes, with_plan
-from flightllm.functions.search import VECTOR_BYTES, vector_bytes
-from flightllm.functions.zoned_time import ZONED_TIME, ZONED_TIME_ARGUMENTS, ZONED_TIME_OUTPUT, zoned_time
+from flightllm.functions.internal import INTERNAL
 from flightllm.sandbox.tasks import Setup, Task
 from flightllm.storage.objects import ObjectStores
 
@@ -58,8 +57,8 @@ def _frame(task: Task, setup: Setup, stores: ObjectStores, call: Call) -> tuple[
                 return call(name, arguments)
 
             context.register_udf(udf(values, list(function.arguments), function.output, "immutable", function.name))
-        context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
-        context.register_udf(udf(zoned_time, list(ZONED_TIME_ARGUMENTS), ZONED_TIME_OUTPUT, "immutable", ZONED_TIME))
+        for own in INTERNAL:
+            context.register_udf(udf(*own))
 
     context = ReceivedTables(task.tables, setup.limits, stores, register).context()
     for name, rows in task.own.items():

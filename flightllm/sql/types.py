@@ -62,6 +62,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp"), TIMESTAMP),
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
+    "__interval_times": INTERVAL,
     **dict.fromkeys(("age", "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
     **dict.fromkeys(
         ("count", "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "regr_count"), pa.int64()
@@ -239,7 +240,7 @@ def _operator(fields: Json, types: Sequence[Type]) -> Type:
 
 def _numeric_result(types: Sequence[Type]) -> Type:
     found = common_type(types)
-    return found if found is not None and is_number(found) else None
+    return found if is_number(found) else None
 
 
 def _sum(left: pa.DataType, right: pa.DataType) -> Type:
@@ -294,9 +295,15 @@ def _other_zone(given: Type) -> Type:
     return ZONED if pa.types.is_timestamp(given) and given.tz is None else TIMESTAMP
 
 
-def is_number(given: pa.DataType) -> bool:
-    """Return whether a type is one of numbers."""
-    return bool(pa.types.is_integer(given) or pa.types.is_floating(given) or pa.types.is_decimal(given))
+def is_date(given: Type) -> bool:
+    """Return whether a type is known to be a date."""
+    return given is not None and bool(pa.types.is_date(given))
+
+
+def is_number(given: Type) -> bool:
+    """Return whether a type is known to be one of numbers; NULL counts as one."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    return given is not None and any(test(given) for test in tests)
 
 
 def _is_interval(given: pa.DataType) -> bool:

@@ -9,6 +9,7 @@ from flightllm.sql.passes.any_arrays import any_arrays, has_any_array
 from flightllm.sql.passes.byte_literals import byte_literals, has_byte_escape
 from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
+from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
@@ -64,6 +65,7 @@ PASSES = (
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
     Pass(time_zones, frozenset(), _has_time_zone),
+    Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),
 )
 
