@@ -37,7 +37,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         ("{fn CONVERT('2024-01-02', SQL_DATE)}", "DATE '2024-01-02'"),
         ("{fn TIMESTAMPADD(SQL_TSI_MONTH, 1, t)}", "TIMESTAMP '2024-02-29 16:07:08'"),
         ("{fn TIMESTAMPADD(SQL_TSI_QUARTER, -n, t)}", "TIMESTAMP '2023-04-30 16:07:08'"),
-        ("{fn TIMESTAMPADD(SQL_TSI_WEEK, n, CAST(t AS DATE))}", "DATE '2024-02-21'"),
+        ("{fn TIMESTAMPADD(SQL_TSI_WEEK, n, CAST(t AS DATE))}", "TIMESTAMP '2024-02-21 00:00:00'"),
         ("{fn EXTRACT(YEAR FROM t)}", "date_part('year', t)"),
         ("{fn POSITION('e' IN k)}", "2"),
         ("{fn IFNULL(NULL, n)}", "3"),
