@@ -8,7 +8,7 @@ from typing import Final
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind
 
-_LONGEST: Final = 2_000
+_LONGEST: Final = 3_000
 """The most tokens that are compared one by one: the time grows with their square. More tokens become one edit."""
 _WORD: Final = re.compile(r"[\w$'\"]{2}")
 _SAME: Final = {"!=": "<>", "==": "="}
