@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
-from datafusion import DataFrame, SessionContext
+from datafusion import DataFrame, SessionContext, udf
 from numpy.typing import NDArray
 
 from flightllm.catalog import QUERY_ONLY
@@ -12,6 +12,7 @@ from flightllm.config import LimitsConfig
 from flightllm.datafusion.contexts import plain_config
 from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.functions.internal import INTERNAL
 from flightllm.plan.bounds import unbounded
 from flightllm.sql.guard import check_sql
 from flightllm.sql.parsed_text import ParsedText
@@ -54,6 +55,8 @@ def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Data
     """
     _check_condition(condition, limits)
     context = SessionContext(plain_config())
+    for function in INTERNAL:
+        context.register_udf(udf(*function))
     rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
     context.register_record_batches("rows", [rows.to_batches()])
     text = ParsedText(f"SELECT __row FROM rows WHERE ({condition}\n)")

@@ -14,7 +14,7 @@ import sqloxide
 from flightllm.common.cached import cached_property
 from flightllm.sql.complexity import Complexity, measure
 from flightllm.sql.distinct_from import masked, unmasked
-from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, name_of, parts, rebuilt
+from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, name_of, parts, rebuilt, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import position
 
@@ -42,6 +42,8 @@ class Tree:
     def printed(self) -> str:
         """Return the statement as text, without comments, and with SQL's words in upper case."""
         (text,) = sqloxide.restore_ast(ast=[self.root])
+        if "--" in text:  # two signs would begin a comment
+            (text,) = sqloxide.restore_ast(ast=[rebuilt(self.root, _with_signs_apart)])
         return str(text)
 
     def rebuilt(self, change: Callable[[Node], Json]) -> "Tree":
@@ -73,6 +75,13 @@ class Tree:
 
     def _offset(self, place: Mapping[str, int]) -> int:
         return self._lines[place["line"] - 1] + place["column"] - 1
+
+
+def _with_signs_apart(node: Node) -> Json:
+    fields = body(node)
+    if kind(node) != "UnaryOp" or fields["op"] != "Minus" or kind(fields["expr"]) != "UnaryOp":
+        return node
+    return {"UnaryOp": {**fields, "expr": {"Nested": fields["expr"]}}}
 
 
 def depth(complexity: Complexity) -> int:
@@ -159,3 +168,22 @@ def _without_places(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: NOWHERE if key == SPAN else _without_places(part) for key, part in value.items()}
     return type(value)(map(_without_places, value)) if isinstance(value, list | tuple) else value
+
+
+def with_numbers(tree: Tree) -> Tree:
+    """Return a tree with `$1`, `$2`, … for each `?` of its text: a pass can move a parameter, or copy it."""
+    found = [node for node in walk(tree.root) if _is_mark(node)]
+    places = sorted(start for node in found for start, _ in tree.spans(node))
+    numbers = {start: number for number, start in enumerate(places, 1)}
+
+    def change(node: Node) -> Json:
+        if not _is_mark(node):
+            return node
+        ((start, _),) = tree.spans(node)
+        return {"Value": {**body(node), "value": {"Placeholder": f"${numbers[start]}"}}}
+
+    return tree.rebuilt(change) if found else tree
+
+
+def _is_mark(node: Node) -> bool:
+    return kind(node) == "Value" and body(node)["value"] == {"Placeholder": "?"}

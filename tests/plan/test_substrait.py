@@ -31,7 +31,7 @@ PLAIN = [
     "SELECT name FROM people EXCEPT SELECT 'Ann'",
     "SELECT id, rank() OVER (PARTITION BY flag ORDER BY score, id), sum(score) OVER (ORDER BY id) FROM people",
     "SELECT CASE score WHEN 3.5 THEN 'a' ELSE name END, CASE WHEN flag THEN 1 END FROM people",
-    "SELECT day + INTERVAL '1 day', extract(year FROM day), day > DATE '2023-01-01' FROM people",
+    "SELECT CAST(day AS TIMESTAMP) + INTERVAL '1 day', extract(year FROM day), day > DATE '2023-01-01' FROM people",
     "SELECT id IN (1, 2), name LIKE 'A%', score BETWEEN 1 AND 3, nullif(name, 'Ann') FROM people",
     "WITH t AS (SELECT id FROM people WHERE flag) SELECT a.id, b.id FROM t a, t b",
     "SELECT id FROM people WHERE score > (SELECT avg(weight) / 2 FROM likes)",

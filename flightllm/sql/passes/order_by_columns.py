@@ -66,7 +66,7 @@ class _Writer:
             return query
         select, keys = body(query["body"]), body(order["kind"])
         hidden = dict(_hidden(select["projection"]))
-        if not hidden or kind(select["distinct"]) == "On":
+        if not hidden or kind(select["distinct"]) == "On" or _is_grouped(select):
             return query
         means_table = any(self._means_table(key, hidden, select) for key in keys)
         return self._apart(query, select, keys) if means_table else query
@@ -77,7 +77,9 @@ class _Writer:
         if kind(expression) == "Identifier":
             return False
         used = {name_of(body(node)) for node in walk(expression) if kind(node) == "Identifier"} & hidden.keys()
-        if any(name_of(body(node)[-1]) in hidden for node in walk(expression) if kind(node) == "CompoundIdentifier"):
+        tables = set(_tables(select["from"]))
+        names = (list(map(name_of, body(node))) for node in walk(expression) if kind(node) == "CompoundIdentifier")
+        if any(name[-1] in hidden and name[-2] in tables for name in names):
             return True
         if not used:
             return False
@@ -110,6 +112,23 @@ class _Writer:
             ordered.append(key if is_number else {**key, "expr": {"Identifier": new_identifier(name)}})
         made = {"Select": _around({**select, "projection": inner}, items)}
         return {**query, "body": made, "order_by": {**query["order_by"], "kind": {"Expressions": ordered}}}
+
+
+def _is_grouped(select: Json) -> bool:
+    """Return whether a SELECT has clauses that can name a column of its result, as GROUP BY can."""
+    grouping = select["group_by"]
+    keys = body(grouping)[0] if kind(grouping) == "Expressions" else [grouping]
+    return bool(keys or select["having"] or select["qualify"])
+
+
+def _tables(items: Json) -> Iterator[str]:
+    """Yield the names of the tables of a FROM."""
+    for node in walk(items):
+        fields = body(node)
+        if kind(node) in {"Table", "Derived"} and fields.get("alias"):
+            yield name_of(fields["alias"]["name"])
+        elif kind(node) == "Table" and "name" in fields:
+            yield name_of(body(fields["name"][-1]))
 
 
 def _around(inner: Json, items: list[Json]) -> Json:

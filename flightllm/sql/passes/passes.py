@@ -20,7 +20,7 @@ from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
-from flightllm.sql.tree import Tree, parse
+from flightllm.sql.tree import Tree, parse, with_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def edits(
         tree = parse(text)
     if tree is None:
         return
-    changed = tree
+    changed = tree = with_numbers(tree)
     for one in chosen:
         changed = one.change(changed, columns_of)
     if changed is not tree:
