@@ -96,7 +96,7 @@ def asked(cursor: Any, sql: str, failing: float = 0) -> tuple[list[dict[str, Any
 
 def test_projection(cursor: Any) -> None:
     """Every row comes back, with an answer just where there is a review, and equal rows are asked about once."""
-    prompt = "ai_gen('Sum up.', m.movie_info, r.review_content, max_tokens => 4, on_truncated => 'keep')"
+    prompt = "ai_gen('Recommend it?', m.movie_info, r.review_content, max_tokens => 4, on_truncated => 'keep')"
     rows, figures = asked(
         cursor, f"SELECT r.review_id, r.review_content AS review, {prompt} AS answer {JOINED}", failing=0.02
     )
