@@ -76,6 +76,24 @@ def rebuilt(value: Json, change: Callable[[Json], Json], has_turn: Callable[[Jso
     return done[0]
 
 
+def replaced(value: Json, changes: Mapping[int, Json]) -> Json:
+    """Return a value in which other parts stand for the objects whose `id` is a key; a part's own parts stay."""
+    done: list[Json] = []
+    todo: list[tuple[Json, int]] = [(value, -1)]
+    while todo:
+        found, count = todo.pop()
+        if count >= 0:
+            first = len(done) - count
+            done[first:] = [_with_parts(found, done[first:])]
+        elif id(found) in changes:
+            done.append(changes[id(found)])
+        else:
+            below = parts(found)
+            todo.append((found, len(below)))
+            todo.extend((part, -1) for part in reversed(below))
+    return done[0]
+
+
 def parts(value: Json) -> Sequence[Json]:
     """Return the dicts, lists and tuples directly inside a value, without tokens and places."""
     if isinstance(value, dict):

@@ -67,6 +67,12 @@ class QueryColumns:
         """Return the columns of a query's body."""
         return self._body(query, ())
 
+    def table(self, factor: Json) -> tuple[str, frozenset[str] | None]:
+        """Return the name of a table of FROM and the names of its columns, or None for unknown columns."""
+        found = self._factor(factor, (), ())
+        columns = found.columns
+        return found.name, None if columns is None else frozenset(column.name for column in columns)
+
     def named(self, identifier: Json) -> Type:
         """Return the type of the column that a node names; see `nodes.kind` Identifier and CompoundIdentifier."""
         found = self._named.get(id(identifier))

@@ -16,6 +16,7 @@ from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
+from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.windows import has_named_windows, windows
@@ -67,6 +68,7 @@ PASSES = (
     Pass(time_zones, frozenset(), _has_time_zone),
     Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),
+    Pass(subqueries, frozenset(), ParsedText.has_subquery, frozenset({"select", "values", "table"})),
 )
 
 
