@@ -14,7 +14,7 @@ _ENDS_ITEMS = (
     *("from", *ENDS_FROM),
     *("minus", "into", "sort", "cluster", "distribute", "lateral"),
 )
-_NO_EXPRESSION = ("from", "join", "as", "union", "except", "intersect", "lateral", "with")
+_NO_EXPRESSION = ("from", "join", "as", "union", "except", "intersect", "with")
 """Words before the parenthesis of a query outside expressions."""
 
 
@@ -154,7 +154,7 @@ class ParsedText:
         return any(token.is_word("from") and index not in ends for index, token in enumerate(self.tokens))
 
     def has_subquery(self) -> bool:
-        """Return whether a text can have a subquery in an expression."""
+        """Return whether a text can have a subquery in an expression or after LATERAL."""
         return any(
             token.is_word("select", "values", "with", "table")
             and self.is_symbol(index - 1, "(")

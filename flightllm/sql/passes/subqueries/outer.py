@@ -7,7 +7,7 @@ from typing import Final
 
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
-from flightllm.sql.nodes import Json, Node, body, kind, name_of, replaced, unnested
+from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, unnested
 from flightllm.sql.passes.subqueries.items import by_number, column, item, without
 from flightllm.sql.passes.subqueries.questions import Place, Question, questions
 from flightllm.sql.passes.subqueries.references import References, Scope, names_of, outermost_queries
@@ -68,7 +68,8 @@ class Outer:
         self._moved: list[Json] = []
         scope = self._references.scope(self._select["from"])
         self._where = Around(self._select["from"], scope)
-        self._tables = [self._joined(table) for table in self._select["from"]]
+        self._lateral_keys: dict[str, list[str]] = {}
+        self._tables = [self._joined(table) for table in self._without_lateral(self._select["from"])]
         self._where = Around(self._tables, scope, list(self._filters(scope)))
 
     def rewritten(self) -> Json:
@@ -81,10 +82,17 @@ class Outer:
         tables = self._tables
         selection = joined([*filter(None, [select["selection"]]), *self._moved]) if self._moved else select["selection"]
         changed: dict[str, Json] = {"selection": self._clause("selection", selection)}
-        for clause in ("projection", "having", "group_by", "distinct", "named_window", "qualify"):
+        keys = [by_number(key, select["projection"]) for key in keys_of(select)]
+        items = [("group_by" if _value(one) in keys else "projection", one) for one in select["projection"]]
+        changed["projection"] = [self._clause(clause, one) for clause, one in items]
+        if all(new is old for new, old in zip(changed["projection"], select["projection"], strict=True)):
+            changed["projection"] = select["projection"]
+        for clause in ("having", "group_by", "distinct", "named_window", "qualify"):
             changed[clause] = self._clause(clause, select[clause])
         order = self._clause("order_by", self._query["order_by"])
-        if any(new is not old for new, old in zip(tables, select["from"], strict=True)):
+        if len(tables) != len(select["from"]) or any(
+            new is not old for new, old in zip(tables, select["from"], strict=True)
+        ):
             changed["from"] = tables
         if self._where.joins:
             (chain,) = chained(tables)
@@ -100,12 +108,21 @@ class Outer:
         for new, old in zip(items, self._select["projection"], strict=True):
             if kind(new) == "Wildcard" and self._hidden:
                 yield without(new, self._hidden)
+            elif kind(new) == "QualifiedWildcard" and self._keys_of(body(new)[0]):
+                qualifier, options = body(new)
+                star = without({"Wildcard": options}, self._keys_of(qualifier))
+                yield {"QualifiedWildcard": [qualifier, body(star)]}
             elif new is not old and kind(new) == "UnnamedExpr":
                 name = text_of(body(old))
                 names.append(name)
                 yield item(body(new), name if names.count(name) == 1 else f"{name} ({names.count(name)})")
             else:
                 yield new
+
+    def _keys_of(self, qualifier: Json) -> list[str]:
+        """Return the keys among the columns of a LATERAL query whose name is before a star."""
+        name = name_of(body(body(qualifier)[-1])) if kind(qualifier) == "ObjectName" else ""
+        return self._lateral_keys.get(name, [])
 
     def _filters(self, scope: Scope) -> Iterator[Json]:
         """Yield the conditions of WHERE that hold for every row that a subquery sees."""
@@ -127,22 +144,59 @@ class Outer:
                 changes[id(asked.node)] = same
         return replaced(value, changes) if changes else value
 
+    def _without_lateral(self, tables: list[Json]) -> list[Json]:
+        """Return the tables of FROM with a join for each LATERAL query that reads the tables before it."""
+        if not any(_is_lateral(join["relation"]) for chain in chained(tables) for join in chain["joins"]):
+            return tables
+        (chain,) = chained(tables)
+        joins = list[Json]()
+        for join in chain["joins"]:
+            before = [{**chain, "joins": list(joins)}]
+            around = Around(before, self._references.scope(before))
+            rows = body(join["relation"])["subquery"] if _is_lateral(join["relation"]) else None
+            nodes = [] if rows is None else self.nodes({"Subquery": rows}, around.scope)
+            joins.append(self._lateral_join(join, nodes, around) if nodes else join)
+        return [{**chain, "joins": joins}]
+
+    def _lateral_join(self, join: Json, nodes: Sequence[Node], around: Around) -> Json:
+        fields = body(join["relation"])
+        asked = Question({"Subquery": fields["subquery"]}, fields["subquery"])
+        name = name_of(fields["alias"]["name"]) if fields["alias"] else f"lateral {self.number()}"
+        domain, columns = self.domain(nodes, around, asked, late=False)
+        spread = derived(self.spread(fields["subquery"], domain, nodes, columns), name)
+        given = fields["alias"]["columns"] if fields["alias"] else []
+        listed = [*({"name": new_identifier(key), "data_type": None} for key in domain.keys), *given] if given else []
+        alias = {**body(spread)["alias"], "columns": listed}
+        self._hidden += domain.keys
+        self._lateral_keys[name] = list(domain.keys)
+        matches, found = domain.matches(name, columns), join["join_operator"]
+        constraint: Json = body(found)
+        if kind(constraint) == "On":
+            matches = joined([matches, body(constraint)])
+        elif constraint != "None":
+            raise self._refused(asked.node, "beside USING or NATURAL")
+        if kind(found) not in {"CrossJoin", "Join", "Inner", "Left", "LeftOuter"}:
+            raise self._refused(asked.node, "on the right of this join")
+        after = "Left" if kind(found) in {"Left", "LeftOuter"} else "Inner"
+        relation = {"Derived": {**body(spread), "alias": alias}}
+        return {**join, "relation": relation, "join_operator": {after: {"On": matches}}}
+
     def _joined(self, table: Json) -> Json:
         """Return a table of FROM whose ON conditions have no subqueries that DataFusion cannot plan."""
         operators = {kind(join["join_operator"]) for join in table["joins"]}
         joins = list[Json]()
         for join in table["joins"]:
-            operator = join["join_operator"]
-            constraint: Json = body(operator) if kind(operator) else None
+            how = join["join_operator"]
+            constraint: Json = body(how) if kind(how) else None
             if kind(constraint) != "On" or not any(map(self._is_new, questions(body(constraint), condition=False))):
                 joins.append(join)
-            elif kind(operator) in {"Join", "Inner"} and not operators & _KEEPS_RIGHT:
+            elif kind(how) in {"Join", "Inner"} and not operators & _KEEPS_RIGHT:
                 parts = list(conjuncts(body(constraint)))
                 moved = [one for one in parts if any(map(self._is_new, questions(one, condition=False)))]
                 kept = joined([one for one in parts if one not in moved]) or written("true")
                 self._moved += moved
-                joins.append({**join, "join_operator": {kind(operator): {"On": kept}}})
-            elif kind(operator) in _NESTED:
+                joins.append({**join, "join_operator": {kind(how): {"On": kept}}})
+            elif kind(how) in _NESTED:
                 joins += self._outer_join({**table, "joins": list(joins)}, join)
             else:
                 raise self._refused(body(constraint), "in ON of this join")
@@ -206,7 +260,8 @@ class Outer:
         if not is_plain({**query, "with": None}) or query["with"]:
             return False
         select = body(query["body"])
-        return self._are_in(select["selection"], nodes) and bool(select["from"])
+        equal = any(kind(node) == "IsNotDistinctFrom" for node in own_nodes(select["selection"]))
+        return self._are_in(select["selection"], nodes) and _reads_one_table(select) and not equal
 
     def _is_sum(self, query: Json, nodes: Sequence[Node]) -> bool:
         """Return whether a query computes one aggregate of the rows whose columns equal outer columns."""
@@ -214,7 +269,7 @@ class Outer:
             return False
         select = body(query["body"])
         items = expressions_of(query["body"])
-        if not is_single(select) or select["having"] or len(items) != 1 or not select["from"]:
+        if not is_single(select) or select["having"] or len(items) != 1 or not _reads_one_table(select):
             return False
         equal = [one for one in conjuncts(select["selection"]) if _is_equality(one)]
         return aggregates(items) == [unnested(items[0])] and self._are_in(equal, nodes)
@@ -224,7 +279,7 @@ class Outer:
         return all(id(node) in own for node in nodes)
 
     def _plans_value(self, place: Place, clause: str) -> bool:
-        return clause in {"selection", "projection"} and not place.listed and not place.aggregate
+        return clause in {"selection", "projection"} and place.plain and not place.aggregate and not self._grouped
 
     # --- answers
 
@@ -463,6 +518,20 @@ class _Asking:
 
     def _of_group(self, place: Json) -> Json:
         return written("first_value(place)", place=place) if self._late else place
+
+
+def _value(one: Json) -> Json:
+    """Return the expression of an item of SELECT."""
+    return body(one)["expr"] if kind(one) == "ExprWithAlias" else body(one)
+
+
+def _reads_one_table(select: Json) -> bool:
+    """Return whether a FROM has one table: with several, DataFusion can take a column of one for that of another."""
+    return len(select["from"]) == 1 and not select["from"][0]["joins"]
+
+
+def _is_lateral(relation: Json) -> bool:
+    return kind(relation) == "Derived" and bool(body(relation)["lateral"])
 
 
 def _as_in(asked: Question) -> Node:

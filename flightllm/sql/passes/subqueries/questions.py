@@ -28,12 +28,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a question: `false` if NULL counts as false, `alone` below AND only, in an aggregate, in a list."""
+    """The place of a question.
+
+    `false`: NULL counts as false there; `alone`: only AND is around it; `plain`: it is in no list and no window.
+    """
 
     false: bool = False
     alone: bool = False
     aggregate: bool = False
-    listed: bool = False
+    plain: bool = True
 
 
 def question(node: Node) -> Question | None:
@@ -102,4 +105,11 @@ def _below(found: Json, place: Place) -> Place:
         return place
     if name == "BinaryOp" and body(found)["op"] in {"And", "Or"}:
         return replace(place, alone=place.alone and body(found)["op"] == "And")
-    return Place(aggregate=place.aggregate or is_aggregate(found), listed=place.listed or name == "InList")
+    return Place(
+        aggregate=place.aggregate or is_aggregate(found),
+        plain=place.plain and not (name in {"InList", "WindowSpec"} or _is_window(found)),
+    )
+
+
+def _is_window(found: Json) -> bool:
+    return kind(found) == "Function" and bool(body(found)["over"])

@@ -7,6 +7,7 @@ AS "outer 1" CROSS JOIN b WHERE b.g = "outer 1"."key 1"`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Final
 
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
@@ -23,6 +24,9 @@ from flightllm.sql.passes.subqueries.shapes import (
     keys_of,
 )
 from flightllm.sql.tree import written, written_query
+
+_SAME_TEXT: Final = "coalesce(CAST(a AS text), '') = coalesce(CAST(b AS text), '')"
+_SAME_NULL: Final = "(a IS NULL) = (b IS NULL)"
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,12 @@ class Domain:
         return derived(self.query, self.name)
 
     def matches(self, table: str, others: Sequence[Json]) -> Json:
-        """Return the condition that the keys of a table equal other values; NULL equals NULL."""
-        pairs = zip(self.keys, others, strict=True)
-        return joined([{"IsNotDistinctFrom": [column(table, key), other]} for key, other in pairs])
+        """Return the condition that the keys of a table equal other values; NULL equals NULL.
+
+        DataFusion lets NULL equal NULL in other conditions, too, once a join has IS NOT DISTINCT FROM: texts do not.
+        """
+        pairs = [(column(table, key), other) for key, other in zip(self.keys, others, strict=True)]
+        return joined([written(text, a=a, b=b) for a, b in pairs for text in (_SAME_TEXT, _SAME_NULL)])
 
 
 def derived(rows: Json, name: str) -> Json:
@@ -103,7 +110,21 @@ class Spreader:
             raise self._refused("a WITH or a clause that reads it")
         if is_limited(given):
             return self._limited(given)
-        return {**given, "body": self._body(given["body"]), "order_by": None}
+        return {**given, "body": self._body(given["body"]), "order_by": self._order(given)}
+
+    def _order(self, given: Json) -> Json:
+        """Return the order of DISTINCT ON, which chooses rows by it; another order has no meaning."""
+        order = given["order_by"]
+        distinct = body(given["body"])["distinct"] if kind(given["body"]) == "Select" else None
+        if not order or kind(distinct) != "On":
+            return None
+        if kind(order["kind"]) != "Expressions":
+            raise self._refused("ORDER BY ALL")
+        (key,) = body(written_query("SELECT 0 ORDER BY 0")["order_by"]["kind"])
+        outer = [{**key, "expr": self._domain.column(one)} for one in self._domain.keys]
+        items = body(given["body"])["projection"]
+        own = [{**one, "expr": by_name(one["expr"], items)} for one in body(order["kind"])]
+        return {**order, "kind": {"Expressions": [*outer, *self._placed(own)]}}
 
     def _body(self, given: Json) -> Json:
         fields = body(given)
@@ -271,7 +292,7 @@ class Spreader:
         keys = body(order["kind"]) if order and kind(order["kind"]) == "Expressions" else []
         if order and not keys:
             raise self._refused("ORDER BY ALL")
-        unlimited = {**given, "limit_clause": None, "fetch": None, "order_by": None}
+        unlimited = {**given, "limit_clause": None, "fetch": None}
         rows = written("row_number() OVER (PARTITION BY a)")
         spec = body(body(rows)["over"])
         select = body(given["body"])

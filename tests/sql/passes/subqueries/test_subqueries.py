@@ -97,6 +97,8 @@ def test_only_a_text_with_a_query_in_an_expression_is_parsed(sql: str, *, wanted
         ("SELECT sum((SELECT count(*) FROM b WHERE b.g = a.g)) FROM a", [(8,)]),
         (f"SELECT x FROM a o WHERE EXISTS (SELECT 1 FROM a m WHERE m.g = o.g AND {DEEPER})", [(1,), (2,), (None,)]),
         ("SELECT * FROM a WHERE (SELECT g FROM b WHERE b.y = a.x) = 1", [(1, 1)]),
+        ("SELECT x FROM a WHERE x = (SELECT sum(y) FROM b WHERE b.y < a.x AND b.g > 5)", []),
+        ("SELECT x, l.* FROM a, LATERAL (SELECT y FROM b WHERE b.g = a.g ORDER BY y LIMIT 1) l WHERE x = 5", [(5, 3)]),
     ],
 )  # fmt: skip
 def test_rows_are_those_of_postgresql(session: Session, sql: str, wanted: list[tuple[object, ...]] | None) -> None:
