@@ -12,6 +12,8 @@ Json = Any
 Node = Mapping[str, Any]
 SPAN: Final = "span"
 """The field that tells the place of an identifier or a literal."""
+NAMES: Final = frozenset({"name", "alias", "data_type", "field", "over_name", "window_name"})
+"""Fields whose identifiers name other things than columns."""
 NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
 """The place of a part that is not in the client's text."""
 
@@ -52,6 +54,19 @@ def walk(value: Json) -> Iterator[Node]:
         if kind(found):
             yield found
         todo.extend(reversed(parts(found)))
+
+
+def columns(value: Json) -> Iterator[Node]:
+    """Yield the names of columns in a value, also in the queries in it, as nodes Identifier and CompoundIdentifier."""
+    todo = [value]
+    while todo:
+        found = todo.pop()
+        if kind(found) in {"Identifier", "CompoundIdentifier"}:
+            yield found
+        elif isinstance(found, dict):
+            todo.extend(part for key, part in found.items() if key not in NAMES and isinstance(part, _MANY))
+        elif isinstance(found, _MANY):
+            todo.extend(found)
 
 
 def rebuilt(value: Json, change: Callable[[Json], Json], has_turn: Callable[[Json], object] | None = None) -> Json:

@@ -7,6 +7,7 @@ thread's stack could overflow: `parse` measures the tokens first.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import sqloxide
@@ -105,8 +106,11 @@ def parse(text: ParsedText) -> Tree | None:
     return tree.rebuilt(_as_xor) if places else tree
 
 
+@lru_cache(maxsize=256)
 def parse_query(sql: str) -> Json:
     """Return the body of a query that a pass wrote; its parts have no place in the client's text.
+
+    Passes write the same few texts again and again, and no step changes a tree in place.
 
     Raises:
         ValueError: the text is not one query.

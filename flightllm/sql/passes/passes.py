@@ -17,6 +17,7 @@ from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.passes.subqueries.subqueries import subqueries
+from flightllm.sql.passes.table_functions import FUNCTIONS, has_table_function, table_functions
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.windows import has_named_windows, windows
@@ -48,6 +49,11 @@ class Pass:
         return has_some and self.words <= text.words and self.test(text)
 
 
+def _has_subquery(text: ParsedText) -> bool:
+    """Return whether a text can have a subquery in an expression, or a query that reads the tables before it."""
+    return text.has_subquery() or not FUNCTIONS.isdisjoint(text.words)
+
+
 def _has_time_zone(text: ParsedText) -> bool:
     """Return whether a text can have AT TIME ZONE or call timezone(…)."""
     return "zone" in text.words or "timezone" in text.words
@@ -68,7 +74,8 @@ PASSES = (
     Pass(time_zones, frozenset(), _has_time_zone),
     Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),
-    Pass(subqueries, frozenset(), ParsedText.has_subquery, frozenset({"select", "values", "table"})),
+    Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
+    Pass(subqueries, frozenset(), _has_subquery),
 )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from flightllm.sql.nodes import Json, body, kind, name_of, new_identifier
+from flightllm.sql.tree import written_query
 from flightllm.sql.types import expressions_of
 
 
@@ -41,3 +42,14 @@ def by_name(key: Json, items: Sequence[Json]) -> Json:
         if kind(one) == "ExprWithAlias" and name_of(body(one)["alias"]) == name:
             return body(one)["expr"]
     return by_number(key, items)
+
+
+def rows_as_selects(rows: Sequence[Json]) -> Json:
+    """Return the rows of VALUES as a UNION ALL of one SELECT for each row, with the same names of columns."""
+    found: Json = None
+    select = body(written_query("SELECT 0")["body"])
+    union = body(written_query("SELECT 0 UNION ALL SELECT 0")["body"])
+    for row in rows:
+        part = {"Select": {**select, "projection": [item(one, f"column{n}") for n, one in enumerate(row, 1)]}}
+        found = part if found is None else {"SetOperation": {**union, "left": found, "right": part}}
+    return found

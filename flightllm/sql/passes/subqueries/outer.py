@@ -1,14 +1,15 @@
 """One SELECT with its subqueries: each becomes a join with the query's results for all rows, or stays."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+from flightllm.common.cached import cached_property
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, unnested
-from flightllm.sql.passes.subqueries.items import by_number, column, item, without
+from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, without
 from flightllm.sql.passes.subqueries.questions import Place, Question, questions
 from flightllm.sql.passes.subqueries.references import References, Scope, names_of, outermost_queries
 from flightllm.sql.passes.subqueries.shapes import (
@@ -25,8 +26,9 @@ from flightllm.sql.passes.subqueries.shapes import (
     own_nodes,
 )
 from flightllm.sql.passes.subqueries.spreading import Domain, Spreader, chained, derived, left_join
+from flightllm.sql.query_columns import QueryColumns, TableColumns
 from flightllm.sql.tree import text_of, written, written_query
-from flightllm.sql.types import expressions_of
+from flightllm.sql.types import ExpressionTypes, expressions_of
 
 _SIGNS: Final = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _EXTREMES: Final = {"Lt": "max", "LtEq": "max", "Gt": "min", "GtEq": "min"}
@@ -50,9 +52,20 @@ class Around:
 class Statement:
     """The numbers, columns and places that the queries of one statement share."""
 
-    references: References
+    root: Json
+    columns_of: TableColumns
     position: Callable[[Json], str]
     numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    @cached_property
+    def references(self) -> References:
+        """Return the columns of outer queries in the queries of the statement."""
+        return References(QueryColumns(self.root, self.columns_of))
+
+    @cached_property
+    def types(self) -> ExpressionTypes:
+        """Return the types of the expressions of the statement."""
+        return ExpressionTypes(self.root, self.columns_of)
 
 
 class Outer:
@@ -66,6 +79,8 @@ class Outer:
         self._grouped = is_grouped(self._select)
         self._hidden: list[str] = []
         self._moved: list[Json] = []
+        self._answers = dict[tuple[str, bool, bool], Json]()
+        """The answers by the text of the question, and by what `_Asking` is told."""
         scope = self._references.scope(self._select["from"])
         self._where = Around(self._select["from"], scope)
         self._lateral_keys: dict[str, list[str]] = {}
@@ -82,8 +97,8 @@ class Outer:
         tables = self._tables
         selection = joined([*filter(None, [select["selection"]]), *self._moved]) if self._moved else select["selection"]
         changed: dict[str, Json] = {"selection": self._clause("selection", selection)}
-        keys = [by_number(key, select["projection"]) for key in keys_of(select)]
-        items = [("group_by" if _value(one) in keys else "projection", one) for one in select["projection"]]
+        keys = {text_of(by_name(key, select["projection"])) for key in keys_of(select)}
+        items = [("group_by" if _is_key(one, keys) else "projection", one) for one in select["projection"]]
         changed["projection"] = [self._clause(clause, one) for clause, one in items]
         if all(new is old for new, old in zip(changed["projection"], select["projection"], strict=True)):
             changed["projection"] = select["projection"]
@@ -139,7 +154,7 @@ class Outer:
         changes = dict[int, Json]()
         for asked, place in questions(value, condition=clause in {"selection", "having", "qualify"}):
             if not self._stays(asked, place, clause):
-                changes[id(asked.node)] = self._answer(asked, place, clause, self._where)
+                changes[id(asked.node)] = self._shared_answer(asked, place, clause)
             elif asked.node is not (same := _as_in(asked)):
                 changes[id(asked.node)] = same
         return replaced(value, changes) if changes else value
@@ -239,7 +254,9 @@ class Outer:
     def _stays(self, asked: Question, place: Place, clause: str) -> bool:
         """Return whether DataFusion gives PostgreSQL's rows for a question."""
         nodes = self._references.inside({"Subquery": asked.query}, self._where.scope)
-        if kind(unnested(asked.left)) == "Tuple":
+        if kind(unnested(asked.left)) == "Tuple" or self._references.hides(
+            {"Subquery": asked.query}, self._where.scope
+        ):
             return False
         if asked.value:
             return not nodes or (self._is_sum(asked.query, nodes) and self._plans_value(place, clause))
@@ -283,10 +300,22 @@ class Outer:
 
     # --- answers
 
+    def _shared_answer(self, asked: Question, place: Place, clause: str) -> Json:
+        """Return the answer to a question beside WHERE's tables: the same text has one join, and equals its key."""
+        if changes_per_call(asked.node):
+            return self._answer(asked, place, clause, self._where)
+        key = (text_of(asked.node), self._is_late(place, clause), place.false)
+        if key not in self._answers:
+            self._answers[key] = self._answer(asked, place, clause, self._where)
+        return self._answers[key]
+
+    def _is_late(self, place: Place, clause: str) -> bool:
+        """Return whether a question is asked after GROUP BY."""
+        return self._grouped and clause not in _BEFORE_GROUPING and not place.aggregate
+
     def _answer(self, asked: Question, place: Place, clause: str, around: Around) -> Json:
         """Return the expression that answers a question."""
-        late = self._grouped and clause not in _BEFORE_GROUPING and not place.aggregate
-        asking = _Asking(self, asked, around, late=late, false=place.false)
+        asking = _Asking(self, asked, around, late=self._is_late(place, clause), false=place.false)
         if asked.value and not asked.operator:
             return asking.value(asked.query)
         if asked.value:
@@ -319,7 +348,8 @@ class Outer:
             "from": list(around.tables),
             "selection": joined(list(around.conditions)),
         }
-        found = Domain({**plain, "body": {"Select": select}}, f"outer {number}", tuple(keys.values()))
+        types = tuple(map(self._statement.types.of, first.values()))
+        found = Domain({**plain, "body": {"Select": select}}, f"outer {number}", tuple(keys.values()), types)
         return found, list(first.values())
 
     def _check_keys(self, nodes: Sequence[Node], asked: Question) -> None:
@@ -520,9 +550,10 @@ class _Asking:
         return written("first_value(place)", place=place) if self._late else place
 
 
-def _value(one: Json) -> Json:
-    """Return the expression of an item of SELECT."""
-    return body(one)["expr"] if kind(one) == "ExprWithAlias" else body(one)
+def _is_key(one: Json, keys: Collection[str]) -> bool:
+    """Return whether an item of SELECT is a key of GROUP BY; `keys` are the texts of the keys."""
+    value = body(one)["expr"] if kind(one) == "ExprWithAlias" else body(one)
+    return bool(keys) and kind(one) in {"ExprWithAlias", "UnnamedExpr"} and text_of(value) in keys
 
 
 def _reads_one_table(select: Json) -> bool:

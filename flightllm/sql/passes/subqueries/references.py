@@ -2,13 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts
+from flightllm.sql.nodes import NAMES, Json, Node, body, is_query, kind, name_of, parts
 from flightllm.sql.query_columns import QueryColumns
-
-_NO_VALUES: Final = frozenset({"name", "alias", "data_type", "field", "over_name", "window_name"})
-"""Fields whose identifiers name other things than columns."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +17,14 @@ class Scope:
         """Return whether a column of the scope has a name, as far as its columns are known."""
         return self.table(names) is not None
 
+    def names(self, names: Sequence[str]) -> bool:
+        """Return whether the parts of a name begin with a table of the scope."""
+        return len(names) > 1 and any(name in {names[-2], names[0]} for name, _ in self.tables)
+
     def table(self, names: Sequence[str]) -> str | None:
         """Return the table of a column, or None if no table has it."""
         for name, _ in self.tables if len(names) > 1 else ():
-            if name == names[-2] or name == names[0]:
+            if name in {names[-2], names[0]}:
                 return name
         for name, columns in self.tables:
             if columns is not None and names[0] in columns:
@@ -75,11 +75,22 @@ class References:
 
     def free(self, value: Json) -> list[Node]:
         """Return the columns in a value that no query inside the value has."""
-        return [node for node, scopes in self._walk(value) if not any(scope.has(names_of(node)) for scope in scopes)]
+        return [node for node, scopes in self._walk(value) if not _have(scopes, names_of(node))]
 
     def inside(self, value: Json, scope: Scope) -> list[Node]:
-        """Return the columns in a value that belong to a scope around it."""
-        return [node for node in self.free(value) if scope.has(names_of(node))]
+        """Return the columns in a value that belong to a scope around it.
+
+        `dept.dept` is a column of the table `dept` around a query whose own table has a column `dept`, too.
+        """
+        return [
+            node
+            for node, scopes in self._walk(value)
+            if scope.has(names_of(node)) and (_is_hidden(node, scopes, scope) or not _have(scopes, names_of(node)))
+        ]
+
+    def hides(self, value: Json, scope: Scope) -> bool:
+        """Return whether a query in a value has a column with the name of a table around it that the value names."""
+        return any(_is_hidden(node, scopes, scope) for node, scopes in self._walk(value))
 
     def _walk(self, value: Json) -> Iterator[tuple[Node, tuple[Scope, ...]]]:
         todo: list[tuple[Json, tuple[Scope, ...]]] = [(value, ())]
@@ -92,7 +103,7 @@ class References:
             elif kind(found) == "Select":
                 todo.extend(self._of_select(body(found), scopes))
             elif isinstance(found, dict):
-                todo.extend((part, scopes) for key, part in found.items() if key not in _NO_VALUES and _nodes(part))
+                todo.extend((part, scopes) for key, part in found.items() if key not in NAMES and _nodes(part))
             elif isinstance(found, list):
                 todo.extend((part, scopes) for part in found if _nodes(part))
 
@@ -126,6 +137,15 @@ class References:
                     yield body(relation)["subquery"], scopes
                 else:
                     yield body(relation), inner
+
+
+def _have(scopes: Sequence[Scope], names: Sequence[str]) -> bool:
+    return any(scope.has(names) for scope in scopes)
+
+
+def _is_hidden(node: Node, scopes: Sequence[Scope], outer: Scope) -> bool:
+    names = names_of(node)
+    return outer.names(names) and not any(scope.names(names) for scope in scopes) and _have(scopes, names)
 
 
 def _outputs(select: Json) -> Scope:

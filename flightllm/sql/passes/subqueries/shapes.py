@@ -9,6 +9,8 @@ from flightllm.sql.types import function_name
 
 _CLAUSES: Final = ("top", "prewhere", "into", "connect_by", "cluster_by", "distribute_by", "sort_by", "lateral_views")
 _MODEL: Final = ("ai_", "vector_")
+_SETS: Final = frozenset({"unnest"})
+"""Functions of SELECT that return several rows."""
 _VOLATILE: Final = frozenset({"random", "uuid", "gen_random_uuid", "nextval"})
 
 
@@ -56,6 +58,12 @@ def has_windows(select: Json) -> bool:
     return any(kind(node) == "Function" and body(node)["over"] for node in own_nodes(select["projection"]))
 
 
+def has_sets(select: Json) -> bool:
+    """Return whether an item of a SELECT returns several rows."""
+    functions = (body(node) for node in own_nodes(select["projection"]) if kind(node) == "Function")
+    return any(function_name(function) in _SETS for function in functions)
+
+
 def is_limited(query: Json) -> bool:
     """Return whether a query has a LIMIT, an OFFSET or a FETCH."""
     return bool(query["limit_clause"] or query["fetch"])
@@ -67,7 +75,12 @@ def is_plain(query: Json) -> bool:
         return False
     select = body(query["body"])
     return not (
-        is_grouped(select) or select["distinct"] or has_windows(select) or select["qualify"] or not is_known(query)
+        is_grouped(select)
+        or select["distinct"]
+        or has_windows(select)
+        or has_sets(select)
+        or select["qualify"]
+        or not is_known(query)
     )
 
 
@@ -88,7 +101,7 @@ def gives_one_row(query: Json) -> bool:
     select = body(query["body"])
     limit = query["limit_clause"]
     one = limit and kind(limit) == "LimitOffset" and _is_number(body(limit)["limit"], "1")
-    return bool(one) or is_single(select) or not select["from"]
+    return bool(one) or (not has_sets(select) and (is_single(select) or not select["from"]))
 
 
 def is_single(select: Json) -> bool:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+import pyarrow as pa
+
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, walk
-from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, without
-from flightllm.sql.passes.subqueries.references import References, names_of
+from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, rows_as_selects, without
+from flightllm.sql.passes.subqueries.references import References, is_column, names_of
 from flightllm.sql.passes.subqueries.shapes import (
     aggregates,
     is_grouped,
@@ -22,20 +24,29 @@ from flightllm.sql.passes.subqueries.shapes import (
     is_single,
     joined,
     keys_of,
+    own_nodes,
 )
+from flightllm.sql.query_columns import Type
 from flightllm.sql.tree import written, written_query
 
-_SAME_TEXT: Final = "coalesce(CAST(a AS text), '') = coalesce(CAST(b AS text), '')"
+_SAME: Final = {
+    "integer": "coalesce(a, 0) = coalesce(b, 0)",
+    "bytes": "coalesce(encode(a, 'hex'), '') = coalesce(encode(b, 'hex'), '')",
+    "other": "coalesce(CAST(a AS text), '') = coalesce(CAST(b AS text), '')",
+}
+"""The condition that two values, or NULL and NULL, are equal, by the form of their type."""
+_BYTES: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
 _SAME_NULL: Final = "(a IS NULL) = (b IS NULL)"
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The different values of outer columns: the query of them, its name, and the names of its columns."""
+    """The different values of outer columns: the query of them, its name, the names and the types of its columns."""
 
     query: Json
     name: str
     keys: tuple[str, ...]
+    types: tuple[Type, ...]
 
     def column(self, key: str) -> Json:
         """Return a column of the domain."""
@@ -51,8 +62,17 @@ class Domain:
 
         DataFusion lets NULL equal NULL in other conditions, too, once a join has IS NOT DISTINCT FROM: texts do not.
         """
-        pairs = [(column(table, key), other) for key, other in zip(self.keys, others, strict=True)]
-        return joined([written(text, a=a, b=b) for a, b in pairs for text in (_SAME_TEXT, _SAME_NULL)])
+        found = list[Json]()
+        for key, other, of in zip(self.keys, others, self.types, strict=True):
+            found += [written(text, a=column(table, key), b=other) for text in (_SAME[_form(of)], _SAME_NULL)]
+        return joined(found)
+
+
+def _form(of: Type) -> str:
+    """Return the form in which the values of a type are compared."""
+    if of is not None and pa.types.is_integer(of):
+        return "integer"
+    return "bytes" if of is not None and any(test(of) for test in _BYTES) else "other"
 
 
 def derived(rows: Json, name: str) -> Json:
@@ -141,21 +161,13 @@ class Spreader:
                 rows = written_query("SELECT 0 FROM given", given=_query(given))
                 return {"Select": self._select(_with_star(body(rows["body"])))}
             case "Values":
-                return self._rows(fields["rows"])
+                return self._body(rows_as_selects(fields["rows"]))
             case _:
                 raise self._refused("TABLE, or a clause that reads it")
 
-    def _rows(self, rows: Sequence[Json]) -> Json:
-        """Return VALUES that read outer columns as one SELECT for each row."""
-        found: Json = None
-        for row in rows:
-            select = body(written_query("SELECT 0")["body"])
-            items = [item(value, f"column{number}") for number, value in enumerate(row, 1)]
-            part = {"Select": self._select({**select, "projection": items})}
-            found = part if found is None else _union(found, part)
-        return found
-
     def _select(self, select: Json) -> Json:
+        if any(map(self._is_outer, aggregates([select["projection"], select["having"]]))):
+            raise self._refused("an aggregate of its columns alone")
         if is_single(select):
             return self._single(select)
         tables, conditions = self._tables(select["from"])
@@ -184,9 +196,21 @@ class Spreader:
             "named_window": self._placed(self._divided(select["named_window"])),
         }
 
+    def _is_outer(self, aggregate: Node) -> bool:
+        """Return whether PostgreSQL computes an aggregate over the rows of the outer query."""
+        fields = body(aggregate)
+        columns = [node for node in own_nodes([fields["args"], fields["filter"]]) if is_column(node)]
+        return bool(columns) and all(id(node) in self._keys for node in columns)
+
     def _items(self, items: Sequence[Json]) -> list[Json]:
-        found = self._placed(self._divided(list(items)))
+        named = [self._named(one) for one in items]
+        found = self._placed(self._divided(named))
         return [without(one, self._domain.keys) if kind(one) == "Wildcard" else one for one in found]
+
+    def _named(self, one: Json) -> Json:
+        """Return an item of SELECT under its own name if it is an outer column, which has the name of a key then."""
+        outer = kind(one) == "UnnamedExpr" and id(body(one)) in self._keys
+        return item(body(one), names_of(body(one))[-1]) if outer else one
 
     def _key_items(self) -> list[Json]:
         return [item(self._domain.column(key), key) for key in self._domain.keys]
@@ -362,11 +386,6 @@ def _query(given: Json) -> Json:
 
 def _with_star(select: Json) -> Json:
     return {**select, "projection": body(written_query("SELECT *")["body"])["projection"]}
-
-
-def _union(left: Json, right: Json) -> Json:
-    operation = body(written_query("SELECT 0 UNION ALL SELECT 0")["body"])
-    return {"SetOperation": {**operation, "left": left, "right": right}}
 
 
 def _present(aggregate: Node, present: Json) -> Json:

@@ -7,9 +7,10 @@ from typing import Final
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, body, is_query, kind, parts, replaced
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.subqueries.items import rows_as_selects
 from flightllm.sql.passes.subqueries.outer import Outer, Statement
-from flightllm.sql.passes.subqueries.references import References
-from flightllm.sql.query_columns import QueryColumns, TableColumns
+from flightllm.sql.passes.subqueries.questions import questions
+from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import LONGEST, Tree, parse, text_of, written_query
 
 _SHOWN: Final = 60
@@ -46,7 +47,7 @@ def _begin(value: Json) -> str:
 
 
 def _rewritten(tree: Tree, columns_of: TableColumns, position: Callable[[Json], str]) -> Tree:
-    statement = Statement(References(QueryColumns(tree.root, columns_of)), position)
+    statement = Statement(tree.root, columns_of, position)
     root = _inside(tree.root, statement)
     if root is tree.root:
         return tree
@@ -68,6 +69,8 @@ def _inside(value: Json, statement: Statement) -> Json:
         after = found
         if is_query(found):
             after = _query(found, statement)
+        elif kind(found) == "Values" and next(questions(found, condition=False), None):
+            after = _inside(rows_as_selects(body(found)["rows"]), statement)
         elif kind(found) == "Select":
             after = body_of(_query({**written_query("SELECT 0"), "body": found}, statement), found)
         else:

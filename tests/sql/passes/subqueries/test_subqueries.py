@@ -98,6 +98,11 @@ def test_only_a_text_with_a_query_in_an_expression_is_parsed(sql: str, *, wanted
         (f"SELECT x FROM a o WHERE EXISTS (SELECT 1 FROM a m WHERE m.g = o.g AND {DEEPER})", [(1,), (2,), (None,)]),
         ("SELECT * FROM a WHERE (SELECT g FROM b WHERE b.y = a.x) = 1", [(1, 1)]),
         ("SELECT x FROM a WHERE x = (SELECT sum(y) FROM b WHERE b.y < a.x AND b.g > 5)", []),
+        ("SELECT a.x FROM a WHERE a.g = (SELECT max(a.g) FROM b a WHERE a.y < 3) AND a.x < 9", [(2,)]),
+        ("SELECT EXISTS (SELECT 1 FROM b WHERE b.g > a.g) AS e, count(*) FROM a GROUP BY e", [(True, 4), (False, 2)]),
+        ("SELECT x FROM a WHERE g = 3 AND 5 IN (SELECT unnest(make_array(a.x)))", [(5,)]),
+        ("SELECT g.x FROM (SELECT 7 AS x) g WHERE EXISTS (SELECT 1 FROM a WHERE g.x > a.x AND a.g > 2)", [(7,)]),
+        ("SELECT * FROM (VALUES ((SELECT max(x) FROM a), 1), (2, 3)) v(p, q)", [(5, 1), (2, 3)]),
         ("SELECT x, l.* FROM a, LATERAL (SELECT y FROM b WHERE b.g = a.g ORDER BY y LIMIT 1) l WHERE x = 5", [(5, 3)]),
     ],
 )  # fmt: skip
@@ -145,3 +150,23 @@ def test_an_error_tells_the_place(session: Session) -> None:
     sql = "SELECT x FROM a LEFT JOIN b ON\n a.g = b.g AND EXISTS (SELECT 1 FROM b i WHERE i.y = a.x AND i.g < b.y)"
     with pytest.raises(UnsupportedError, match="the subquery at 2:"):
         rows(session, sql)
+
+
+def test_an_aggregate_of_outer_columns_alone_is_refused(session: Session) -> None:
+    """PostgreSQL computes it over the rows of the outer query."""
+    with pytest.raises(UnsupportedError, match=r"1:19 reads a column .* an aggregate of its columns alone"):
+        rows(session, "SELECT x, (SELECT sum(a.x)) FROM a GROUP BY x")
+
+
+def test_a_set_of_rows_from_one_select_can_be_several(session: Session) -> None:
+    """`unnest` without FROM has as many rows as its list has elements."""
+    with pytest.raises(FlightLLMError, match="more than one row returned"):
+        rows(session, "SELECT x, (SELECT unnest(make_array(a.x, a.g))) FROM a WHERE x = 1")
+    assert rows(session, "SELECT x, (SELECT unnest(make_array(a.x))) FROM a WHERE x = 1") == [(1, 1)]
+
+
+def test_keys_of_bytes(session: Session) -> None:
+    """Bytes that are no text can be keys."""
+    session.update("CREATE TABLE bytes AS SELECT x, CASE WHEN g = 1 THEN X'ff00' WHEN g = 2 THEN X'fe' END AS v FROM a")
+    found = rows(session, "SELECT x, (SELECT count(*) FROM bytes i WHERE i.v > bytes.v) FROM bytes WHERE x < 3")
+    assert sorted(found, key=repr) == [(1, 0), (2, 0), (2, 3)]
