@@ -73,6 +73,10 @@ class QueryColumns:
         columns = found.columns
         return found.name, None if columns is None else frozenset(column.name for column in columns)
 
+    def common(self, name: str) -> Json:
+        """Return the query of a name of WITH; None for another name, or for one that two queries have."""
+        return (self._common.get(name) or {}).get("query")
+
     def named(self, identifier: Json) -> Type:
         """Return the type of the column that a node names; see `nodes.kind` Identifier and CompoundIdentifier."""
         found = self._named.get(id(identifier))

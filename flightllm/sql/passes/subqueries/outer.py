@@ -26,6 +26,7 @@ from flightllm.sql.passes.subqueries.shapes import (
     own_nodes,
 )
 from flightllm.sql.passes.subqueries.spreading import Domain, Spreader, chained, derived, left_join
+from flightllm.sql.passes.subqueries.steady import steady
 from flightllm.sql.query_columns import QueryColumns, TableColumns
 from flightllm.sql.tree import text_of, written, written_query
 from flightllm.sql.types import ExpressionTypes, expressions_of
@@ -60,7 +61,12 @@ class Statement:
     @cached_property
     def references(self) -> References:
         """Return the columns of outer queries in the queries of the statement."""
-        return References(QueryColumns(self.root, self.columns_of))
+        return References(self.columns)
+
+    @cached_property
+    def columns(self) -> QueryColumns:
+        """Return the columns of the statement's tables and queries."""
+        return QueryColumns(self.root, self.columns_of)
 
     @cached_property
     def types(self) -> ExpressionTypes:
@@ -336,6 +342,13 @@ class Outer:
             raise self._refused(
                 asked.node, "beside a table that calls a model or a volatile function: store the table first by"
             )
+        tables = steady(around.tables, self._statement.columns.common)
+        if tables is None:
+            raise self._refused(
+                asked.node,
+                "beside rows that LIMIT, DISTINCT ON or a window takes without ORDER BY:"
+                " write an ORDER BY, or store them first by",
+            )
         if late:
             self._check_keys(nodes, asked)
         first = {names_of(node): node for node in reversed(nodes)}
@@ -345,7 +358,7 @@ class Outer:
         select = {
             **body(plain["body"]),
             "projection": [item(node, keys[names]) for names, node in first.items()],
-            "from": list(around.tables),
+            "from": tables,
             "selection": joined(list(around.conditions)),
         }
         types = tuple(map(self._statement.types.of, first.values()))

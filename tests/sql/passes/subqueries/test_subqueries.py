@@ -170,3 +170,24 @@ def test_keys_of_bytes(session: Session) -> None:
     session.update("CREATE TABLE bytes AS SELECT x, CASE WHEN g = 1 THEN X'ff00' WHEN g = 2 THEN X'fe' END AS v FROM a")
     found = rows(session, "SELECT x, (SELECT count(*) FROM bytes i WHERE i.v > bytes.v) FROM bytes WHERE x < 3")
     assert sorted(found, key=repr) == [(1, 0), (2, 0), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    "rows_of",
+    [
+        "(SELECT x, g FROM a LIMIT 5) o LEFT JOIN b ON b.g = o.g",
+        "(SELECT DISTINCT ON (g) x, g FROM a) o",
+        "(SELECT x, g, row_number() OVER () AS n FROM a) o",
+        "(SELECT x, g FROM (SELECT x, g FROM a FETCH FIRST 2 ROWS ONLY) i) o",
+    ],
+)
+def test_rows_that_differ_from_run_to_run_are_refused(session: Session, rows_of: str) -> None:
+    """Such rows are read twice: once for their own sake, and once for the keys of the subquery."""
+    with pytest.raises(UnsupportedError, match=r"without ORDER BY: write an ORDER BY, or store them first by CREATE"):
+        rows(session, f"SELECT o.x FROM {rows_of} WHERE o.x NOT IN (SELECT y FROM b WHERE b.g = o.g)")
+
+
+def test_keys_of_limited_rows_have_no_limit(session: Session) -> None:
+    """The keys of all rows are enough for the rows that LIMIT takes."""
+    sql = "SELECT o.x FROM (SELECT x, g FROM a LIMIT 6) o WHERE o.x NOT IN (SELECT y FROM b WHERE b.g = o.g)"
+    assert sorted(rows(session, sql)) == [(4,), (5,)]
