@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+import pyarrow as pa
+
 from flightllm.common.cached import cached_property
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
@@ -361,7 +363,8 @@ class Outer:
             "from": tables,
             "selection": joined(list(around.conditions)),
         }
-        types = tuple(map(self._statement.types.of, first.values()))
+        known = map(self._statement.types.of, first.values())
+        types = tuple(pa.string() if one is None else one for one in known)  # any type has a text
         found = Domain({**plain, "body": {"Select": select}}, f"outer {number}", tuple(keys.values()), types)
         return found, list(first.values())
 

@@ -7,13 +7,11 @@ AS "outer 1" CROSS JOIN b WHERE b.g = "outer 1"."key 1"`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
-
-import pyarrow as pa
 
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, walk
+from flightllm.sql.null_safe import null_safe
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, rows_as_selects, without
 from flightllm.sql.passes.subqueries.references import References, is_column, names_of
 from flightllm.sql.passes.subqueries.shapes import (
@@ -28,15 +26,6 @@ from flightllm.sql.passes.subqueries.shapes import (
 )
 from flightllm.sql.query_columns import Type
 from flightllm.sql.tree import written, written_query
-
-_SAME: Final = {
-    "integer": "coalesce(a, 0) = coalesce(b, 0)",
-    "bytes": "coalesce(encode(a, 'hex'), '') = coalesce(encode(b, 'hex'), '')",
-    "other": "coalesce(CAST(a AS text), '') = coalesce(CAST(b AS text), '')",
-}
-"""The condition that two values, or NULL and NULL, are equal, by the form of their type."""
-_BYTES: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
-_SAME_NULL: Final = "(a IS NULL) = (b IS NULL)"
 
 
 @dataclass(frozen=True)
@@ -58,21 +47,9 @@ class Domain:
         return derived(self.query, self.name)
 
     def matches(self, table: str, others: Sequence[Json]) -> Json:
-        """Return the condition that the keys of a table equal other values; NULL equals NULL.
-
-        DataFusion lets NULL equal NULL in other conditions, too, once a join has IS NOT DISTINCT FROM: texts do not.
-        """
-        found = list[Json]()
-        for key, other, of in zip(self.keys, others, self.types, strict=True):
-            found += [written(text, a=column(table, key), b=other) for text in (_SAME[_form(of)], _SAME_NULL)]
-        return joined(found)
-
-
-def _form(of: Type) -> str:
-    """Return the form in which the values of a type are compared."""
-    if of is not None and pa.types.is_integer(of):
-        return "integer"
-    return "bytes" if of is not None and any(test(of) for test in _BYTES) else "other"
+        """Return the condition that the keys of a table equal other values; NULL equals NULL."""
+        keys = zip(self.keys, others, self.types, strict=True)
+        return joined([null_safe(column(table, key), other, of, of) for key, other, of in keys])
 
 
 def derived(rows: Json, name: str) -> Json:
