@@ -18,7 +18,7 @@ _EQUAL: Final = "(coalesce({a}, {none}) = coalesce({b}, {none}) AND (a IS NULL) 
 
 
 def null_safe(left: Json, right: Json, left_type: Type, right_type: Type) -> Json:
-    """Return the condition, which is never NULL. With unknown types it is no key, and a join compares all pairs."""
+    """Return the condition, which is never NULL. With unknown types, a join compares all pairs of rows."""
     return written(_form(left_type, right_type), a=left, b=right)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from datafusion import DataFrame
 
-from flightllm.errors import AICallError, FlightLLMError
+from flightllm.errors import AICallError
 from flightllm.execution.bind import extract
 from flightllm.plan.planner import _given
 from flightllm.session.database import Database

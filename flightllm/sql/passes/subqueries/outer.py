@@ -88,7 +88,7 @@ class Outer:
         self._hidden: list[str] = []
         self._moved: list[Json] = []
         self._answers = dict[tuple[str, bool, bool], Json]()
-        """The answers by the text of the question, and by what `_Asking` is told."""
+        """The answers by the text of the question and the options of `_Asking`."""
         scope = self._references.scope(self._select["from"])
         self._where = Around(self._select["from"], scope)
         self._lateral_keys: dict[str, list[str]] = {}

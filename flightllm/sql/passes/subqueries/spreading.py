@@ -144,7 +144,7 @@ class Spreader:
 
     def _select(self, select: Json) -> Json:
         if any(map(self._is_outer, aggregates([select["projection"], select["having"]]))):
-            raise self._refused("an aggregate of its columns alone")
+            raise self._refused("an aggregate that reads only such columns")
         if is_single(select):
             return self._single(select)
         tables, conditions = self._tables(select["from"])

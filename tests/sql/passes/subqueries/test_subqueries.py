@@ -152,9 +152,9 @@ def test_an_error_tells_the_place(session: Session) -> None:
         rows(session, sql)
 
 
-def test_an_aggregate_of_outer_columns_alone_is_refused(session: Session) -> None:
+def test_an_aggregate_of_outer_columns_is_refused(session: Session) -> None:
     """PostgreSQL computes it over the rows of the outer query."""
-    with pytest.raises(UnsupportedError, match=r"1:19 reads a column .* an aggregate of its columns alone"):
+    with pytest.raises(UnsupportedError, match=r"1:19 reads a column .* an aggregate that reads only such columns"):
         rows(session, "SELECT x, (SELECT sum(a.x)) FROM a GROUP BY x")
 
 
