@@ -5,6 +5,7 @@ in place, so trees share their parts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any, Final
 
 Json = Any
@@ -17,7 +18,7 @@ NAMES: Final = frozenset({"name", "alias", "data_type", "field", "over_name", "w
 NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
 """The place of a part that is not in the client's text."""
 
-_MANY: Final = (dict, list, tuple)
+_MANY: Final = frozenset({dict, list, tuple})
 """Types that can hold nodes; the parser gives tuples for GROUP BY and WINDOW."""
 
 
@@ -64,8 +65,8 @@ def columns(value: Json) -> Iterator[Node]:
         if kind(found) in {"Identifier", "CompoundIdentifier"}:
             yield found
         elif isinstance(found, dict):
-            todo.extend(part for key, part in found.items() if key not in NAMES and isinstance(part, _MANY))
-        elif isinstance(found, _MANY):
+            todo.extend(part for key, part in found.items() if key not in NAMES and type(part) in _MANY)
+        elif type(found) in _MANY:
             todo.extend(found)
 
 
@@ -110,23 +111,21 @@ def replaced(value: Json, changes: Mapping[int, Json]) -> Json:
 
 
 def parts(value: Json) -> Sequence[Json]:
-    """Return the dicts, lists and tuples directly inside a value, without tokens and places."""
-    if isinstance(value, dict):
-        return [part for key, part in value.items() if _holds_nodes(key, part)]
-    return [part for part in value if isinstance(part, _MANY)] if isinstance(value, list | tuple) else ()
+    """Return the dicts, lists and tuples with content directly inside a value, without tokens and places."""
+    if type(value) is dict:
+        held = ((key, part) for key, part in value.items() if part and type(part) in _MANY)
+        return [part for key, part in held if key != SPAN and not key.endswith("_token")]
+    return [part for part in value if part and type(part) in _MANY] if type(value) in _MANY else ()
 
 
 def _with_parts(value: Json, made: Sequence[Json]) -> Json:
-    if all(new is old for new, old in zip(made, parts(value), strict=True)):
+    before = parts(value)
+    if all(map(is_, made, before)):
         return value
-    given = iter(made)
+    new = {id(old): part for old, part in zip(before, made, strict=True)}
     if isinstance(value, list | tuple):
-        return type(value)(next(given) if isinstance(part, _MANY) else part for part in value)
-    return {key: next(given) if _holds_nodes(key, part) else part for key, part in value.items()}
-
-
-def _holds_nodes(key: str, part: Json) -> bool:
-    return isinstance(part, _MANY) and key != SPAN and not key.endswith("_token")
+        return type(value)(new.get(id(part), part) for part in value)
+    return {key: new.get(id(part), part) for key, part in value.items()}
 
 
 def is_query(value: Json) -> bool:

@@ -106,6 +106,15 @@ def parse(text: ParsedText) -> Tree | None:
     return tree.rebuilt(_as_xor) if places else tree
 
 
+def fault(text: ParsedText) -> str:
+    """Return why `parse` does not read a text."""
+    try:
+        sqloxide.parse_sql(sql=text.sql, dialect="generic")
+    except ValueError as error:
+        return " ".join(str(error).split())
+    return "it is too long or too deep"
+
+
 @lru_cache(maxsize=256)
 def parse_query(sql: str) -> Json:
     """Return the body of a query that a pass wrote; its parts have no place in the client's text.

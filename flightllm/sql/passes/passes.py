@@ -21,6 +21,7 @@ from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.table_functions import FUNCTIONS, has_table_function, table_functions
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.time_zones import time_zones
+from flightllm.sql.passes.using import check_unread, using
 from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, parse, with_numbers
@@ -41,6 +42,8 @@ class Pass:
     test: Callable[[ParsedText], bool] = lambda _: True
     some: frozenset[str] = frozenset()
     of_intervals: bool = False
+    check_unread: Callable[[ParsedText], None] = lambda _: None
+    """Raises an error for a text without a tree in which DataFusion would read wrong rows."""
 
     def can_change(self, text: ParsedText, names_intervals: Callable[[ParsedText], bool]) -> bool:
         """Return whether the pass can change a text."""
@@ -61,6 +64,7 @@ def _has_time_zone(text: ParsedText) -> bool:
 
 
 PASSES = (
+    Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS),
     Pass(any_arrays, frozenset(), has_any_array, frozenset({"any", "some"})),
     Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
@@ -106,6 +110,8 @@ def edits(
         text = ParsedText(text.sql[before:])
         tree = parse(text)
     if tree is None:
+        for one in chosen:
+            one.check_unread(text)
         return
     changed = tree = with_numbers(tree)
     for one in chosen:

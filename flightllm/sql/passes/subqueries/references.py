@@ -71,7 +71,7 @@ class References:
                 if kind(relation) == "NestedJoin" and not body(relation)["alias"]:
                     yield from self._tables([body(relation)["table_with_joins"]])
                 else:
-                    yield self._columns.table(relation)
+                    yield self._columns.named_table(relation)
 
     def free(self, value: Json) -> list[Node]:
         """Return the columns in a value that no query inside the value has."""

@@ -6,7 +6,7 @@ LIMIT without ORDER BY takes the rows that come first, and their order differs f
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, walk
+from flightllm.sql.nodes import Json, Node, body, is_query, kind, parts, walk
 from flightllm.sql.passes.subqueries.shapes import is_limited, is_single
 from flightllm.sql.types import function_name
 
@@ -18,8 +18,8 @@ _NUMBERS: Final = frozenset({"row_number", "first_value", "last_value", "nth_val
 def steady(tables: Sequence[Json], common: Callable[[str], Json]) -> list[Json] | None:
     """Return tables of a FROM that have all the rows of the given ones at each time; None if there are no such tables.
 
-    A query that only its LIMIT makes unsteady goes without the LIMIT. `common` returns the query of a name of WITH, or
-    None.
+    A query that only its LIMIT makes unsteady goes without the LIMIT. `common` returns the query of WITH that a
+    table means, or None.
     """
     found = list[Json]()
     for table in tables:
@@ -46,8 +46,8 @@ def _without_limit(relation: Json) -> Json:
     return {"Derived": {**fields, "subquery": {**query, "limit_clause": None, "fetch": None}}}
 
 
-def _is_unsteady(value: Json, common: Callable[[str], Json], seen: set[str]) -> bool:
-    """Return whether a value has a query whose rows can differ from run to run; `seen` are the names of WITH read."""
+def _is_unsteady(value: Json, common: Callable[[str], Json], seen: set[int]) -> bool:
+    """Return whether a value has a query whose rows can differ from run to run; `seen` are the queries of WITH."""
     todo = [value]
     while todo:
         found = todo.pop()
@@ -55,11 +55,9 @@ def _is_unsteady(value: Json, common: Callable[[str], Json], seen: set[str]) -> 
             return True
         if kind(found) == "Function" and _is_unordered_window(body(found)):
             return True
-        if kind(found) == "Table" and len(body(found)["name"]) == 1:
-            name = name_of(body(body(found)["name"][0]))
-            if name not in seen:
-                seen.add(name)
-                todo.append(common(name))
+        if kind(found) == "Table" and id(query := common(found)) not in seen:
+            seen.add(id(query))
+            todo.append(query)
         todo.extend(parts(found))
     return False
 
