@@ -6,8 +6,8 @@ from typing import Final
 
 from flightllm.common.names import quoted
 from flightllm.errors import SqlError
+from flightllm.sql.keywords import JOIN_KINDS
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
-from flightllm.sql.on_conditions import JOIN_KINDS
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import QueryColumns
 from flightllm.sql.tokens import position
