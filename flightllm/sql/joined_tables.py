@@ -132,7 +132,7 @@ class JoinedTables:
         if kind(factor) == "NestedJoin" and not fields["alias"]:
             side, inner = self._chain(fields["table_with_joins"])
             return side, {"NestedJoin": {**fields, "table_with_joins": inner}}
-        columns = self._columns.table(factor)
+        columns = self._columns.of_table(factor)
         named = None if columns is None else [column.name for column in columns]
         return Side([_Table(_qualifier(factor), named, factor)]), factor
 

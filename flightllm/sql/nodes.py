@@ -13,6 +13,8 @@ Json = Any
 Node = Mapping[str, Any]
 SPAN: Final = "span"
 """The field that tells the place of an identifier or a literal."""
+NAMES: Final = frozenset({"name", "alias", "data_type", "field", "over_name", "window_name"})
+"""Fields whose identifiers name other things than columns."""
 NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
 """The place of a part that is not in the client's text."""
 
@@ -55,6 +57,19 @@ def walk(value: Json) -> Iterator[Node]:
         todo.extend(reversed(parts(found)))
 
 
+def columns(value: Json) -> Iterator[Node]:
+    """Yield the names of columns in a value, also in the queries in it, as nodes Identifier and CompoundIdentifier."""
+    todo = [value]
+    while todo:
+        found = todo.pop()
+        if kind(found) in {"Identifier", "CompoundIdentifier"}:
+            yield found
+        elif isinstance(found, dict):
+            todo.extend(part for key, part in found.items() if key not in NAMES and type(part) in _MANY)
+        elif type(found) in _MANY:
+            todo.extend(found)
+
+
 def rebuilt(value: Json, change: Callable[[Json], Json], has_turn: Callable[[Json], object] | None = None) -> Json:
     """Return a value in which `change` has replaced each node. The parts of a node come before the node.
 
@@ -74,6 +89,24 @@ def rebuilt(value: Json, change: Callable[[Json], Json], has_turn: Callable[[Jso
         first = len(done) - count
         after = _with_parts(found, done[first:])
         done[first:] = [change(after) if turn(after) else after]
+    return done[0]
+
+
+def replaced(value: Json, changes: Mapping[int, Json]) -> Json:
+    """Return a value in which other parts stand for the objects whose `id` is a key; a part's own parts stay."""
+    done: list[Json] = []
+    todo: list[tuple[Json, int]] = [(value, -1)]
+    while todo:
+        found, count = todo.pop()
+        if count >= 0:
+            first = len(done) - count
+            done[first:] = [_with_parts(found, done[first:])]
+        elif id(found) in changes:
+            done.append(changes[id(found)])
+        else:
+            below = parts(found)
+            todo.append((found, len(below)))
+            todo.extend((part, -1) for part in reversed(below))
     return done[0]
 
 

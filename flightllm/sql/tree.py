@@ -7,6 +7,7 @@ thread's stack could overflow: `parse` measures the tokens first.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import sqloxide
@@ -14,7 +15,7 @@ import sqloxide
 from flightllm.common.cached import cached_property
 from flightllm.sql.complexity import Complexity, measure
 from flightllm.sql.distinct_from import masked, unmasked
-from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, name_of, parts, rebuilt, walk
+from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, is_query, kind, name_of, parts, rebuilt, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import position
 
@@ -114,8 +115,11 @@ def fault(text: ParsedText) -> str:
     return "it is too long or too deep"
 
 
+@lru_cache(maxsize=256)
 def parse_query(sql: str) -> Json:
     """Return the body of a query that a pass wrote; its parts have no place in the client's text.
+
+    Passes write the same few texts again and again, and no step changes a tree in place.
 
     Raises:
         ValueError: the text is not one query.
@@ -139,12 +143,23 @@ def _as_xor(node: Node) -> Json:
 
 
 def written(text: str, **given: Json) -> Json:
-    """Return the expression of a text in which each name stands for a given expression."""
+    """Return the expression of a text in which each name stands for a given expression, or a table for a query."""
 
     def placed(node: Node) -> Json:
-        return given.get(name_of(body(node)), node) if kind(node) == "Identifier" else node
+        fields = body(node)
+        if kind(node) == "Identifier":
+            return given.get(name_of(fields), node)
+        if kind(node) == "Table" and is_query(fields["name"][-1]):  # the identifier in the name is replaced already
+            rows = fields["name"][-1]
+            return {"Derived": {"lateral": False, "subquery": rows, "alias": fields["alias"], "sample": None}}
+        return node
 
     return rebuilt(body(body(parse_query(f"SELECT {text}"))["projection"][0]), placed)
+
+
+def written_query(text: str, **given: Json) -> Json:
+    """Return the query of a text, with its WITH and ORDER BY; its names stand for the same as in `written`."""
+    return body(written(f"({text})", **given))
 
 
 def text_of(expression: Json) -> str:

@@ -11,11 +11,14 @@ from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_groupi
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.intervals import intervals
+from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
+from flightllm.sql.passes.subqueries.subqueries import subqueries
+from flightllm.sql.passes.table_functions import FUNCTIONS, has_table_function, table_functions
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.using import check_unread, using
@@ -50,6 +53,11 @@ class Pass:
         return has_some and self.words <= text.words and self.test(text)
 
 
+def _has_subquery(text: ParsedText) -> bool:
+    """Return whether a text can have a subquery in an expression, or a query that reads the tables before it."""
+    return text.has_subquery() or not FUNCTIONS.isdisjoint(text.words)
+
+
 def _has_time_zone(text: ParsedText) -> bool:
     """Return whether a text can have AT TIME ZONE or call timezone(…)."""
     return "zone" in text.words or "timezone" in text.words
@@ -71,6 +79,9 @@ PASSES = (
     Pass(time_zones, frozenset(), _has_time_zone),
     Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),
+    Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
+    Pass(subqueries, frozenset(), _has_subquery),
+    Pass(null_safe_joins, frozenset(), has_null_safe, frozenset({"distinct", "<=>"})),
 )
 
 

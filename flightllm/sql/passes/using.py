@@ -183,7 +183,7 @@ class _Writer:
         """Return the columns of a query around that surely no table of a subquery's FROM has."""
         factors = [one["relation"] for item in items for one in (item, *item["joins"])]
         for factor in factors:
-            known = self._columns.table(factor)
+            known = self._columns.of_table(factor)
             columns = (
                 {} if known is None else {n: c for n, c in columns.items() if n not in {one.name for one in known}}
             )
