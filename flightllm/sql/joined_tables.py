@@ -6,8 +6,8 @@ from typing import Final
 
 from flightllm.common.names import quoted
 from flightllm.errors import SqlError
+from flightllm.sql.keywords import JOIN_KINDS
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
-from flightllm.sql.on_conditions import JOIN_KINDS
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import QueryColumns
 from flightllm.sql.tokens import position
@@ -132,7 +132,7 @@ class JoinedTables:
         if kind(factor) == "NestedJoin" and not fields["alias"]:
             side, inner = self._chain(fields["table_with_joins"])
             return side, {"NestedJoin": {**fields, "table_with_joins": inner}}
-        columns = self._columns.table(factor)
+        columns = self._columns.of_table(factor)
         named = None if columns is None else [column.name for column in columns]
         return Side([_Table(_qualifier(factor), named, factor)]), factor
 

@@ -67,11 +67,11 @@ class QueryColumns:
         """Return the columns of a query's body."""
         return self._body(query, ())
 
-    def table(self, factor: Json) -> Columns:
+    def of_table(self, factor: Json) -> Columns:
         """Return the columns of a table, a query or joins in parentheses, as a FROM has them."""
         return self._factor(factor, (), ()).columns
 
-    def named_table(self, factor: Json) -> tuple[str, frozenset[str] | None]:
+    def table(self, factor: Json) -> tuple[str, frozenset[str] | None]:
         """Return the name of a table of FROM and the names of its columns, or None for unknown columns."""
         found = self._factor(factor, (), ())
         columns = found.columns
@@ -79,8 +79,9 @@ class QueryColumns:
 
     def common(self, table: Json) -> Json:
         """Return the query of WITH that a table means, or None."""
-        found = self._common.get(id(body(table)))
-        return found[1]["query"] if found is not None else None
+        fields = body(table)
+        found = self._definition(fields, [name_of(body(part)) for part in fields["name"]])
+        return found["query"] if found is not None else None
 
     def named(self, identifier: Json) -> Type:
         """Return the type of the column that a node names; see `nodes.kind` Identifier and CompoundIdentifier."""
@@ -203,9 +204,20 @@ class QueryColumns:
         return _Table(name, _renamed(columns, alias))
 
     def _table(self, fields: Json, names: Sequence[str]) -> Columns:
-        if id(fields) in self._common:
-            return self._common_table(self._common[id(fields)][1])
+        definition = self._definition(fields, names)
+        if definition is not None:
+            return self._common_table(definition)
         return [Column(*one) for one in self._columns_of(names).items()] or None
+
+    def _definition(self, fields: Json, names: Sequence[str]) -> Json:
+        known = self._common.get(id(fields))
+        return known[1] if known is not None else (self._named_alike(names[0]) if len(names) == 1 else None)
+
+    def _named_alike(self, name: str) -> Json:
+        """Return the only WITH query of a name, also for a table that a pass has written; otherwise None."""
+        named = (one for _, one in self._common.values() if one is not None and name_of(one["alias"]["name"]) == name)
+        found = list({id(one): one for one in named}.values())
+        return found[0] if len(found) == 1 else None
 
     def _common_table(self, definition: Json) -> Columns:
         if id(definition) in self._reading:  # it reads itself, and has the columns of the rows that it begins with
@@ -309,7 +321,7 @@ def _keys(order_by: Json) -> Sequence[Json]:
 
 
 def _common_tables(root: Json) -> Mapping[int, tuple[Json, Json]]:
-    """Return the fields of each table that is a WITH query, and its definition, by the identity of the fields.
+    """Return the fields of each table, and its definition if it is a WITH query, by the identity of the fields.
 
     The innermost WITH query of a name hides the others, and it hides a table of the catalog.
     """
@@ -323,11 +335,10 @@ def _common_tables(root: Json) -> Mapping[int, tuple[Json, Json]]:
                 todo.append((table["query"], after if value["with"]["recursive"] else visible))
                 visible = after
             value = {key: part for key, part in value.items() if key != "with"}
-        elif visible and kind(value) == "Table":
+        elif kind(value) == "Table":
             fields = body(value)
             names = [name_of(body(part)) for part in fields.get("name", ())] or [str(fields["table_name"]).lower()]
-            if len(names) == 1 and names[0] in visible:
-                found[id(fields)] = fields, visible[names[0]]
+            found[id(fields)] = fields, visible.get(names[0]) if len(names) == 1 else None
         todo.extend((part, visible) for part in parts(value))
     return found
 

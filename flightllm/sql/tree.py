@@ -196,7 +196,7 @@ def _without_places(value: Json) -> Json:
 
 def with_numbers(tree: Tree) -> Tree:
     """Return a tree with `$1`, `$2`, … for each `?` of its text: a pass can move a parameter, or copy it."""
-    found = [node for node in walk(tree.root) if _is_mark(node)]
+    found = [node for node in walk(tree.root) if _is_mark(node)] if "?" in tree.sql else []
     places = sorted(start for node in found for start, _ in tree.spans(node))
     numbers = {start: number for number, start in enumerate(places, 1)}
 

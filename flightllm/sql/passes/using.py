@@ -5,7 +5,7 @@ from typing import Final
 
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.joined_tables import JoinedTables, MergedColumns, UnreadableError, merged_item, place_of_join
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, rebuilt
+from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, rebuilt, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import QueryColumns, TableColumns, identifiers
 from flightllm.sql.tokens import position
@@ -129,8 +129,8 @@ class _Writer:
         for item in items:
             if kind(item) == "Wildcard":
                 yield from found.star(self._excluded(body(item), found))
-            elif kind(item) == "UnnamedExpr" and kind(body(item)) == "Identifier":
-                name = name_of(body(body(item)))
+            elif kind(item) == "UnnamedExpr" and kind(column := unnested(body(item))) == "Identifier":
+                name = name_of(body(column))
                 yield merged_item(name, columns[name]) if name in columns else item
             else:
                 yield self._replaced(item, columns)
@@ -183,7 +183,7 @@ class _Writer:
         """Return the columns of a query around that surely no table of a subquery's FROM has."""
         factors = [one["relation"] for item in items for one in (item, *item["joins"])]
         for factor in factors:
-            known = self._columns.table(factor)
+            known = self._columns.of_table(factor)
             columns = (
                 {} if known is None else {n: c for n, c in columns.items() if n not in {one.name for one in known}}
             )

@@ -171,6 +171,7 @@ def _asked(session: Session, sql: str) -> tuple[list[str], list[tuple[object, ..
             ["w", "y"],
             [("l", "q"), ("m", "q"), ("n", "q")],
         ),
+        ("SELECT (id) FROM t FULL JOIN z USING (id) WHERE id > 3", ["id"], [(6,), (9,)]),
         ("SELECT id FROM t WITH (NOLOCK) RIGHT JOIN z USING (id)", ["id"], NINE),
         ("SELECT id FROM t WITH (NOLOCK) NATURAL FULL JOIN z WHERE id < 3", ["id"], [(1,), (2,)]),
         ("SELECT w FROM t WITH (NOLOCK) FULL JOIN z USING (id) WHERE id > 6", ["w"], [("n",)]),

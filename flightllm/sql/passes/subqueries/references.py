@@ -71,7 +71,7 @@ class References:
                 if kind(relation) == "NestedJoin" and not body(relation)["alias"]:
                     yield from self._tables([body(relation)["table_with_joins"]])
                 else:
-                    yield self._columns.named_table(relation)
+                    yield self._columns.table(relation)
 
     def free(self, value: Json) -> list[Node]:
         """Return the columns in a value that no query inside the value has."""
@@ -104,7 +104,7 @@ class References:
                 todo.extend(self._of_select(body(found), scopes))
             elif isinstance(found, dict):
                 todo.extend((part, scopes) for key, part in found.items() if key not in NAMES and _nodes(part))
-            elif isinstance(found, list):
+            elif isinstance(found, list | tuple):
                 todo.extend((part, scopes) for part in found if _nodes(part))
 
     def _of_query(self, query: Json, scopes: tuple[Scope, ...]) -> Iterator[tuple[Json, tuple[Scope, ...]]]:
@@ -155,4 +155,4 @@ def _outputs(select: Json) -> Scope:
 
 
 def _nodes(part: Json) -> bool:
-    return isinstance(part, dict | list)
+    return isinstance(part, dict | list | tuple)
