@@ -11,6 +11,7 @@ from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_groupi
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.intervals import intervals
+from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
@@ -67,6 +68,7 @@ PASSES = (
     Pass(time_zones, frozenset(), _has_time_zone),
     Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),
+    Pass(null_safe_joins, frozenset(), has_null_safe, frozenset({"distinct", "<=>"})),
 )
 
 

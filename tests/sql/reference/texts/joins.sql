@@ -138,3 +138,36 @@ SELECT s.id, n.id AS nid FROM stays s JOIN nums n ON s.id = n.x
 SELECT s.id, n.id AS nid FROM stays s JOIN nums n ON s.id = n.d
 SELECT s.id, e.id AS eid FROM stays s LEFT JOIN emp e ON e.hired < s.arrives AND e.name = s.guest
 SELECT s.id, e.id AS eid FROM stays s JOIN emp e ON e.hired BETWEEN s.arrives AND s.leaves
+-- null-safe conditions beside others in a chain of joins
+SELECT a.x, b.y, c.y AS z FROM a JOIN b ON a.g = b.g JOIN c ON c.g IS NOT DISTINCT FROM a.g
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g JOIN a r ON r.g IS NOT DISTINCT FROM a.g
+SELECT a.x, b.y, r.x AS z FROM a JOIN a r ON r.g IS NOT DISTINCT FROM a.g JOIN b ON a.x = b.y
+SELECT a.x, b.y, r.x AS z FROM a JOIN a r ON r.g IS NOT DISTINCT FROM a.g, b WHERE a.x = b.y
+SELECT a.x, b.y, r.x AS z FROM a, b, a r WHERE a.g = b.g AND r.g IS NOT DISTINCT FROM a.g
+SELECT a.x, b.y, r.x AS z FROM a, b, a r WHERE a.x = b.y AND r.g IS NOT DISTINCT FROM a.g
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g JOIN a r ON NOT (r.g IS DISTINCT FROM a.g)
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g JOIN a r ON NOT (r.g IS DISTINCT FROM a.g OR r.x < 2)
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g JOIN a r ON (r.g IS DISTINCT FROM a.g) = false
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g JOIN a r ON r.g IS DISTINCT FROM a.g
+SELECT a.x, l.k, r.k AS m FROM a JOIN v_double l ON l.k = a.x JOIN v_int r ON r.a IS DISTINCT FROM l.a
+SELECT a.x, l.k, r.k AS m FROM a JOIN v_text l ON l.k = a.x JOIN v_varchar r ON r.a IS DISTINCT FROM l.b
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g JOIN a r ON (r.g IS NOT DISTINCT FROM a.g) = true
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g JOIN a r ON r.g IS NOT DISTINCT FROM a.g AND r.x = a.x
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g AND a.x IS NOT DISTINCT FROM b.y JOIN a r ON r.g = a.g
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g JOIN a r ON r.g + 1 IS NOT DISTINCT FROM a.g + 1
+SELECT a.x, b.y, r.x AS z FROM a JOIN b USING (g) JOIN a r ON r.g IS NOT DISTINCT FROM a.g
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g LEFT JOIN a r ON r.g IS NOT DISTINCT FROM a.g
+SELECT a.x, b.y, r.x AS z FROM a JOIN b ON a.g = b.g LEFT JOIN a r ON r.g IS NOT DISTINCT FROM a.g WHERE r.x > 1
+SELECT a.x, b.y, r.x AS z FROM a LEFT JOIN b ON a.g = b.g JOIN a r ON r.g IS NOT DISTINCT FROM a.g
+SELECT q.g, r.x FROM (SELECT a.g FROM a JOIN b ON a.g = b.g) q JOIN a r ON r.g IS NOT DISTINCT FROM q.g
+SELECT q.x FROM (SELECT a.x, a.g, r.g AS h FROM a JOIN b ON a.g = b.g, a r) q WHERE q.g IS NOT DISTINCT FROM q.h
+SELECT q.x FROM (SELECT a.x, a.g IS NOT DISTINCT FROM r.g AS same FROM a JOIN b ON a.g = b.g, a r) q WHERE q.same
+SELECT a.g, r.g AS h FROM a JOIN b ON a.g = b.g, a r GROUP BY a.g, r.g HAVING a.g IS NOT DISTINCT FROM r.g
+SELECT a.x, l.x AS z FROM a JOIN b ON a.g = b.g, LATERAL (SELECT r.x FROM a r WHERE r.g IS NOT DISTINCT FROM a.g) l
+SELECT a.x FROM a JOIN b ON a.g = b.g WHERE EXISTS (SELECT 1 FROM a r WHERE r.g IS NOT DISTINCT FROM a.g AND r.x > 2)
+SELECT a.x, l.k, r.k AS m FROM a JOIN v_double l ON l.k = a.x JOIN v_int r ON r.a IS NOT DISTINCT FROM l.a
+SELECT a.x, l.k, r.k AS m FROM a JOIN v_text l ON l.k = a.x JOIN v_varchar r ON r.a IS NOT DISTINCT FROM l.b
+SELECT a.x, l.k, r.k AS m FROM a JOIN v_date l ON l.k = a.x JOIN v_timestamp r ON r.a::date IS NOT DISTINCT FROM l.a
+SELECT a.x, l.k, r.k AS m FROM a JOIN v_interval l ON l.k = a.x JOIN v_interval r ON r.a IS NOT DISTINCT FROM l.a
+SELECT a.x, l.k, r.k AS m FROM a JOIN v_ints l ON l.k = a.x JOIN v_ints r ON r.a IS NOT DISTINCT FROM l.a
+SELECT a.x, b.y FROM a JOIN b ON a.g = b.g JOIN c ON (c.g, c.y) IS NOT DISTINCT FROM (a.g, b.y)

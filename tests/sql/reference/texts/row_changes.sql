@@ -144,3 +144,7 @@ INSERT INTO a SELECT x + 1, x + 1 FROM a WHERE x > 3 UNION ALL SELECT 7, 7
 INSERT INTO a (g, x) SELECT count(*), (SELECT count(*) FROM b) FROM a
 INSERT INTO a (g, x) SELECT x::int, x FROM a
 INSERT INTO a (g, x) SELECT x AS p, x AS p FROM a
+-- null-safe conditions in a chain of joins
+DELETE FROM a WHERE x IN (SELECT r.x FROM a r JOIN b ON r.g = b.g JOIN a q ON q.g IS NOT DISTINCT FROM r.g)
+INSERT INTO e SELECT a.x, b.g FROM a JOIN b ON a.g = b.g JOIN a r ON r.g IS NOT DISTINCT FROM a.g
+UPDATE a SET x = b.y FROM b JOIN (SELECT DISTINCT g FROM c) q ON q.g = b.g WHERE a.g IS NOT DISTINCT FROM b.g AND b.y = 3
