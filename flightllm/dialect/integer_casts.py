@@ -7,8 +7,8 @@ from flightllm.errors import UnsupportedError
 if TYPE_CHECKING:
     from sqlglot import exp
 
-ROUNDING = ("bigquery", "duckdb", "postgres", "snowflake")
-"""The dialects whose casts round."""
+ROUNDING = ("bigquery", "duckdb", "snowflake")
+"""The dialects whose casts round as these rules do; a pass rounds for PostgreSQL."""
 _MOST_PARTS = 100
 """The most syntax nodes of an operand, because the rewritten cast repeats the operand three times."""
 

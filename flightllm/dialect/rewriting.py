@@ -44,6 +44,8 @@ from flightllm.sql.passes.passes import edits
 
 DEFAULT = "default"
 """The server's own dialect."""
+_AS_POSTGRES = (DEFAULT, "postgres")
+"""The dialects that compute as PostgreSQL does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +185,14 @@ def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rew
         after = found.with_edits(edits)
         if after is not found:
             found, source = after, Source(ParsedText(after.text), place)
-    return _passed(found, source)
+    return _passed(found, source, as_postgres=dialect in _AS_POSTGRES)
 
 
-def _passed(found: Rewritten, source: Source) -> Rewritten:
+def _passed(found: Rewritten, source: Source, *, as_postgres: bool) -> Rewritten:
     """Return a text after the passes over its tree."""
     try:
-        made = [Edit(*one) for one in edits(source, source.columns_of, source.place.names_intervals)]
+        changes = edits(source, source.columns_of, source.place.names_intervals, as_postgres=as_postgres)
+        made = [Edit(*one) for one in changes]
     except FlightLLMError as error:
         error.args = (found.said(str(error)),)
         raise

@@ -4,6 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.half_even import HALF_EVEN, HALF_EVEN_ARGUMENTS, HALF_EVEN_OUTPUT, half_even
 from flightllm.functions.interval_times import (
     INTERVAL_TIMES,
     INTERVAL_TIMES_ARGUMENTS,
@@ -17,7 +18,8 @@ INTERNAL: Final = (
     (vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES),
     (zoned_time, list(ZONED_TIME_ARGUMENTS), ZONED_TIME_OUTPUT, "immutable", ZONED_TIME),
     (interval_times, list(INTERVAL_TIMES_ARGUMENTS), INTERVAL_TIMES_OUTPUT, "immutable", INTERVAL_TIMES),
+    (half_even, list(HALF_EVEN_ARGUMENTS), HALF_EVEN_OUTPUT, "immutable", HALF_EVEN),
 )
 """The arguments of `datafusion.udf` for each function."""
-CALLED: Final = (ZONED_TIME, INTERVAL_TIMES)
+CALLED: Final = (ZONED_TIME, INTERVAL_TIMES, HALF_EVEN)
 """The names that the passes over a text write in it."""

@@ -70,7 +70,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("length", "char_length", "character_length", "strpos", "position", "ascii"), pa.int32()),
     **dict.fromkeys(("sqrt", "cbrt", "exp", "ln", "log", "log10", "power", "pow", "random", "pi"), pa.float64()),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "degrees", "radians"), pa.float64()),
-    **dict.fromkeys(("percent_rank", "cume_dist", "date_part"), pa.float64()),
+    **dict.fromkeys(("percent_rank", "cume_dist", "date_part", "__half_even"), pa.float64()),
     **dict.fromkeys(("lower", "upper", "concat", "concat_ws", "substr", "substring", "replace", "trim"), pa.string()),
     **dict.fromkeys(("btrim", "ltrim", "rtrim", "lpad", "rpad", "left", "right", "repeat", "reverse"), pa.string()),
     **dict.fromkeys(("split_part", "to_char", "initcap", "md5", "chr", "string_agg", "translate"), pa.string()),

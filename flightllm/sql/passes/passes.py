@@ -15,6 +15,7 @@ from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
+from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.passes.subqueries.subqueries import subqueries
@@ -34,7 +35,8 @@ class Pass:
     A text that it can change has all of the `words`, one of `some` words or marks if there are any, and passes the
     `test`.
 
-    With `of_intervals`, a text that names a table with intervals needs no such words.
+    With `of_intervals`, a text that names a table with intervals needs no such words. With `of_postgres`, a text of a
+    dialect that computes in another way stays.
     """
 
     change: Callable[[Tree, TableColumns], Tree]
@@ -42,6 +44,7 @@ class Pass:
     test: Callable[[ParsedText], bool] = lambda _: True
     some: frozenset[str] = frozenset()
     of_intervals: bool = False
+    of_postgres: bool = False
     check_unread: Callable[[ParsedText], None] = lambda _: None
     """Raises an error for a text without a tree in which DataFusion would read wrong rows."""
 
@@ -70,6 +73,8 @@ PASSES = (
     Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
     Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"})),
     Pass(windows, frozenset({"over"}), has_named_windows),
+    Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
+    Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
     Pass(byte_literals, frozenset({"bytea"}), has_byte_escape),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
@@ -91,18 +96,23 @@ def passed(text: ParsedText, columns_of: TableColumns) -> ParsedText:
 
 
 def edits(
-    text: ParsedText, columns_of: TableColumns, names_intervals: Callable[[ParsedText], bool]
+    text: ParsedText,
+    columns_of: TableColumns,
+    names_intervals: Callable[[ParsedText], bool],
+    *,
+    as_postgres: bool = True,
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the new text of each place that a pass changes.
 
     A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
     query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
-    `names_intervals` tells quickly whether a text can name a table that has a column of intervals.
+    `names_intervals` tells quickly whether a text can name a table that has a column of intervals. `as_postgres` tells
+    whether the dialect of the text computes as PostgreSQL does.
 
     Raises:
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
-    chosen = [one for one in PASSES if one.can_change(text, names_intervals)]
+    chosen = [one for one in PASSES if (as_postgres or not one.of_postgres) and one.can_change(text, names_intervals)]
     if not chosen:
         return
     before, tree = 0, parse(text)
