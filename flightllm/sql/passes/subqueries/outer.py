@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-import pyarrow as pa
-
 from flightllm.common.cached import cached_property
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, unnested
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, without
-from flightllm.sql.passes.subqueries.questions import Place, Question, questions
+from flightllm.sql.passes.subqueries.questions import ARRAY, Place, Question, questions
 from flightllm.sql.passes.subqueries.references import References, Scope, names_of, outermost_queries
 from flightllm.sql.passes.subqueries.shapes import (
     aggregates,
@@ -28,7 +26,7 @@ from flightllm.sql.passes.subqueries.shapes import (
     own_nodes,
 )
 from flightllm.sql.passes.subqueries.spreading import Domain, Spreader, chained, derived, left_join
-from flightllm.sql.passes.subqueries.steady import steady
+from flightllm.sql.passes.subqueries.steady import queries_of_with, steady
 from flightllm.sql.query_columns import QueryColumns, TableColumns
 from flightllm.sql.tree import text_of, written, written_query
 from flightllm.sql.types import ExpressionTypes, expressions_of
@@ -261,10 +259,11 @@ class Outer:
 
     def _stays(self, asked: Question, place: Place, clause: str) -> bool:
         """Return whether DataFusion gives PostgreSQL's rows for a question."""
-        nodes = self._references.inside({"Subquery": asked.query}, self._where.scope)
-        if kind(unnested(asked.left)) == "Tuple" or self._references.hides(
-            {"Subquery": asked.query}, self._where.scope
-        ):
+        inner: Json = {"Subquery": asked.query}
+        nodes = self._references.inside(inner, self._where.scope)
+        if kind(unnested(asked.left)) == "Tuple" or self._references.hides(inner, self._where.scope):
+            return False
+        if asked.operator == ARRAY:
             return False
         if asked.value:
             return not nodes or (self._is_sum(asked.query, nodes) and self._plans_value(place, clause))
@@ -304,7 +303,9 @@ class Outer:
         return all(id(node) in own for node in nodes)
 
     def _plans_value(self, place: Place, clause: str) -> bool:
-        return clause in {"selection", "projection"} and place.plain and not place.aggregate and not self._grouped
+        chosen = kind(self._select["distinct"]) == "On"
+        plain = place.plain and not place.aggregate
+        return clause in {"selection", "projection"} and plain and not self._grouped and not chosen
 
     # --- answers
 
@@ -323,6 +324,8 @@ class Outer:
 
     def _answer(self, asked: Question, place: Place, clause: str, around: Around) -> Json:
         """Return the expression that answers a question."""
+        if asked.operator == ARRAY:
+            raise self._refused(asked.node, "as ARRAY(SELECT …) with DISTINCT, GROUP BY, LIMIT or a set operation")
         asking = _Asking(self, asked, around, late=self._is_late(place, clause), false=place.false)
         if asked.value and not asked.operator:
             return asking.value(asked.query)
@@ -340,7 +343,7 @@ class Outer:
         self, nodes: Sequence[Node], around: Around, asked: Question, *, late: bool
     ) -> tuple[Domain, list[Node]]:
         """Return the values of the outer columns, and a column for each key."""
-        if changes_per_call(around.tables):
+        if changes_per_call([*around.tables, *queries_of_with(around.tables, self._statement.columns.common)]):
             raise self._refused(
                 asked.node, "beside a table that calls a model or a volatile function: store the table first by"
             )
@@ -364,7 +367,7 @@ class Outer:
             "selection": joined(list(around.conditions)),
         }
         known = map(self._statement.types.of, first.values())
-        types = tuple(pa.string() if one is None else one for one in known)  # any type has a text
+        types = tuple(known)
         found = Domain({**plain, "body": {"Select": select}}, f"outer {number}", tuple(keys.values()), types)
         return found, list(first.values())
 

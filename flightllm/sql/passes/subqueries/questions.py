@@ -14,6 +14,10 @@ OPPOSITES: Final = {"Eq": "NotEq", "NotEq": "Eq", "Lt": "GtEq", "LtEq": "Gt", "G
 """The comparison that is true where another one is false."""
 
 
+ARRAY: Final = "Array"
+"""The operator of `ARRAY(SELECT …)` with a query whose rows an aggregate cannot list."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A node that asks about a query. The operator is empty for EXISTS and for a value; `left` is compared."""
@@ -61,7 +65,7 @@ def question(node: Node) -> Question | None:
             return None
         case "Function" if kind(fields["args"]) == "Subquery" and function_name(fields) == "array":
             rows = _listed(body(fields["args"]))
-            return None if rows is None else Question(node, rows, value=True)
+            return Question(node, body(fields["args"]), ARRAY) if rows is None else Question(node, rows, value=True)
         case _:
             return None
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flightllm.sql.nodes import NAMES, Json, Node, body, is_query, kind, name_of, parts
+from flightllm.sql.nodes import NAMES, Json, Node, body, is_query, kind, name_of, parts, walk
 from flightllm.sql.query_columns import QueryColumns
 
 
@@ -53,6 +53,23 @@ def outermost_queries(value: Json) -> Iterator[Json]:
             yield found
         else:
             todo.extend(parts(found))
+
+
+def names_of_with(value: Json) -> set[str]:
+    """Return the names of the WITH queries in a value."""
+    found, todo = set[str](), [value]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, dict) and "cte_tables" in part:
+            found |= {name_of(table["alias"]["name"]) for table in part["cte_tables"]}
+        todo.extend(parts(part))
+    return found
+
+
+def names_of_tables(value: Json) -> set[str]:
+    """Return the names without a schema of the tables that the queries in a value read."""
+    named = (body(node)["name"] for node in walk(value) if kind(node) == "Table" and body(node).get("name"))
+    return {name_of(body(parts_of_name[0])) for parts_of_name in named if len(parts_of_name) == 1}
 
 
 class References:

@@ -11,9 +11,15 @@ from itertools import count
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, walk
-from flightllm.sql.null_safe import null_safe
+from flightllm.sql.null_safe import same_value
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, rows_as_selects, without
-from flightllm.sql.passes.subqueries.references import References, is_column, names_of
+from flightllm.sql.passes.subqueries.references import (
+    References,
+    is_column,
+    names_of,
+    names_of_tables,
+    names_of_with,
+)
 from flightllm.sql.passes.subqueries.shapes import (
     aggregates,
     is_grouped,
@@ -49,7 +55,7 @@ class Domain:
     def matches(self, table: str, others: Sequence[Json]) -> Json:
         """Return the condition that the keys of a table equal other values; NULL equals NULL."""
         keys = zip(self.keys, others, self.types, strict=True)
-        return joined([null_safe(column(table, key), other, of, of) for key, other, of in keys])
+        return joined([same_value(column(table, key), other, of) for key, other, of in keys])
 
 
 def derived(rows: Json, name: str) -> Json:
@@ -105,6 +111,8 @@ class Spreader:
         """
         if not is_known(given) or (given["with"] and self._reads(given["with"])):
             raise self._refused("a WITH or a clause that reads it")
+        if names_of_with(given) & names_of_tables(self._domain.query):
+            raise self._refused("a WITH that hides a table of the outer query")
         if is_limited(given):
             return self._limited(given)
         return {**given, "body": self._body(given["body"]), "order_by": self._order(given)}
@@ -345,6 +353,7 @@ class Spreader:
             if given["fetch"]["with_ties"] or given["fetch"]["percent"]:
                 raise self._refused("FETCH WITH TIES")
             limit = given["fetch"]["quantity"] or written("1")
+        limit, offset = (None if _is_null(one) else one for one in (limit, offset))
         if self._reads([limit, offset]) or any(kind(one) not in {"", "Value"} for one in (limit, offset)):
             raise self._refused("a LIMIT other than a number")
         return offset, limit
@@ -354,6 +363,10 @@ class Spreader:
             f"the subquery at {self._where} reads a column of the outer query, and {what} is not supported there:"
             " write a join in place of the subquery"
         )
+
+
+def _is_null(value: Json) -> bool:
+    return kind(value) == "Value" and body(value)["value"] == "Null"
 
 
 def _query(given: Json) -> Json:

@@ -15,7 +15,7 @@ _NUMBERS: Final = frozenset({"row_number", "first_value", "last_value", "nth_val
 """Window functions whose values depend on the order of all rows."""
 
 
-def steady(tables: Sequence[Json], common: Callable[[str], Json]) -> list[Json] | None:
+def steady(tables: Sequence[Json], common: Callable[[Json], Json]) -> list[Json] | None:
     """Return tables of a FROM that have all the rows of the given ones at each time; None if there are no such tables.
 
     A query that only its LIMIT makes unsteady goes without the LIMIT. `common` returns the query of WITH that a
@@ -26,7 +26,7 @@ def steady(tables: Sequence[Json], common: Callable[[str], Json]) -> list[Json] 
         relations = [table["relation"], *(join["relation"] for join in table["joins"])]
         inner = all(kind(join["join_operator"]) in _INNER for join in table["joins"])
         after = [_without_limit(one) if inner else one for one in relations]
-        if any(_is_unsteady(one, common, set()) for one in after):
+        if any(map(_is_unsteady, [*after, *queries_of_with(after, common)])):
             return None
         if all(new is old for new, old in zip(after, relations, strict=True)):
             found.append(table)
@@ -46,8 +46,23 @@ def _without_limit(relation: Json) -> Json:
     return {"Derived": {**fields, "subquery": {**query, "limit_clause": None, "fetch": None}}}
 
 
-def _is_unsteady(value: Json, common: Callable[[str], Json], seen: set[int]) -> bool:
-    """Return whether a value has a query whose rows can differ from run to run; `seen` are the queries of WITH."""
+def queries_of_with(tables: Sequence[Json], common: Callable[[Json], Json]) -> list[Json]:
+    """Return the queries of WITH that tables of a FROM read, also through each other."""
+    found, seen, todo = list[Json](), set[int](), list[Json](tables)
+    while todo:
+        part = todo.pop()
+        if kind(part) == "Table" and "name" in body(part):
+            query = common(part)
+            if query is not None and id(query) not in seen:
+                seen.add(id(query))
+                found.append(query)
+                todo.append(query)
+        todo.extend(parts(part))
+    return found
+
+
+def _is_unsteady(value: Json) -> bool:
+    """Return whether a value has a query whose rows can differ from run to run."""
     todo = [value]
     while todo:
         found = todo.pop()
@@ -55,9 +70,6 @@ def _is_unsteady(value: Json, common: Callable[[str], Json], seen: set[int]) -> 
             return True
         if kind(found) == "Function" and _is_unordered_window(body(found)):
             return True
-        if kind(found) == "Table" and id(query := common(found)) not in seen:
-            seen.add(id(query))
-            todo.append(query)
         todo.extend(parts(found))
     return False
 

@@ -191,3 +191,51 @@ def test_keys_of_limited_rows_have_no_limit(session: Session) -> None:
     """The keys of all rows are enough for the rows that LIMIT takes."""
     sql = "SELECT o.x FROM (SELECT x, g FROM a LIMIT 6) o WHERE o.x NOT IN (SELECT y FROM b WHERE b.g = o.g)"
     assert sorted(rows(session, sql)) == [(4,), (5,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        (
+            "SELECT x, ARRAY(SELECT DISTINCT y FROM b WHERE b.g <= a.g) FROM a",
+            "with DISTINCT, GROUP BY, LIMIT or a set",
+        ),
+        (
+            "SELECT o.x, (WITH a AS (SELECT y AS x FROM b) SELECT max(i.x) FROM a i WHERE i.x > o.x) FROM a o",
+            "a WITH that hides a table of the outer query",
+        ),
+        (
+            "WITH w AS (SELECT x, random() AS r FROM a) SELECT (SELECT count(*) FROM b WHERE b.y < w.r) + 1 FROM w",
+            "beside a table that calls a model or a volatile function",
+        ),
+    ],
+)
+def test_what_has_no_join_is_refused(session: Session, sql: str, told: str) -> None:
+    """The error says what the server cannot write as a join."""
+    with pytest.raises(UnsupportedError, match=told):
+        rows(session, sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT v.i, u FROM lists v, unnest(v.l) u", [(1, "a, b"), (2, "a"), (2, "b"), (3, ""), (4, None)]),
+        ("SELECT v.i, (SELECT array_length(v.l) + min(y) - 1 FROM b) FROM lists v", [(1, 1), (2, 2), (3, 1), (4, 1)]),
+        (
+            "SELECT p.i, q.i AS j FROM lists p JOIN lists q ON p.l IS NOT DISTINCT FROM q.l JOIN b ON b.y = 1",
+            [(1, 1), (2, 2), (3, 3), (4, 4)],
+        ),
+        ("SELECT x, (SELECT y FROM b WHERE b.g = a.g ORDER BY y LIMIT NULL) FROM a WHERE g = 3", [(5, 3)]),
+        (
+            "SELECT DISTINCT ON (g) g, (SELECT count(*) FROM b WHERE b.g = a.g) FROM a WHERE g < 3 ORDER BY g, x",
+            [(1, 2), (2, 1)],
+        ),
+    ],
+)
+def test_keys_and_limits_of_every_kind(session: Session, sql: str, wanted: list[tuple[object, ...]]) -> None:
+    """Different lists can have the same text, and LIMIT NULL is no limit."""
+    session.update("CREATE OR REPLACE TABLE lists AS SELECT 1 AS i, make_array('a, b') AS l")
+    session.update("INSERT INTO lists SELECT 2, make_array('a', 'b')")
+    session.update("INSERT INTO lists SELECT 3, make_array('')")
+    session.update("INSERT INTO lists SELECT 4, make_array(CAST(NULL AS text))")
+    assert sorted(rows(session, sql), key=repr) == sorted(wanted, key=repr)
