@@ -66,3 +66,8 @@ SELECT unnest(ARRAY[1, 2]) AS v, unnest(ARRAY['a', 'b', 'c']) AS w
 SELECT v * 2 AS d FROM unnest(ARRAY[1, 2, 3]) AS v WHERE v > 1
 SELECT generate_subscripts(ARRAY['a', 'b'], 1) AS i
 SELECT array_agg(v ORDER BY v DESC) AS a FROM unnest(ARRAY[1, 3, 2]) u(v)
+WITH t(i, l) AS (VALUES (1, ARRAY[7, NULL]), (2, ARRAY[1, NULL]), (3, ARRAY[7]), (4, ARRAY[1]), (5, NULL::int[]), (6, ARRAY[]::int[]), (7, ARRAY[NULL]::int[])) SELECT i, 7 = ANY (l), NOT 7 = ANY (l), NULL = ANY (l), (SELECT 1) = ANY (l), i = ANY (l), i = SOME (l) FROM t ORDER BY i
+WITH t(i, l) AS (VALUES (1, ARRAY[7, NULL]), (2, ARRAY[1, NULL]), (3, ARRAY[7]), (4, ARRAY[1]), (5, NULL::int[]), (6, ARRAY[]::int[]), (7, ARRAY[NULL]::int[])) SELECT i FROM t WHERE NOT 7 = ANY (l) ORDER BY i
+WITH t(i, l) AS (VALUES (1, ARRAY[7, NULL]), (2, ARRAY[1, NULL]), (3, ARRAY[7]), (4, ARRAY[1]), (5, NULL::int[]), (6, ARRAY[]::int[]), (7, ARRAY[NULL]::int[])) SELECT i, 7 <> ALL (l), 7 < ALL (l), 7 > ANY(l), 7 >= ALL (l), 7 = ALL (l), NULL <> ALL (l), 7 <> ANY (l), NULL < ANY (l) FROM t ORDER BY i
+WITH t(i, l) AS (VALUES (1, ARRAY['a', NULL]), (2, ARRAY['b']), (3, NULL)) SELECT i, 'a' = ANY (l), NOT ('a' = ANY (l)), 'a' <> ALL (l), NULL::text = ANY (l) FROM t ORDER BY i
+SELECT 3 <> ALL (ARRAY[1, 2, NULL]), 3 <> ALL (ARRAY[3, NULL]), 3 = ALL (ARRAY[3, NULL]), 3 = ALL (ARRAY[3,3]), 1 < ALL (ARRAY[2, 3]), NULL = ALL (ARRAY[1]), NULL <> ALL (ARRAY[]::int[])
