@@ -30,7 +30,7 @@ def graph() -> grimp.ImportGraph:
 
 
 def test_imports_point_one_way(capsys: pytest.CaptureFixture[str]) -> None:
-    """The layers in pyproject.toml hold, and no two modules of a folder import each other."""
+    """The layers in pyproject.toml hold, and no two modules of a folder import each other, not even for types."""
     status = lint_imports(str(ROOT / "pyproject.toml"), no_cache=True)
     assert status == 0, capsys.readouterr().out
 
