@@ -100,7 +100,7 @@ def clocks(clock: Clock) -> Iterator[None]:
         *((module, "frame_of", "resolve (DataFusion)") for module in (frames, plain_query, batch_query)),
         (staged_query, "plan_query", "optimize (DataFusion)"),
         (SubstraitReader, "read", "read"),
-        (planner, "extract_calls", "hoist"),
+        (planner, "hoist_calls", "hoist"),
         (staged_query, "rewrite", "rewrite"),
         (Cutter, "cut", "cut"),
     )
