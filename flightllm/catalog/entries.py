@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from datafusion import SessionContext
 from datafusion.catalog import Table
 from pyarrow import dataset
 
-from flightllm.catalog.view_plan import ViewPlan
+from flightllm.catalog.view_reads import Reads, Weight
 from flightllm.common.names import STORED_SUFFIX, TableName, table_name
 from flightllm.common.principal import LOCAL
 from flightllm.errors import (
@@ -115,6 +116,26 @@ class ConvertedSource:
     problem: str = ""
     """Why the source's present content cannot be read."""
     sheet: str = ""
+
+
+class ViewPlan:
+    """The cached facts about a view. A change of a table that the view reads replaces them by `renewed()`."""
+
+    __slots__ = ("lock", "planned", "reads", "weight", "words")
+
+    def __init__(self, reads: Reads | None = None, words: frozenset[str] | None = None) -> None:
+        self.lock = Lock()
+        """Held by the thread that plans this view; a thread holds the lock of one view at a time."""
+        self.reads = reads
+        self.words = words
+        """The words of the view's text."""
+        self.weight: Weight | None = None
+        """The complexity together with the views that this view reads."""
+        self.planned: Entry | None = None
+
+    def renewed(self) -> "ViewPlan":
+        """Return only the facts that follow from the text, which stay valid."""
+        return ViewPlan(self.reads, self.words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from flightllm.dml import (
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
-from flightllm.execution.query import plan, uses_ai
+from flightllm.execution.planning import plan, uses_ai
 from flightllm.execution.utility import ExplainQuery
 from flightllm.functions import FunctionRegistry
 from flightllm.observe.query_record import QueryRecord

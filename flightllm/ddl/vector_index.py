@@ -17,7 +17,7 @@ from flightllm.engines.embed.base import Vectors
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, InvalidInputError, NotFoundError
 from flightllm.execution.bind import SEARCH_CATALOG
 from flightllm.execution.context import Services
-from flightllm.execution.query import plan
+from flightllm.execution.planning import plan
 from flightllm.observe.query_record import QueryRecord
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement

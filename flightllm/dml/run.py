@@ -44,9 +44,12 @@ from flightllm.dml.selection import (
     without_hidden,
 )
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError
+from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
-from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan
+from flightllm.execution.plain_query import PlainQuery
+from flightllm.execution.planning import plan
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.runtime import SpoolLimits
 from flightllm.sql.calls import Extracted

@@ -18,7 +18,7 @@ from flightllm.datafusion.errors import EVALUATED_EARLY, mapped_error
 from flightllm.errors import AICallError, LimitExceededError, SqlError
 from flightllm.functions.call import MODEL, AICall
 from flightllm.plan.bounds import Unbounded
-from flightllm.plan.call_extraction import extract_calls
+from flightllm.plan.call_hoisting import hoist_calls
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import Node, own_messages, walk
 from flightllm.plan.pin_time import pin_time
@@ -89,7 +89,7 @@ def plan_query(
     functions = Functions.of(plan)
     reader = SubstraitReader(functions, _null_aware(logical.display_indent()), calls)
     read = push_down(reader.read(plan.relations[0].root.input), functions, calls)
-    root = extract_calls(read, functions, calls)
+    root = hoist_calls(read, functions, calls)
     _check_lifted(root, functions, calls)
     return PlannedQuery(root, functions)
 

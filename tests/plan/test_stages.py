@@ -3,7 +3,8 @@
 import pytest
 
 from flightllm.config.session_settings import Settings
-from flightllm.execution.query import StagedQuery, plan
+from flightllm.execution.planning import plan
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.plan.stages import Limit, Operator, Relational, RowIdStage, StageInput, United, stage_frame
 from flightllm.session.database import Database
 from flightllm.session.session import Session
