@@ -22,7 +22,7 @@ def draw() -> str:
     parts = [part for box, (title, lines) in zip(boxes, _STEPS, strict=True) for part in box.titled(title, lines)]
     for before, box in pairwise(boxes):
         parts.extend(_arrow(before, box))
-    return picture("The way of a query", boxes[_COLUMNS - 1].right + EDGE, boxes[-1].bottom + EDGE, parts)
+    return picture("The life of a query", boxes[_COLUMNS - 1].right + EDGE, boxes[-1].bottom + EDGE, parts)
 
 
 def _box(number: int) -> Box:

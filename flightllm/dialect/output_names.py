@@ -14,9 +14,8 @@ from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.types import end_of_cast_value, type_range
 from flightllm.errors import SqlError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
-from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_FROM, ENDS_TYPE
+from flightllm.sql.keywords import ENDS_EXPRESSION, ENDS_FROM, ENDS_TYPE, JOIN_KINDS
 from flightllm.sql.names import NO_NAMES, Item, OutputNames, identifier
-from flightllm.sql.on_conditions import JOIN_KINDS
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Token, TokenKind
 

@@ -20,7 +20,6 @@ from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.like_escapes import like_escapes
 from flightllm.dialect.materialized import materialized
-from flightllm.dialect.named_joins import named_joins
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.output_names import duplicates
 from flightllm.dialect.pivot import pivot
@@ -37,7 +36,6 @@ from flightllm.dialect.timestamps import timestamps
 from flightllm.dialect.top import top
 from flightllm.dialect.types import types
 from flightllm.dialect.unpivot import unpivot
-from flightllm.dialect.using import using
 from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
 from flightllm.dialect.vendor_calls import PROMPTED, vendor_calls
 from flightllm.errors import FlightLLMError
@@ -128,9 +126,7 @@ RULES: tuple[Rule, ...] = (
     Rule(timestamps, _words("timestamp", "timestamptz"), Trigger(frozenset({"ts"}), frozenset({"{"}))),
     Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
     Rule(identity, Trigger(IDENTITIES)),
-    Rule(named_joins, _words("using", "natural")),
     Rule(stars, _marks(".*")),
-    Rule(using, _words("using", "natural")),
     Rule(information_schema, Trigger(test=_names_information)),
     Rule(table_names, _words(*TEMPORARY, *INFORMATION), in_other_schemas=True),
     Rule(

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
-from flightllm.catalog.entries import Entry, check_files
+from flightllm.catalog.entries import Entry, check_files, columns_in
 from flightllm.catalog.managed import merge_small, put_files, rows_of, same_table
 from flightllm.catalog.numbered import NumberedTable, numbered
 from flightllm.catalog.store import TableStore
@@ -51,6 +51,8 @@ from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.runtime import SpoolLimits
 from flightllm.sql.calls import Extracted
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.subqueries.subqueries import joined_subqueries
+from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.statement import Statement
 
 _POLL_SECONDS = 0.05
@@ -178,10 +180,22 @@ class _Planned:
     def plan(self, sql: str, tables: Tables = MappingProxyType({})) -> PlainQuery | BatchQuery | StagedQuery:
         """Plan a query of the change. Its errors do not mention the hidden columns that the query adds."""
         try:
-            return plan(ParsedText(sql), self.services, self.settings, tables)
+            text = joined_subqueries(ParsedText(sql), self._columns_in(tables))
+            return plan(text, self.services, self.settings, tables)
         except SqlError as error:
             error.args = (without_hidden(str(error)),)
             raise
+
+    def _columns_in(self, tables: Tables) -> TableColumns:
+        """Return the function that finds the columns of stored tables and of the change's own tables."""
+        own = {tuple(name.split(".")): table.schema for name, table in tables.items()}
+        stored = columns_in(self.services.catalog.store.entries)
+
+        def found(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
+            schema = own.get(tuple(parts))
+            return stored(parts) if schema is None else dict(zip(schema.names, schema.types, strict=True))
+
+        return found
 
     def selection(self) -> Selection:
         order = (ORDER,) if self.given.conflict else ()

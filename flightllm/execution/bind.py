@@ -29,7 +29,7 @@ from flightllm.dialect import output_names
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.execution.context import Services
 from flightllm.functions.search import VECTOR_BYTES
-from flightllm.plan.planner import has_no_cast, list_arguments, register_stubs
+from flightllm.plan.planner import list_arguments, register_stubs, schema_without_cast
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.names_apart import SAME_NAME, names_apart
@@ -60,6 +60,8 @@ class Planned:
 
     context: SessionContext
     frame: DataFrame
+    schema: pa.Schema | None = None
+    """The query's columns with coerced types, where these are known."""
 
 
 def extract(
@@ -111,8 +113,9 @@ def _lists(extracted: Extracted, services: Services) -> tuple[Mapping[str, froze
     planned = None
     with suppress(FlightLLMError):  # the real planning raises it again
         planned = plan_stubs(services, extracted)
-        if has_no_cast(planned.context, planned.frame):
-            return {}, planned
+        schema = schema_without_cast(planned.context, planned.frame)
+        if schema is not None:
+            return {}, replace(planned, schema=schema)
     context = scalar_context(services, extracted, planning=True)
 
     def plan() -> DataFrame:
@@ -295,17 +298,18 @@ def unevaluated(services: Services, extracted: Extracted, planned: DataFrame) ->
     return unfolded(scalar_context(services, extracted), planned, (*FOLDING_RULES, *DECORRELATING_RULES))
 
 
-def shown(planned: DataFrame, extracted: Extracted) -> pa.Schema:
+def shown(planned: DataFrame, extracted: Extracted, coerced: pa.Schema | None = None) -> pa.Schema:
     """Return the schema that users see: AI calls have their written names, and each column is nullable.
 
-    A plain column of a table keeps its declared extension type and metadata.
+    A plain column of a table keeps its declared extension type and metadata. `coerced` are the query's columns with
+    coerced types, where these are known.
 
     Raises:
         SqlError: types in the query do not fit together.
     """
     check_wanted()
     try:
-        coerced = row_schema(planned)
+        coerced = row_schema(planned) if coerced is None else coerced
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
     types = list(with_plain_types(coerced, unions=True).types)

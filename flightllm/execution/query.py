@@ -445,7 +445,7 @@ class StagedQuery:
         self._context = self._set_up(parallel=True)
         self._stage: Relational = Cutter(self._context, read.functions).cut(root)
         self.planned_schema = frame.schema()
-        self.schema = shown(frame, extracted)
+        self.schema = shown(frame, extracted, first.schema)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def _set_up(self, *, parallel: bool) -> SessionContext:

@@ -5,6 +5,7 @@ DataFusion can plan the stub functions.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -124,10 +125,13 @@ def _extract(text: ParsedText, catalog: _Catalog, depth: int) -> Extracted:
 def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegistry) -> bool:
     """Return whether a token is followed by a parenthesis, and names an AI function or looks like such a name."""
     token = tokens[index]
-    if token.kind is not TokenKind.WORD or not tokens[index + 1].is_symbol("("):
-        return False
-    known = registry.get(token.text) is not None or registry.lifted(token.text) is not None
-    return known or (token.text[:3].lower() == "ai_" and not registry.knows(token.text))
+    return token.kind is TokenKind.WORD and tokens[index + 1].is_symbol("(") and _is_function(registry, token.text)
+
+
+def _is_function(registry: FunctionRegistry, name: str) -> bool:
+    """Return whether a name is that of an AI function, or looks like such a name."""
+    known = registry.get(name) is not None or registry.lifted(name) is not None
+    return known or (name[:3].lower() == "ai_" and not registry.knows(name))
 
 
 class _Extractor:
@@ -143,8 +147,9 @@ class _Extractor:
         self._scopes: Scopes = text.scopes
         self._aggregates = Aggregates(tokens, self._scopes.closing)
         self.calls: dict[str, AICall] = {}
+        is_function = partial(_is_function, catalog.registry)
         self._nulls_last = (
-            ends_of_answers(tokens, self._scopes, self._is_call) if "desc" in text.words else frozenset[int]()
+            ends_of_answers(text, is_function, catalog.columns_of) if "desc" in text.words else frozenset[int]()
         )
 
     def render(self, first: int, last: int, start: int, end: int, depth: int) -> str:
@@ -162,7 +167,7 @@ class _Extractor:
                 index = index if fields else last_of_call
                 parts += (self._sql[start : token.start], replaced, ")" * around, fields)
                 start = self._tokens[index].end
-            elif index in self._nulls_last:
+            elif token.end in self._nulls_last:
                 parts += (self._sql[start : token.end], ADDED)
                 start = token.end
             index += 1

@@ -9,6 +9,8 @@ ENDS_FROM: Final = (
     *SET_OPERATIONS,
 )
 """Words that end the FROM clause of a SELECT."""
+JOIN_KINDS: Final = ("inner", "left", "right", "full", "outer", "semi", "anti", "cross", "natural", "asof")
+"""Words between two tables that give the kind of join."""
 ENDS_EXPRESSION: Final = ("end", "null", "true", "false")
 """Words that end an expression, and so cannot be an alias after it."""
 ENDS_TYPE: Final = ("precision", "varying", "zone")

@@ -5,6 +5,7 @@ in place, so trees share their parts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any, Final
 
 Json = Any
@@ -12,10 +13,12 @@ Json = Any
 Node = Mapping[str, Any]
 SPAN: Final = "span"
 """The field that tells the place of an identifier or a literal."""
+NAMES: Final = frozenset({"name", "alias", "data_type", "field", "over_name", "window_name"})
+"""Fields whose identifiers name other things than columns."""
 NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
 """The place of a part that is not in the client's text."""
 
-_MANY: Final = (dict, list, tuple)
+_MANY: Final = frozenset({dict, list, tuple})
 """Types that can hold nodes; the parser gives tuples for GROUP BY and WINDOW."""
 
 
@@ -54,6 +57,19 @@ def walk(value: Json) -> Iterator[Node]:
         todo.extend(reversed(parts(found)))
 
 
+def columns(value: Json) -> Iterator[Node]:
+    """Yield the names of columns in a value, also in the queries in it, as nodes Identifier and CompoundIdentifier."""
+    todo = [value]
+    while todo:
+        found = todo.pop()
+        if kind(found) in {"Identifier", "CompoundIdentifier"}:
+            yield found
+        elif isinstance(found, dict):
+            todo.extend(part for key, part in found.items() if key not in NAMES and type(part) in _MANY)
+        elif type(found) in _MANY:
+            todo.extend(found)
+
+
 def rebuilt(value: Json, change: Callable[[Json], Json], has_turn: Callable[[Json], object] | None = None) -> Json:
     """Return a value in which `change` has replaced each node. The parts of a node come before the node.
 
@@ -76,24 +92,40 @@ def rebuilt(value: Json, change: Callable[[Json], Json], has_turn: Callable[[Jso
     return done[0]
 
 
+def replaced(value: Json, changes: Mapping[int, Json]) -> Json:
+    """Return a value in which other parts stand for the objects whose `id` is a key; a part's own parts stay."""
+    done: list[Json] = []
+    todo: list[tuple[Json, int]] = [(value, -1)]
+    while todo:
+        found, count = todo.pop()
+        if count >= 0:
+            first = len(done) - count
+            done[first:] = [_with_parts(found, done[first:])]
+        elif id(found) in changes:
+            done.append(changes[id(found)])
+        else:
+            below = parts(found)
+            todo.append((found, len(below)))
+            todo.extend((part, -1) for part in reversed(below))
+    return done[0]
+
+
 def parts(value: Json) -> Sequence[Json]:
-    """Return the dicts, lists and tuples directly inside a value, without tokens and places."""
-    if isinstance(value, dict):
-        return [part for key, part in value.items() if _holds_nodes(key, part)]
-    return [part for part in value if isinstance(part, _MANY)] if isinstance(value, list | tuple) else ()
+    """Return the dicts, lists and tuples with content directly inside a value, without tokens and places."""
+    if type(value) is dict:
+        held = ((key, part) for key, part in value.items() if part and type(part) in _MANY)
+        return [part for key, part in held if key != SPAN and not key.endswith("_token")]
+    return [part for part in value if part and type(part) in _MANY] if type(value) in _MANY else ()
 
 
 def _with_parts(value: Json, made: Sequence[Json]) -> Json:
-    if all(new is old for new, old in zip(made, parts(value), strict=True)):
+    before = parts(value)
+    if all(map(is_, made, before)):
         return value
-    given = iter(made)
+    new = {id(old): part for old, part in zip(before, made, strict=True)}
     if isinstance(value, list | tuple):
-        return type(value)(next(given) if isinstance(part, _MANY) else part for part in value)
-    return {key: next(given) if _holds_nodes(key, part) else part for key, part in value.items()}
-
-
-def _holds_nodes(key: str, part: Json) -> bool:
-    return isinstance(part, _MANY) and key != SPAN and not key.endswith("_token")
+        return type(value)(new.get(id(part), part) for part in value)
+    return {key: new.get(id(part), part) for key, part in value.items()}
 
 
 def is_query(value: Json) -> bool:

@@ -14,6 +14,8 @@ _ENDS_ITEMS = (
     *("from", *ENDS_FROM),
     *("minus", "into", "sort", "cluster", "distribute", "lateral"),
 )
+_NO_EXPRESSION = ("from", "join", "as", "union", "except", "intersect", "with")
+"""Words before the parenthesis of a query outside expressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,16 @@ class ParsedText:
         """Return whether the text has a FROM that does not follow the items of a SELECT."""
         ends = {select.end for select in self.selects}
         return any(token.is_word("from") and index not in ends for index, token in enumerate(self.tokens))
+
+    def has_subquery(self) -> bool:
+        """Return whether a text can have a subquery in an expression or after LATERAL."""
+        return any(
+            token.is_word("select", "values", "with", "table")
+            and self.is_symbol(index - 1, "(")
+            and index > 1
+            and not self.tokens[index - 2].is_word(*_NO_EXPRESSION)
+            for index, token in enumerate(self.tokens)
+        )
 
     def has_similar_items(self) -> bool:
         """Return whether two items of a SELECT end in the same token, or a SELECT has a star among several items.

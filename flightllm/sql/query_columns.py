@@ -37,7 +37,7 @@ class _Table:
 
     name: str
     columns: Columns
-    merged: frozenset[str] = frozenset()
+    merged: Sequence[str] = ()
 
 
 _Tables = list[_Table] | None
@@ -52,7 +52,7 @@ class QueryColumns:
         self._columns_of = columns_of
         self._type_of = type_of
         self._common = _common_tables(root)
-        self._reading = dict[str, Columns]()
+        self._reading = dict[int, Columns]()
         self._read = dict[int, tuple[Json, Columns]]()
         """The columns of each query by its identity; the query stays alive, so no other object has its identity."""
         self._scopes = dict[int, _Scope]()
@@ -66,6 +66,22 @@ class QueryColumns:
     def of(self, query: Json) -> Columns:
         """Return the columns of a query's body."""
         return self._body(query, ())
+
+    def of_table(self, factor: Json) -> Columns:
+        """Return the columns of a table, a query or joins in parentheses, as a FROM has them."""
+        return self._factor(factor, (), ()).columns
+
+    def table(self, factor: Json) -> tuple[str, frozenset[str] | None]:
+        """Return the name of a table of FROM and the names of its columns, or None for unknown columns."""
+        found = self._factor(factor, (), ())
+        columns = found.columns
+        return found.name, None if columns is None else frozenset(column.name for column in columns)
+
+    def common(self, table: Json) -> Json:
+        """Return the query of WITH that a table means, or None."""
+        fields = body(table)
+        found = self._definition(fields, [name_of(body(part)) for part in fields["name"]])
+        return found["query"] if found is not None else None
 
     def named(self, identifier: Json) -> Type:
         """Return the type of the column that a node names; see `nodes.kind` Identifier and CompoundIdentifier."""
@@ -93,7 +109,7 @@ class QueryColumns:
                 ]
             case "Table":
                 names = (fields["schema_name"], fields["table_name"])
-                return self._table([str(name).lower() for name in names if name])
+                return self._table(fields, [str(name).lower() for name in names if name])
             case _:
                 return None
 
@@ -102,7 +118,7 @@ class QueryColumns:
         if known is not None:
             return known[1]
         for table in (query["with"] or {}).get("cte_tables", ()):
-            self._common_table(name_of(table["alias"]["name"]))
+            self._common_table(table)
             self._query(table["query"], outer)
         columns = self._body(query["body"], outer)
         if self._type_of is not None:
@@ -179,7 +195,7 @@ class QueryColumns:
         if kind(factor) == "Table":
             names = [name_of(body(part)) for part in fields["name"]]
             name = name or names[-1]
-            columns = None if fields["args"] else self._table(names)
+            columns = None if fields["args"] else self._table(fields, names)
             self._expressions(fields["args"], (list(before), *outer))
         elif kind(factor) == "Derived":
             columns = self._query(fields["subquery"], (list(before), *outer) if fields["lateral"] else outer)
@@ -187,25 +203,33 @@ class QueryColumns:
             columns = _all(self._tables([fields["table_with_joins"]], outer))
         return _Table(name, _renamed(columns, alias))
 
-    def _table(self, names: Sequence[str]) -> Columns:
-        if len(names) == 1 and names[0] in self._common:
-            return self._common_table(names[0])
+    def _table(self, fields: Json, names: Sequence[str]) -> Columns:
+        definition = self._definition(fields, names)
+        if definition is not None:
+            return self._common_table(definition)
         return [Column(*one) for one in self._columns_of(names).items()] or None
 
-    def _common_table(self, name: str) -> Columns:
-        definition = self._common[name]
-        if definition is None:  # two WITH queries have the name
-            return None
-        if name in self._reading:  # the query reads itself: it has the columns of the rows that it begins with
-            return self._reading[name]
-        self._reading[name] = None
+    def _definition(self, fields: Json, names: Sequence[str]) -> Json:
+        known = self._common.get(id(fields))
+        return known[1] if known is not None else (self._named_alike(names[0]) if len(names) == 1 else None)
+
+    def _named_alike(self, name: str) -> Json:
+        """Return the only WITH query of a name, also for a table that a pass has written; otherwise None."""
+        named = (one for _, one in self._common.values() if one is not None and name_of(one["alias"]["name"]) == name)
+        found = list({id(one): one for one in named}.values())
+        return found[0] if len(found) == 1 else None
+
+    def _common_table(self, definition: Json) -> Columns:
+        if id(definition) in self._reading:  # it reads itself, and has the columns of the rows that it begins with
+            return self._reading[id(definition)]
+        self._reading[id(definition)] = None
         try:
             query, alias = definition["query"], definition["alias"]
             if self._type_of is not None and kind(query["body"]) == "SetOperation":
-                self._reading[name] = _renamed(self._body(body(query["body"])["left"], ()), alias)
+                self._reading[id(definition)] = _renamed(self._body(body(query["body"])["left"], ()), alias)
             return _renamed(self._query(query, ()), alias)
         finally:
-            del self._reading[name]
+            del self._reading[id(definition)]
 
     def _changed(self, root: Json) -> Iterator[_Table]:
         """Yield the tables outside all queries of a statement that changes rows."""
@@ -217,7 +241,7 @@ class QueryColumns:
             if kind(found) in {"Table", "Derived"} and "alias" in body(found):
                 yield self._factor(found, (), ())
             elif kind(found) == "TableName" and isinstance(body(found), list):
-                columns = self._table([name_of(body(part)) for part in body(found)])
+                columns = self._table(found, [name_of(body(part)) for part in body(found)])
                 yield _Table(name_of(body(body(found)[-1])), columns)
             else:
                 todo.extend(parts(found))
@@ -296,26 +320,27 @@ def _keys(order_by: Json) -> Sequence[Json]:
     return body(given) if kind(given) == "Expressions" else ()
 
 
-def _common_tables(root: Json) -> Mapping[str, Json]:
-    """Return the WITH queries of a statement by name; None for a name of several queries."""
-    found: dict[str, Json] = {}
-    for with_list in _withs(root):
-        for table in with_list["cte_tables"]:
-            name = name_of(table["alias"]["name"])
-            found[name] = None if name in found else table
-    return found
+def _common_tables(root: Json) -> Mapping[int, tuple[Json, Json]]:
+    """Return the fields of each table, and its definition if it is a WITH query, by the identity of the fields.
 
-
-def _withs(root: Json) -> Iterator[Json]:
-    todo = [root]
+    The innermost WITH query of a name hides the others, and it hides a table of the catalog.
+    """
+    found: dict[int, tuple[Json, Json]] = {}
+    todo: list[tuple[Json, Mapping[str, Json]]] = [(root, {})]
     while todo:
-        value = todo.pop()
-        if isinstance(value, dict):
-            if value.get("with"):
-                yield value["with"]
-            todo.extend(value.values())
-        elif isinstance(value, list | tuple):
-            todo.extend(value)
+        value, visible = todo.pop()
+        if isinstance(value, dict) and value.get("with"):
+            for table in value["with"]["cte_tables"]:
+                after = {**visible, name_of(table["alias"]["name"]): table}
+                todo.append((table["query"], after if value["with"]["recursive"] else visible))
+                visible = after
+            value = {key: part for key, part in value.items() if key != "with"}
+        elif kind(value) == "Table":
+            fields = body(value)
+            names = [name_of(body(part)) for part in fields.get("name", ())] or [str(fields["table_name"]).lower()]
+            found[id(fields)] = fields, visible.get(names[0]) if len(names) == 1 else None
+        todo.extend((part, visible) for part in parts(value))
+    return found
 
 
 def _name(expression: Json) -> str:
@@ -330,25 +355,29 @@ def _without_excluded(columns: Columns, options: Json) -> Columns:
     """Return the columns of a star after its EXCLUDE; None if the star has another option that changes names."""
     if columns is None or options["opt_ilike"] or options["opt_rename"]:
         return None
-    excluded = {name_of(one) for one in _identifiers((options["opt_exclude"], options["opt_except"]))}
+    excluded = {name_of(one) for one in identifiers((options["opt_exclude"], options["opt_except"]))}
     return [column for column in columns if column.name not in excluded]
 
 
-def _identifiers(value: Json) -> Iterator[Json]:
+def identifiers(value: Json) -> Iterator[Json]:
+    """Yield the identifiers in a part of a tree."""
     if isinstance(value, dict) and "quote_style" in value:
         yield value
     elif isinstance(value, dict | list | tuple):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _identifiers(part)
+            yield from identifiers(part)
 
 
 def _all(tables: _Tables) -> Columns:
+    """Return the columns of a star: merged columns come first, and those of the last join before others."""
     found: list[Column] = []
     for table in tables or ():
         if table.columns is None:
             return None
         found += [column for column in table.columns if column.name not in table.merged]
-    return found or None
+    merged = list(dict.fromkeys(name for table in reversed(tables or ()) for name in table.merged))
+    first = [column for name in merged for column in found if column.name == name]
+    return [*first, *(column for column in found if column.name not in merged)] or None
 
 
 def _renamed(columns: Columns, alias: Json) -> Columns:
@@ -359,10 +388,8 @@ def _renamed(columns: Columns, alias: Json) -> Columns:
     return [*map(Column, names, types), *(columns or [])[len(names) :]]
 
 
-def _merged(operator: Json, columns: Columns, before: Columns) -> frozenset[str] | None:
+def _merged(operator: Json, columns: Columns, before: Columns) -> Sequence[str] | None:
     """Return the columns of a join's right side that are columns of its left side, too; None for unknown joins."""
-    if operator == "CrossJoin":
-        return frozenset()
     name = kind(operator)
     if name not in _BOTH and name not in _LEFT_ALONE:
         return None
@@ -370,7 +397,8 @@ def _merged(operator: Json, columns: Columns, before: Columns) -> frozenset[str]
     if constraint == "Natural":
         if columns is None or before is None:
             return None
-        return frozenset(column.name for column in columns) & frozenset(column.name for column in before)
+        names = {column.name for column in columns}
+        return [column.name for column in before if column.name in names]
     if kind(constraint) == "Using":
-        return frozenset(name_of(body(part[-1])) for part in body(constraint))
-    return frozenset()
+        return [name_of(body(part[-1])) for part in body(constraint)]
+    return ()

@@ -7,12 +7,14 @@ from flightllm.common.names import TableName, quoted, table_name
 from flightllm.functions.call import SEARCH
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_constant, split_arguments
+from flightllm.sql.keywords import JOIN_KINDS
 from flightllm.sql.names import identifier, read_parts
-from flightllm.sql.on_conditions import JOIN_KINDS, OnConditions
+from flightllm.sql.nodes import Json, body, kind, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.search_queries import SearchQueries
 from flightllm.sql.source_tokens import SourceTokens, TokenRange
 from flightllm.sql.tokens import TokenKind
+from flightllm.sql.tree import Tree, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,42 @@ class _Arguments:
     others: list[TokenRange] = field(default_factory=list)
 
 
+class _Conditions:
+    """The calls that are conditions of ON in one statement, by the offsets of their names."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.first = set[int]()
+        """The calls that are the first condition of an ON, with nothing but AND beside it."""
+        self.whole = set[int]()
+        """The calls that are conditions by themselves, not a part of a condition such as `a = f(…)`."""
+        for node in walk(tree.root):
+            if kind(node) != "On" or not isinstance(body(node), dict):  # DISTINCT ON has a list
+                continue
+            first = body(node)
+            while kind(first) == "BinaryOp" and body(first)["op"] == "And":
+                first = body(first)["left"]
+            for found in _conditions(body(node)):
+                name = body(found)["name"] if kind(found) == "Function" else ()
+                self.whole.update(start for start, _ in tree.spans(name))
+                self.first.update(start for start, _ in tree.spans(name if found is first else ()))
+
+
+def _conditions(condition: Json) -> Iterator[Json]:
+    """Yield the conditions that AND, OR and NOT join; parentheses do not matter."""
+    todo = [condition]
+    while todo:
+        found = todo.pop()
+        fields = body(found)
+        if kind(found) == "BinaryOp" and fields["op"] in {"And", "Or", "Xor"}:
+            todo += [fields["left"], fields["right"]]
+        elif kind(found) == "UnaryOp" and fields["op"] == "Not":
+            todo.append(fields["expr"])
+        elif kind(found) == "Nested":
+            todo.append(fields)
+        else:
+            yield found
+
+
 class _JoinReader:
     """A reader for the joins of one statement; it names a call by the index of the function's token."""
 
@@ -115,7 +153,7 @@ class _JoinReader:
         self._tokens = text.tokens
         scopes = text.scopes
         self._source = SourceTokens(text.sql, self._tokens, scopes.closing)
-        self._conditions = OnConditions(self._source)
+        self._conditions = _Conditions(parse(text) or Tree(text.sql, ()))
         self._queries = SearchQueries(self._source, scopes, registry)
         self._registry = registry
 
@@ -128,9 +166,9 @@ class _JoinReader:
         for at in range(1, len(self._tokens) - 1):
             if not self._is_search(at):
                 continue
-            if self._conditions.is_first(at):
+            if self._tokens[at - 1].is_word("on") and not self._tokens[at - 2].is_word("distinct"):
                 yield at
-            elif self._conditions.is_later(at):
+            elif self._tokens[at].start in self._conditions.whole:
                 name = self._tokens[at].text
                 raise self._source.error(at, f"must come first in ON, outside parentheses: write ON {name}(…) AND (…)")
 
@@ -181,7 +219,7 @@ class _JoinReader:
         if closing is None:
             raise self._source.error(call, "has no closing parenthesis")
         name = self._tokens[call].text
-        if not self._conditions.is_joined_by_and(closing + 1):
+        if self._tokens[call].start not in self._conditions.first:
             raise self._source.error(
                 call,
                 f"after ON must be a separate condition: write ON {name}(…), or ON {name}(…) AND (…) with any OR in the"

@@ -26,7 +26,6 @@ class SourceTokens:
     | index    | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 |
     |----------|---|---|---|---|---|---|---|---|---|---|
     | token    | f | ( | a | , | g | ( | b | ) | ) | c |
-    | `after`  | 1 | 9 | 3 | 4 | 5 | 8 | 7 | 8 | 9 | 10|
     | `before` |-1 | 0 | 1 | 2 | 3 | 4 | 5 | 4 | 0 | 8 |
     """
 
@@ -36,10 +35,6 @@ class SourceTokens:
         self.closing = closing
         """The closing bracket of each opening bracket."""
         self.opening = {end: start for start, end in closing.items()}
-
-    def after(self, at: int) -> int:
-        """Return the token after a token, or after the bracket that opens there."""
-        return self.closing.get(at, at) + 1
 
     def before(self, at: int) -> int:
         """Return the token before a token, or before the bracket that closes there; -1 if there is no such token."""

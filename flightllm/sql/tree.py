@@ -7,6 +7,7 @@ thread's stack could overflow: `parse` measures the tokens first.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import sqloxide
@@ -14,7 +15,7 @@ import sqloxide
 from flightllm.common.cached import cached_property
 from flightllm.sql.complexity import Complexity, measure
 from flightllm.sql.distinct_from import masked, unmasked
-from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, name_of, parts, rebuilt, walk
+from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, is_query, kind, name_of, parts, rebuilt, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import position
 
@@ -105,8 +106,20 @@ def parse(text: ParsedText) -> Tree | None:
     return tree.rebuilt(_as_xor) if places else tree
 
 
+def fault(text: ParsedText) -> str:
+    """Return why `parse` does not read a text."""
+    try:
+        sqloxide.parse_sql(sql=text.sql, dialect="generic")
+    except ValueError as error:
+        return " ".join(str(error).split())
+    return "it is too long or too deep"
+
+
+@lru_cache(maxsize=256)
 def parse_query(sql: str) -> Json:
     """Return the body of a query that a pass wrote; its parts have no place in the client's text.
+
+    Passes write the same few texts again and again, and no step changes a tree in place.
 
     Raises:
         ValueError: the text is not one query.
@@ -130,12 +143,23 @@ def _as_xor(node: Node) -> Json:
 
 
 def written(text: str, **given: Json) -> Json:
-    """Return the expression of a text in which each name stands for a given expression."""
+    """Return the expression of a text in which each name stands for a given expression, or a table for a query."""
 
     def placed(node: Node) -> Json:
-        return given.get(name_of(body(node)), node) if kind(node) == "Identifier" else node
+        fields = body(node)
+        if kind(node) == "Identifier":
+            return given.get(name_of(fields), node)
+        if kind(node) == "Table" and is_query(fields["name"][-1]):  # the identifier in the name is replaced already
+            rows = fields["name"][-1]
+            return {"Derived": {"lateral": False, "subquery": rows, "alias": fields["alias"], "sample": None}}
+        return node
 
     return rebuilt(body(body(parse_query(f"SELECT {text}"))["projection"][0]), placed)
+
+
+def written_query(text: str, **given: Json) -> Json:
+    """Return the query of a text, with its WITH and ORDER BY; its names stand for the same as in `written`."""
+    return body(written(f"({text})", **given))
 
 
 def text_of(expression: Json) -> str:
@@ -172,7 +196,7 @@ def _without_places(value: Json) -> Json:
 
 def with_numbers(tree: Tree) -> Tree:
     """Return a tree with `$1`, `$2`, … for each `?` of its text: a pass can move a parameter, or copy it."""
-    found = [node for node in walk(tree.root) if _is_mark(node)]
+    found = [node for node in walk(tree.root) if _is_mark(node)] if "?" in tree.sql else []
     places = sorted(start for node in found for start, _ in tree.spans(node))
     numbers = {start: number for number, start in enumerate(places, 1)}
 

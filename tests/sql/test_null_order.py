@@ -24,6 +24,10 @@ LAST = (
     f"SELECT a.id FROM likes JOIN (SELECT id, {SCORE} AS s FROM people) a ON true ORDER BY a.s DESC LIMIT 3",
     "SELECT id, s FROM scored ORDER BY s DESC LIMIT 3",
     "SELECT id, r AS best FROM renamed ORDER BY best DESC LIMIT 3",
+    f"SELECT id, s FROM (SELECT *, {SCORE} AS s FROM people) AS q ORDER BY s DESC LIMIT 3",
+    f"WITH p AS (SELECT 1), q AS (SELECT id, {SCORE} AS s FROM people) SELECT q.* FROM q, p ORDER BY q.s DESC LIMIT 3",
+    f"SELECT id, max({SCORE}) OVER (PARTITION BY id ORDER BY id DESC) FROM people ORDER BY 2 DESC LIMIT 3",
+    f"SELECT id FROM people ORDER BY max({SCORE}) OVER (PARTITION BY id ORDER BY id DESC) DESC LIMIT 3",
     f"SELECT id, s FROM ((SELECT id, {SCORE} AS s FROM people)) AS q ORDER BY s DESC LIMIT 3",
 )
 FIRST = (

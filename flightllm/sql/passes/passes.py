@@ -18,9 +18,12 @@ from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
+from flightllm.sql.passes.subqueries.subqueries import subqueries
+from flightllm.sql.passes.table_functions import FUNCTIONS, has_table_function, table_functions
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.text_values import has_text_of_value, text_values
 from flightllm.sql.passes.time_zones import time_zones
+from flightllm.sql.passes.using import check_unread, using
 from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, parse, with_numbers
@@ -43,6 +46,8 @@ class Pass:
     some: frozenset[str] = frozenset()
     of_intervals: bool = False
     of_postgres: bool = False
+    check_unread: Callable[[ParsedText], None] = lambda _: None
+    """Raises an error for a text without a tree in which DataFusion would read wrong rows."""
 
     def can_change(self, text: ParsedText, names_intervals: Callable[[ParsedText], bool]) -> bool:
         """Return whether the pass can change a text."""
@@ -52,12 +57,18 @@ class Pass:
         return has_some and self.words <= text.words and self.test(text)
 
 
+def _has_subquery(text: ParsedText) -> bool:
+    """Return whether a text can have a subquery in an expression, or a query that reads the tables before it."""
+    return text.has_subquery() or not FUNCTIONS.isdisjoint(text.words)
+
+
 def _has_time_zone(text: ParsedText) -> bool:
     """Return whether a text can have AT TIME ZONE or call timezone(…)."""
     return "zone" in text.words or "timezone" in text.words
 
 
 PASSES = (
+    Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS),
     Pass(any_arrays, frozenset(), has_any_array, frozenset({"any", "some"})),
     Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
@@ -75,6 +86,8 @@ PASSES = (
     Pass(time_zones, frozenset(), _has_time_zone),
     Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
     Pass(intervals, frozenset({"interval"}), of_intervals=True),
+    Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
+    Pass(subqueries, frozenset(), _has_subquery),
     Pass(null_safe_joins, frozenset(), has_null_safe, frozenset({"distinct", "<=>"})),
 )
 
@@ -109,6 +122,8 @@ def edits(
         text = ParsedText(text.sql[before:])
         tree = parse(text)
     if tree is None:
+        for one in chosen:
+            one.check_unread(text)
         return
     changed = tree = with_numbers(tree)
     for one in chosen:

@@ -32,7 +32,7 @@ def test_two_signs_begin_no_comment() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT * FROM generate_series(current_date - interval '2 days', current_date, interval '1 day')",
+        "SELECT d FROM generate_series(current_date - interval '2 days', current_date, interval '1 day') AS s (d)",
         "SELECT t.g AS k, max(t.x) AS x FROM t GROUP BY k ORDER BY max(t.x), k",
         "SELECT {'a': id} AS rec, x || '!' AS a FROM t ORDER BY rec.a",
     ],

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.sql.reference import null_texts, operator_texts, subquery_texts, typed_texts
+from tests.sql.reference import nested_texts, null_texts, operator_texts, subquery_texts, typed_texts
 from tests.sql.reference.answers import ROWS
 
 _BY_HAND: Final = Path(__file__).parent / "texts"
@@ -16,6 +16,7 @@ _GENERATED: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "estimates": typed_texts.estimates,
     "lists_and_rows": null_texts.lists_and_rows,
     "logic": typed_texts.logic,
+    "nested_subqueries": nested_texts.nested_subqueries,
     "operators": operator_texts.operators,
     "subqueries": subquery_texts.subqueries,
     "placed_subqueries": subquery_texts.placed_subqueries,

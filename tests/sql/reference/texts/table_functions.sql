@@ -1,0 +1,52 @@
+-- functions in FROM whose rows are the elements of a list
+SELECT l.id, u FROM lists l, unnest(l.l) u
+SELECT l.id, u.v FROM lists l CROSS JOIN unnest(l.l) AS u(v)
+SELECT l.id, u.v FROM lists l LEFT JOIN unnest(l.l) AS u(v) ON true
+SELECT l.id, u.v FROM lists l LEFT JOIN LATERAL unnest(l.l) AS u(v) ON u.v > 1
+SELECT l.id, u.v FROM lists l JOIN unnest(l.l) AS u(v) ON u.v > 1
+SELECT * FROM unnest(ARRAY[1,2,3]) u
+SELECT * FROM unnest(ARRAY[1,2,3])
+SELECT unnest FROM unnest(ARRAY[1,2,3])
+SELECT u + 1 AS r FROM unnest(ARRAY[1,2,3]) u WHERE u > 1
+SELECT * FROM unnest(ARRAY[1,2,3]) WITH ORDINALITY u(v, n)
+SELECT * FROM unnest(ARRAY[1,2,3]) WITH ORDINALITY
+SELECT * FROM unnest(ARRAY[1,2,3]) WITH ORDINALITY AS u
+SELECT * FROM unnest(ARRAY[1,2,3], ARRAY['a','b']) u(v, n)
+SELECT * FROM unnest(ARRAY[1,2,3], ARRAY['a','b']) WITH ORDINALITY u(v, n, o)
+SELECT l.id, u.v, u.n FROM lists l, unnest(l.l) WITH ORDINALITY AS u(v, n)
+SELECT l.id, u.v, u.w FROM lists l, unnest(l.l, l.t) AS u(v, w)
+SELECT l.id, u.v FROM lists l, unnest(l) AS u(v)
+SELECT id, v FROM lists, unnest(l) AS u(v) WHERE v > 2 ORDER BY id, v
+SELECT id, v, w FROM lists, unnest(l) AS u(v), unnest(t) AS z(w) WHERE v > 2 ORDER BY id, v, w
+SELECT l.id, (SELECT max(u) FROM unnest(l.l) u) AS m FROM lists l
+SELECT l.id, (SELECT count(*) FROM unnest(l.l)) AS m FROM lists l
+SELECT l.id, ARRAY(SELECT v * 2 FROM unnest(l.l) u(v) WHERE v IS NOT NULL ORDER BY v) AS m FROM lists l
+SELECT l.id FROM lists l WHERE EXISTS (SELECT 1 FROM unnest(l.l) u(v) WHERE u.v > 2)
+SELECT l.id FROM lists l WHERE 2 IN (SELECT v FROM unnest(l.l) u(v))
+SELECT l.id FROM lists l WHERE 2 NOT IN (SELECT v FROM unnest(l.l) u(v))
+SELECT l.id FROM lists l WHERE 2 IN (SELECT unnest(l.l))
+SELECT n FROM generate_series(1, 3) n
+SELECT * FROM generate_series(1, 3)
+SELECT generate_series FROM generate_series(1, 3)
+SELECT * FROM generate_series(1, 3) AS t
+SELECT t.t FROM generate_series(1, 3) AS t
+SELECT * FROM generate_series(1, 3) AS t(n)
+SELECT * FROM generate_series(10, 1, -4) AS t(n)
+SELECT * FROM generate_series(1, 3) WITH ORDINALITY AS t(n, o)
+SELECT a.x, s.n FROM a, generate_series(1, a.g) s(n)
+SELECT a.x, s FROM a, LATERAL generate_series(1, a.g) s
+SELECT a.x, s.n FROM a LEFT JOIN generate_series(2, a.g) s(n) ON true
+SELECT a.x, count(*) AS n FROM a, generate_series(1, a.g) s(n) GROUP BY a.x
+SELECT n, x FROM generate_series(1, 4) n LEFT JOIN a ON a.x = n
+SELECT s.d FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day') s(d)
+SELECT stays.id, s.d FROM stays, generate_series(stays.opened, stays.opened + interval '2 days', interval '1 day') s(d) WHERE stays.id < 3
+SELECT a.x FROM a WHERE EXISTS (SELECT 1 FROM generate_series(1, a.g) n WHERE n = a.x)
+SELECT a.x, l.n FROM a, LATERAL (SELECT n FROM generate_series(1, a.g) n WHERE n <> a.x) l
+SELECT x FROM (SELECT unnest(ARRAY[3, 1]) AS x) s ORDER BY x
+INSERT INTO e SELECT v, id FROM lists, unnest(l) AS u(v)
+DELETE FROM a WHERE x IN (SELECT v FROM lists, unnest(l) AS u(v))
+DELETE FROM a WHERE EXISTS (SELECT 1 FROM generate_series(1, a.g) n WHERE n = a.x)
+UPDATE a SET x = (SELECT sum(n) FROM generate_series(1, a.g) n)
+WITH w AS (SELECT id, v FROM lists, unnest(l) AS u(v)) SELECT id, sum(v) AS s FROM w GROUP BY id
+SELECT w FROM words, unnest(string_to_array(w, ' ')) AS p(q) WHERE q <> ''
+SELECT id, q FROM words, unnest(string_to_array(w, ' ')) AS q
