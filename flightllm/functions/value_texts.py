@@ -58,10 +58,9 @@ def _number(shortest: str, most_digits: int) -> str:
     if _SMALLEST <= exponent < most_digits:
         text = format(value, "f")
         return text.rstrip("0").rstrip(".") if "." in text else text
-    sign, digits, _ = value.as_tuple()
-    first, *others = "".join(map(str, digits)).rstrip("0")
-    fraction = f".{''.join(others)}" if others else ""
-    return f"{'-' if sign else ''}{first}{fraction}e{exponent:+03}"
+    digits = "".join(map(str, value.as_tuple().digits)).rstrip("0")
+    fraction = f".{digits[1:]}" if digits[1:] else ""
+    return f"{'-' if value.is_signed() else ''}{digits[0]}{fraction}e{exponent:+03}"
 
 
 def _interval(months: int, days: int, nanos: int, *, with_days: bool) -> str:

@@ -1,5 +1,7 @@
 """Write values as PostgreSQL does: DataFusion writes a timestamp as `2024-01-05T08:00:00`, and an array as `[1, 2]`."""
 
+import re
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -14,7 +16,14 @@ from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, cast_type,
 
 _TEXT_TYPES: Final = frozenset({"text", "varchar", "char", "character", "string", "nvarchar"})
 _JOINING: Final = frozenset({"concat", "concat_ws"})
+_MODEL: Final = "ai_"
+"""The begin of the names of functions that ask a model."""
+_TEMPLATE: Final = "prompt"
+"""The function that makes a prompt of a text and values."""
+_KEPT: Final = "kept"
+"""The field that marks a join of texts and values in a prompt."""
 _UTC: Final = frozenset({"UTC", "+00:00", "Z"})
+_DECIMAL: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 _SHORT: Final = r"regexp_replace({}, '(\.\d*?)0+$', '\1')"
 """A time without zeros at the end of its fraction."""
 _CLOCK: Final = _SHORT.format("CAST(v AS VARCHAR)")
@@ -30,13 +39,51 @@ def has_text_of_value(text: ParsedText) -> bool:
 def text_values(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `opened::text` so that it writes PostgreSQL's text; also an operand of `||`, and arguments of `concat`.
 
-    `flightllm.functions.value_texts` writes doubles, intervals and arrays of texts.
+    `flightllm.functions.value_texts` writes doubles, intervals and arrays of texts. A prompt that is joined from texts
+    and values stays: its values are fields with names and types.
 
     Raises:
         UnsupportedError: an array has elements whose texts would differ.
     """
-    writer = _Writer(tree, ExpressionTypes(tree.root, columns_of))
-    return tree.rebuilt(writer.changed)
+    marked = tree.rebuilt(_marked)
+    writer = _Writer(marked, ExpressionTypes(marked.root, columns_of))
+    changed = marked.rebuilt(writer.changed)
+    return tree if changed is marked else changed
+
+
+def _marked(node: Node) -> Json:
+    """Return a call of a model with a mark at each join of its prompts; the printer takes no notice of it."""
+    fields = body(node)
+    name = function_name(fields) if kind(node) == "Function" else ""
+    return {"Function": _marked_arguments(fields)} if name.startswith(_MODEL) or name == _TEMPLATE else node
+
+
+def _marked_arguments(function: Json) -> Json:
+    given = function["args"]
+    if kind(given) != "List":
+        return function
+    return {**function, "args": {"List": {**body(given), "args": [*map(_marked_argument, body(given)["args"])]}}}
+
+
+def _marked_argument(argument: Node) -> Node:
+    name, fields = kind(argument), body(argument)
+    given = fields["arg"] if name == "Named" else fields
+    if kind(given) != "Expr":
+        return argument
+    marked = {"Expr": _marked_join(body(given))}
+    return {name: {**fields, "arg": marked} if name == "Named" else marked}
+
+
+def _marked_join(value: Json) -> Json:
+    name, fields = kind(value), body(value)
+    if name == "Nested":
+        return {name: _marked_join(fields)}
+    if name == "BinaryOp" and fields["op"] == "StringConcat":
+        left, right = _marked_join(fields["left"]), _marked_join(fields["right"])
+        return {name: {**fields, "left": left, "right": right, _KEPT: True}}
+    if name == "Function" and function_name(fields) in _JOINING:
+        return {name: {**_marked_arguments(fields), _KEPT: True}}
+    return value
 
 
 class _Writer:
@@ -49,6 +96,8 @@ class _Writer:
     def changed(self, node: Node) -> Json:
         """Return a node whose value is written as PostgreSQL does; the same object if it makes no text of a value."""
         name, fields = kind(node), body(node)
+        if isinstance(fields, dict) and _KEPT in fields:
+            return node
         if name == "Cast" and cast_type(fields["data_type"]) == pa.string():
             value = self._text(fields["expr"])
             return node if value is fields["expr"] else {name: {**fields, "expr": value}}
@@ -127,9 +176,12 @@ def _form(given: pa.DataType) -> str | None:
 
 
 def _decimal_literal(value: Json) -> str | None:
-    """Return the digits of a literal such as `1.10`: in PostgreSQL the text keeps its zeros."""
+    """Return the digits of a literal such as `-1.10` or `1e3`: in PostgreSQL the text keeps its zeros."""
     inner = unnested(value)
+    if kind(inner) == "UnaryOp" and body(inner)["op"] == "Minus":
+        digits = _decimal_literal(body(inner)["expr"])
+        return None if digits is None else f"-{digits}"
     if kind(inner) != "Value" or kind(body(inner)["value"]) != "Number":
         return None
     digits = str(body(body(inner)["value"])[0])
-    return digits if digits.replace(".", "", 1).isdecimal() and digits[0] != "." and digits[-1] != "." else None
+    return format(Decimal(digits), "f") if _DECIMAL.fullmatch(digits) else None

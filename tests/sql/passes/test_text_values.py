@@ -1,5 +1,6 @@
 """Texts of values are those of PostgreSQL."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         ("concat(b, d, o)", "t208:00:00.5"),
         ("concat_ws('/', d, NULL, b)", "2/t"),
         ("1.50::text", "1.50"),
+        ("CAST(-1.50 AS text) || 1e3", "-1.501000"),
         ("'it is ' || ai_gen('Say ?', d::text) IS NOT NULL", True),
     ],
 )
@@ -68,6 +70,21 @@ def test_changes_and_views(session: Session) -> None:
     ]
     assert session.update("UPDATE u SET v = (SELECT max(lasted)::text FROM t) WHERE v LIKE '2024%'") == 1
     assert session.update("DELETE FROM u WHERE v = (SELECT max(lasted)::text FROM t)") == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wanted"),
+    [
+        ("'Costs ' || d", r"fields \(d = c\d\)"),
+        ("concat('Costs ', d, ' at ', at)", r"fields \(d = c\d, at = c\d\)"),
+        ("PROMPT('Costs {0}', d)", r"fields \(d = c\d\)"),
+        ("'a' || d::text", "__double_text"),
+    ],
+)
+def test_prompts(session: Session, prompt: str, wanted: str) -> None:
+    """The values of a joined prompt are still fields with their names; a cast in it has PostgreSQL's text."""
+    plan = ask(session, f"EXPLAIN SELECT ai_gen({prompt}), d::text FROM t").table["plan"].to_pylist()
+    assert re.search(wanted, "\n".join(plan))
 
 
 def test_refused(session: Session) -> None:
