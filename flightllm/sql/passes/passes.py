@@ -21,6 +21,7 @@ from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations
 from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.table_functions import FUNCTIONS, has_table_function, table_functions
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
+from flightllm.sql.passes.text_values import has_text_of_value, text_values
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.using import check_unread, using
 from flightllm.sql.passes.windows import has_named_windows, windows
@@ -75,6 +76,7 @@ PASSES = (
     Pass(windows, frozenset({"over"}), has_named_windows),
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
+    Pass(text_values, frozenset(), has_text_of_value, CASTS | {"||", "concat", "concat_ws"}, of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
     Pass(byte_literals, frozenset({"bytea"}), has_byte_escape),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
