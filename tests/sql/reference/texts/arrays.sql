@@ -66,3 +66,15 @@ SELECT unnest(ARRAY[1, 2]) AS v, unnest(ARRAY['a', 'b', 'c']) AS w
 SELECT v * 2 AS d FROM unnest(ARRAY[1, 2, 3]) AS v WHERE v > 1
 SELECT generate_subscripts(ARRAY['a', 'b'], 1) AS i
 SELECT array_agg(v ORDER BY v DESC) AS a FROM unnest(ARRAY[1, 3, 2]) u(v)
+SELECT array_remove(ARRAY[1, 2, 2, 3], 2) AS a, array_remove(ARRAY[1, NULL, 2, NULL], NULL) AS b
+SELECT k, array_remove(a, b[1]) AS r FROM v_ints
+SELECT k, array_remove(a, b[1]) AS r FROM v_texts
+SELECT id, array_remove(l || l, NULL) AS r FROM lists
+SELECT array_replace(ARRAY[1, 2, 2, 3], 2, 5) AS a, array_replace(ARRAY[1, NULL, NULL], NULL, 5) AS b
+SELECT k, array_replace(a || a, b[1], NULL) AS r FROM v_ints
+SELECT array_agg(DISTINCT g) AS r FROM nums
+SELECT g, array_agg(DISTINCT x) AS r FROM nums GROUP BY g
+SELECT g, array_agg(DISTINCT x) FILTER (WHERE y > 5) AS r FROM nums GROUP BY g
+SELECT string_agg(DISTINCT g, '-') AS r FROM nums
+SELECT boss, string_agg(DISTINCT dept, ', ') AS r FROM emp GROUP BY boss
+SELECT array_agg(DISTINCT x ORDER BY x DESC) AS r FROM nums
