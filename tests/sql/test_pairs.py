@@ -14,7 +14,7 @@ from _pytest.mark import ParameterSet
 from flightllm.errors import SqlError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
-from tests.databases import SAMPLES, Ran, ask, canonical, explained, in_order, small_database
+from tests.databases import SAMPLES, Ran, ask, canonical, explained, in_order, plan_lines, small_database
 
 FOLDER = Path(__file__).parent / "pairs"
 VIEWS = (
@@ -88,7 +88,8 @@ def run(session: Session, pair: Pair, optimizer: str) -> Ran:
 
 @pytest.mark.parametrize("pair", cases(PAIRS))
 def test_pair(session: Session, pair: Pair) -> None:
-    """On and off return the same rows under the same schema, and on makes no more calls."""
+    """On and off return the same rows under the same schema, and on makes no more calls; its plan says its path."""
+    assert_path(pair, plan_lines(session, pair.sql, pair.parameters))
     on = run(session, pair, "on")
     if "off fails" in pair.asked:
         with pytest.raises(SqlError, match=pair.asked["off fails"]):
@@ -109,14 +110,19 @@ def test_pair(session: Session, pair: Pair) -> None:
     assert on.calls < off.calls if "fewer" in pair.asked else on.calls <= off.calls
 
 
-@pytest.mark.parametrize("pair", cases([p for p in PAIRS if p.parameters is None]))
-def test_path(session: Session, pair: Pair) -> None:
-    """A text runs as operators, or EXPLAIN says why it does not."""
-    plan = explained(session, pair.sql)
+def assert_path(pair: Pair, plan: dict[str, str]) -> None:
+    """Assert that a text runs as operators, or that its plan says why it does not."""
     if "fallback" in pair.asked:
         assert pair.asked["fallback"] in plan["batch functions"]
     else:
         assert "rules" in plan
+
+
+@pytest.mark.slow
+def test_explained(session: Session) -> None:
+    """EXPLAIN shows the path of each text, and predicts its calls."""
+    for pair in PAIRS:
+        assert_path(pair, explained(session, pair.sql, pair.parameters))
 
 
 def test_described(session: Session) -> None:

@@ -1,26 +1,20 @@
 """Sums of dates and intervals, and products of intervals, have PostgreSQL's values."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(session: Session) -> Session:
     """Return a session with days and intervals."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    session = database.session()
     session.update(
         "CREATE TABLE d AS SELECT 1 AS n, date '2024-01-31' AS day, interval '1 month 2 days' AS i UNION ALL"
         " SELECT 2, NULL, NULL"
     )
-    yield session
-    database.close()
+    return session
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """Intervals are compared by their length, as in PostgreSQL: a month has 30 days, and a day 24 hours."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
 from flightllm.errors import UnsupportedError
 from flightllm.session.session import Session
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 
 V = "(VALUES (INTERVAL '1 month', 1), (INTERVAL '29 days', 2), (INTERVAL '30 days', 3), (NULL, 4)) v(i, n)"
 TIMES = (
@@ -18,13 +15,10 @@ TIMES = (
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(session: Session) -> Session:
     """Return a session with times."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    session = database.session()
     session.update(TIMES)
-    yield session
-    database.close()
+    return session
 
 
 @pytest.mark.parametrize(

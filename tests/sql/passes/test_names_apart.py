@@ -1,24 +1,13 @@
 """Columns for which DataFusion has the same name can stand side by side."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.errors import SqlError
 from flightllm.session.session import Session
 from flightllm.sql.passes.names_apart import names_apart
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 
 TENS = "(VALUES (2), (10)) v(x)"
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session over the small tables."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    yield database.session()
-    database.close()
 
 
 @pytest.mark.parametrize(

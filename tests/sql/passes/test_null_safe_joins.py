@@ -1,28 +1,22 @@
 """A null-safe condition of one join does not change what NULL means in the other joins."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.passes import edits
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 
 CHAIN = "a JOIN b ON a.g = b.g JOIN r ON r.k IS NOT DISTINCT FROM a.g"
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(session: Session) -> Session:
     """Return a session with tables that have NULL in each column."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    session = database.session()
     for table in ("a (g int, x int)", "b (g int, y int)", "r (k int, z int)"):
         session.update(f"CREATE TABLE {table}")
         session.update(f"INSERT INTO {table[0]} VALUES (1, 1), (NULL, 2), (3, NULL)")
-    yield session
-    database.close()
+    return session
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,10 @@
 """An expression in ORDER BY reads the columns of the tables, and a name alone those of the result."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.errors import FlightLLMError
 from flightllm.session.session import Session
-from tests.databases import ask, rows, small_database
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session over the small tables."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    yield database.session()
-    database.close()
+from tests.databases import ask, rows
 
 
 @pytest.mark.parametrize(

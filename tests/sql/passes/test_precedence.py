@@ -1,13 +1,11 @@
 """Operators bind as in PostgreSQL, whatever follows them, and `^` is a power."""
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from flightllm.session.session import Session
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 from tests.postgres import binaries, cluster
 
 CASES = (
@@ -28,14 +26,6 @@ CASES = (
     ("1 + 2 || 'a' = '3a'", True),
 )
 SEEDS, EXPRESSIONS = 3, 150
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session over the small tables."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    yield database.session()
-    database.close()
 
 
 @pytest.mark.parametrize(("sql", "value"), CASES)

@@ -1,25 +1,19 @@
 """Casts to whole numbers round as PostgreSQL does."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.passes import edits
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(session: Session) -> Session:
     """Return a session with a table that has a column of each type."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    session = database.session()
     session.update("CREATE TABLE t (n numeric(8, 2), d double precision, r real, i int, b bigint)")
     session.update("INSERT INTO t VALUES (2.5, 2.5, 2.5, 2, 9007199254740993), (NULL, NULL, NULL, NULL, NULL)")
-    yield session
-    database.close()
+    return session
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,23 @@
 """INTERSECT ALL and EXCEPT ALL count equal rows as PostgreSQL does."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.errors import UnsupportedError
 from flightllm.session.session import Session
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 
 LEFT = "SELECT x FROM (VALUES (1), (1), (2), (2), (2), (NULL), (NULL)) a(x)"
 RIGHT = "SELECT y FROM (VALUES (1), (2), (2), (NULL), (3)) b(y)"
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(session: Session) -> Session:
     """Return a session over the small tables."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    session = database.session()
     named = "SELECT id, name FROM people"
     session.update(f"CREATE TABLE more AS {named} UNION ALL {named} WHERE id < 3")
     session.update(f"CREATE TABLE brief AS {named}")
     session.update("CREATE TABLE names AS SELECT name, note FROM people")
-    yield session
-    database.close()
+    return session
 
 
 @pytest.mark.parametrize(

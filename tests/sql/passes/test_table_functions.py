@@ -1,27 +1,21 @@
 """unnest and generate_series in FROM have PostgreSQL's columns and rows, also with columns of other tables."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.table_functions import has_table_function, table_functions
 from flightllm.sql.tree import parse
-from tests.databases import ask, small_database
+from tests.databases import ask
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(session: Session) -> Session:
     """Return a session over a table of lists."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    session = database.session()
     session.update("CREATE TABLE lists AS SELECT 1 AS id, make_array('a', 'b') AS l")
     session.update("INSERT INTO lists SELECT 2, make_array(NULL, 'c')")
     session.update("INSERT INTO lists SELECT 3, NULL")
-    yield session
-    database.close()
+    return session
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,23 @@
 """AT TIME ZONE has PostgreSQL's types and instants, also where clocks change."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.errors import FlightLLMError, SqlError, UnsupportedError
 from flightllm.session.session import Session
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 
 NEW_YORK = "AT TIME ZONE 'America/New_York'"
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(session: Session) -> Session:
     """Return a session with times."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    session = database.session()
     session.update(
         "CREATE TABLE z AS SELECT n, CAST(t AS TIMESTAMP) AS t, CAST(u AS TIMESTAMPTZ) AS u FROM (VALUES"
         " (1, '2024-01-01 08:00:00', '2024-01-01 13:00:00Z'), (2, '2024-03-10 02:30:00', '2024-03-10 08:30:00Z'),"
         " (3, '2024-11-03 01:30:00', '2024-11-03 05:30:00Z'), (4, NULL, NULL)) AS v(n, t, u)"
     )
-    yield session
-    database.close()
+    return session
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,14 @@
 """A window that names another one has its clauses."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from flightllm.errors import SqlError
 from flightllm.session.session import Session
-from tests.databases import ask, rows, small_database
+from tests.databases import ask, rows
 
 QUERY = (
     "SELECT id, count(*) OVER {} AS n FROM people WHERE id IN (1, 7, 8, 2) WINDOW w AS (PARTITION BY name) ORDER BY id"
 )
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """Return a session over the small tables."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    yield database.session()
-    database.close()
 
 
 @pytest.mark.parametrize(

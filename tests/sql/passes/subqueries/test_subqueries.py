@@ -1,7 +1,6 @@
 """Subqueries have PostgreSQL's rows wherever they stand, and those that DataFusion plans rightly stay as they are."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pytest
@@ -11,7 +10,7 @@ from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.tree import parse
-from tests.databases import ask, small_database
+from tests.databases import ask
 
 TABLES = {"a": ("x", "g"), "b": ("y", "g")}
 
@@ -24,10 +23,8 @@ def columns_of(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(session: Session) -> Session:
     """Return a session over a (x, g) and b (y, g) with NULLs."""
-    database = small_database(Path(tmp_path_factory.mktemp("data")))
-    session = database.session()
     for statement in (
         "CREATE TABLE a (x int, g int)",
         "INSERT INTO a VALUES (1, 1), (2, 1), (2, 2), (NULL, 1), (4, NULL), (5, 3)",
@@ -37,8 +34,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "INSERT INTO pets VALUES ('cat', 'calm'), ('dog', 'loud')",
     ):
         session.update(statement)
-    yield session
-    database.close()
+    return session
 
 
 def rows(session: Session, sql: str) -> list[tuple[object, ...]]:
