@@ -23,8 +23,8 @@ os.environ.setdefault("TOKIO_WORKER_THREADS", "64")
 # A busy machine can take any time for one example, so hypothesis must not fail a test because of seconds.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-_SLOW_SECONDS: Final = 5.0
-"""Tests that take longer are to be marked `slow`."""
+_SLOW_SECONDS: Final = 3.0
+"""Tests that take longer in a run are listed at its end: a test of one second takes up to this long beside others."""
 _SLOW_TIMEOUT: Final = 900
 """Seconds after which a slow test counts as one that hangs."""
 MakeRequests = Callable[..., list[Request]]

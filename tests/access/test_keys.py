@@ -85,6 +85,7 @@ def provider(tmp_path: Path) -> Iterator[Provider]:
         provider.shutdown()
 
 
+@pytest.mark.slow
 def test_known_keys_hold_while_the_address_hangs(provider: Provider) -> None:
     """Several calls at once are answered by the keys fetched before, although the fetch of newer ones goes on."""
     token = provider.token()

@@ -240,6 +240,7 @@ def test_a_change_by_an_older_version_is_no_damage(tmp_path: Path) -> None:
         assert all(value for (value,) in database.execute("SELECT value FROM checksums"))
 
 
+@pytest.mark.slow
 def test_readers_beside_a_writer_find_no_damage(tmp_path: Path) -> None:
     """Rights, spending and new connections are read at one moment each, while another thread changes the file."""
     path = tmp_path / "access.sqlite"

@@ -124,6 +124,7 @@ def test_recovery_measures_a_kill() -> None:
     assert figures["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_operator_measures_speed_and_memory() -> None:
     """The operator asks each distinct prompt once, with and without the cached answers."""
     figures = run("operator", "--repeats", "1")
@@ -132,6 +133,7 @@ def test_operator_measures_speed_and_memory() -> None:
     assert all(figures[f"cache_{cache}_peak_mib"] > 0 for cache in ("persistent", "off"))
 
 
+@pytest.mark.slow
 def test_real_tables_run_through_client_and_server() -> None:
     """Four shapes over two joins come back through ADBC with the figures of the system tables."""
     figures = run("real_tables", "--engine", "fake")
@@ -205,6 +207,7 @@ def test_load_provokes_no_error() -> None:
     assert figures["threads"]["last"] > 0 < figures["descriptors"]["last"]
 
 
+@pytest.mark.slow
 def test_router_live_runs_every_policy_in_turn() -> None:
     """Policies answer the same rows; the expected hit rate stands beside the actual one."""
     figures = run("router_live", "--policy", "round_robin", "--policy", "e2")
@@ -214,6 +217,7 @@ def test_router_live_runs_every_policy_in_turn() -> None:
     assert all(0 < policy["expected_when_routed"] <= 1 for policy in policies.values())
 
 
+@pytest.mark.slow
 def test_priorities_measures_a_small_query_beside_a_large_one() -> None:
     """The small query is timed alone, and beside the large one of either kind."""
     figures = run("priorities")
@@ -230,6 +234,7 @@ def test_router_batch_compares_all_policies() -> None:
     assert 0.9 < case["e2_batch"]["by_reference"] < 1.3
 
 
+@pytest.mark.slow
 def test_kv_vllm_ends_where_nothing_is_loaded(tmp_path: Path) -> None:
     """The store that is to be killed at the first load stays where the engine has ended without one."""
     ended = threading.Event()

@@ -127,6 +127,7 @@ def test_pages_can_show_the_figures(figures: dict[str, Any]) -> None:
     assert "| movies q2 | " in forecasts(figures).table
 
 
+@pytest.mark.slow
 def test_rounds_give_medians() -> None:
     """Every round measures every query and step; the least and the most stand beside the median."""
     found = printed("--rounds", "3", "--rows", "4", "--topic", "movies", "--queries", "q2", "--cache-blocks", "70")
@@ -176,6 +177,7 @@ def test_no_run_changes_the_next_one(tmp_path: Path) -> None:
     assert 0 < first["computed_tokens"] < first["prompt_tokens"]
 
 
+@pytest.mark.slow
 def test_savings_depend_on_what_they_must(capsys: pytest.CaptureFixture[str]) -> None:
     """The greedy order does not depend on the columns' order; our rules and deduplication save calls."""
     cases = ["--orders", "1", "--shares", "0.25,1", "--times", "1,5"]

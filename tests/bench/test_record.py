@@ -38,6 +38,7 @@ def test_busy_cores_are_those_of_the_moment() -> None:
     assert 0 <= busy_cores() <= psutil.cpu_count()
 
 
+@pytest.mark.slow
 def test_a_script_is_no_other(toy: Path) -> None:
     """A record has the cores that others kept busy: those of the machine without the script's own CPU seconds."""
     psutil = pytest.importorskip("psutil")
@@ -76,6 +77,7 @@ def test_without_psutil_others_are_unknown(toy: Path, monkeypatch: pytest.Monkey
     assert kept["load"] >= 0
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_replaces_no_record(toy: Path, tmp_path: Path) -> None:
     """The figures before a failed step are no record: the file stays, and the error has the step's message."""
     toy.write_text("print('{\"queries\": 1}')\n")

@@ -276,6 +276,7 @@ def test_a_benchmark_whose_packages_are_missing_is_left_out(
     assert "nothing could be compared with HEAD" in said
 
 
+@pytest.mark.slow
 def test_what_a_benchmark_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A benchmark that does not end in time is told, and the processes that it started are killed."""
     child = "import time; time.sleep(60); open('ended', 'w')"  # keeps the output open, so without a kill we wait for it
@@ -289,6 +290,7 @@ def test_what_a_benchmark_started_ends_with_it(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "ended").exists()
 
 
+@pytest.mark.slow
 def test_unknown_commits_are_refused() -> None:
     """A commit that is not there is an error that says what to write."""
     command = [sys.executable, "-m", "bench.regress", "--base", "no-such-commit"]

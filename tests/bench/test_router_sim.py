@@ -39,6 +39,7 @@ def test_tools_are_shared() -> None:
     assert counts[0] > 5 * counts[10]
 
 
+@pytest.mark.slow
 def test_speed_is_measured() -> None:
     """Decisions are timed with as many prompts in the tree as asked for, few under way and many."""
     found = speeds(["round_robin", "e2"], 1_000)

@@ -166,7 +166,7 @@ def test_nobody_waits(tmp_path: Path) -> None:
     folder.close(remove=True)
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+@pytest.mark.parametrize("name", ["rows.csv", pytest.param("rows.jsonl", marks=pytest.mark.slow)])
 def test_what_a_process_leaves(tmp_path: Path, name: str) -> None:
     """A conversion in a process of its own leaves the rows alone: its notes, which it told in a file, are read."""
     path, target = tmp_path / name, tmp_path / "copy" / "rows.parquet"
@@ -179,7 +179,10 @@ def test_what_a_process_leaves(tmp_path: Path, name: str) -> None:
     assert pq.read_table(target).column("b").to_pylist() == [2] * 1_000
 
 
-@pytest.mark.parametrize("name", ["rows.json", "rows.jsonl", "rows.csv"])
+@pytest.mark.parametrize(
+    "name",
+    ["rows.csv", pytest.param("rows.json", marks=pytest.mark.slow), pytest.param("rows.jsonl", marks=pytest.mark.slow)],
+)
 def test_a_copy_that_would_fill_the_disk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy takes half of the free disk at most; a larger one is refused, with what to do."""
     path, rows = tmp_path / name, [{"a": os.urandom(500).hex()} for _ in range(500)]
@@ -193,6 +196,7 @@ def test_a_copy_that_would_fill_the_disk(tmp_path: Path, name: str, monkeypatch:
         _run_apart(Conversion(path, NOTHING_SAID, "", tmp_path / "copy" / "rows.parquet"), 1 << 30, never)
 
 
+@pytest.mark.slow
 def test_an_error_of_a_process(tmp_path: Path) -> None:
     """An error that a process tells in a file is raised here, and the file is gone."""
     path, target = tmp_path / "rows.csv", tmp_path / "copy" / "rows.parquet"
@@ -224,6 +228,7 @@ def test_a_missing_extra(tmp_path: Path) -> None:
         _notes(told, work, MEMORY)
 
 
+@pytest.mark.slow
 def test_conversions_wait_for_each_other(tmp_path: Path) -> None:
     """A conversion beyond the most at a time waits, and its wait ends with its statement."""
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")

@@ -240,7 +240,7 @@ def _spreadsheet(path: Path, *, whole: bool) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("why", ["unreachable", "damaged"])
+@pytest.mark.parametrize("why", ["unreachable", pytest.param("damaged", marks=pytest.mark.slow)])
 def test_one_bad_file_leaves_other_tables_alone(catalog: Catalog, tmp_path: Path, why: str) -> None:
     """A file out of reach, or a damaged spreadsheet, is an error of its table alone, until it is mended."""
     path = tmp_path / ("t.csv" if why == "unreachable" else "t.xlsx")

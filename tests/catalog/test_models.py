@@ -137,6 +137,7 @@ def test_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert objects.prompts() == []
 
 
+@pytest.mark.slow
 def test_killed(tmp_path: Path) -> None:
     """Whenever the process is killed, every version that it acknowledged is there."""
     for acknowledged in (1, 7, 20):

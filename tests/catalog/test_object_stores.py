@@ -105,6 +105,7 @@ def test_external_tables(config: Config) -> None:
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_store_out_of_reach(config: Config, tmp_path: Path) -> None:
     """An external table in a store that is gone does not keep the server from starting; its error tells no address."""
     opened = Database.open(config)

@@ -127,6 +127,7 @@ def test_a_name_in_double_quotes_may_be_anything(run: Run, tmp_path: Path) -> No
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["fake", "local"])
 def test_doctor_survives_a_data_folder_that_cannot_be(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str

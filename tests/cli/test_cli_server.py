@@ -66,6 +66,7 @@ def test_query_runs_several_statements(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "rows.csv").exists()
 
 
+@pytest.mark.slow
 def test_index(run: Run) -> None:
     """An index is built, listed, refreshed and dropped; what is wrong is said."""
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
@@ -170,6 +171,7 @@ def test_a_taken_port_is_named(server: RunningServer) -> None:
     assert f"cannot listen on {address}" in result.output
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_quotes_its_last_words(tmp_path: Path) -> None:
     """The reason a server gave up reaches whoever started it."""
     with (
@@ -179,6 +181,7 @@ def test_a_server_that_does_not_start_quotes_its_last_words(tmp_path: Path) -> N
         pass
 
 
+@pytest.mark.slow
 def test_a_stopped_server_frees_its_port() -> None:
     """Leaving the context stops the process and closes the port."""
     with running_server(["--engine", "fake"]) as started:

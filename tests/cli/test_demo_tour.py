@@ -35,6 +35,7 @@ def _demo(engine: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_tour_shows_every_query_and_its_cost() -> None:
     """Each stop prints its SQL and what it cost, then how to connect."""
     output = _demo("fake")

@@ -277,6 +277,7 @@ def test_no_address() -> None:
     assert isinstance(result.exception, SystemExit)
 
 
+@pytest.mark.slow
 def test_no_space(site: str, tmp_path: Path) -> None:
     """A file for which the disk has no space, and one that cannot be written to its end, are errors that name it."""
     with pytest.raises(ConfigError, match=r"/huge.csv has 1,152,921,504,606,846,992 bytes, and .* has space for"):

@@ -131,6 +131,7 @@ def test_a_file_that_is_there_stays(endpoint: Endpoint) -> None:
     assert Config.load(Path("flightllm.toml")).engine.model == "any"
 
 
+@pytest.mark.slow
 def test_a_missing_folder_is_told_first(endpoint: Endpoint) -> None:
     """A configuration for a folder that is not there is refused before a person or a model is asked anything."""
     result = init("--base-url", endpoint.url, "--model", "any", "--yes", "--output", "nowhere/f.toml")
@@ -140,6 +141,7 @@ def test_a_missing_folder_is_told_first(endpoint: Endpoint) -> None:
     assert endpoint.bodies == []
 
 
+@pytest.mark.slow
 def test_without_a_key(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a key the choice of models ends with the line to write for one, and with a key it does not."""
     lines = "Set one, and run this command again:\n  export OPENAI_API_KEY=…\n  (or AZURE_OPENAI_API_KEY, TOGETHER"
@@ -191,6 +193,7 @@ def test_options_that_do_not_do(endpoint: Endpoint, arguments: tuple[str, ...], 
     assert not Path("flightllm.toml").exists()
 
 
+@pytest.mark.slow
 def test_choose_ollama(endpoint: Endpoint) -> None:
     """A person chooses Ollama and one of its models by numbers; models that only embed are not offered."""
     code, said = typed("1", "2", "y", options=("--output", "my own.toml"))
@@ -204,6 +207,7 @@ def test_choose_ollama(endpoint: Endpoint) -> None:
     assert [body["model"] for body in endpoint.bodies] == ["gemma3:1b"]
 
 
+@pytest.mark.slow
 def test_choose_by_price(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """Models of a provider are listed by price; any can be named, and after a failed check a no writes nothing."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -218,6 +222,7 @@ def test_choose_by_price(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) ->
     assert not Path("flightllm.toml").exists()
 
 
+@pytest.mark.slow
 def test_answers_on_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """A yes writes over a file, and a no to the question writes without asking the model; hosted calls have a price."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -303,6 +308,7 @@ def test_an_endpoint_wants_a_key(endpoint: Endpoint) -> None:
     assert "name the key's variable with --key-env" in result.output
 
 
+@pytest.mark.slow
 def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list and a question name the address; a no sends no key and writes nothing, a yes sends it."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -320,7 +326,14 @@ def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) 
     assert endpoint.keys == [f"Bearer {KEY}"]
 
 
-@pytest.mark.parametrize("where", ["u:hunter2@", "?api_key=hunter2", "?sig=hunter2"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "u:hunter2@",
+        pytest.param("?api_key=hunter2", marks=pytest.mark.slow),
+        pytest.param("?sig=hunter2", marks=pytest.mark.slow),
+    ],
+)
 def test_no_secret_in_an_address(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """An address with a secret, of an option or of the environment, is refused, and neither shown nor written."""
     address = endpoint.url.replace("//", f"//{where}") if "@" in where else f"{endpoint.url}{where}"
@@ -345,6 +358,7 @@ def test_a_key_is_no_name(endpoint: Endpoint) -> None:
     assert not Path("flightllm.toml").exists()
 
 
+@pytest.mark.slow
 def test_names_that_drive_a_terminal(endpoint: Endpoint) -> None:
     """Control characters in names of models and in answers of an endpoint do not reach the terminal."""
     endpoint.models = [{"id": name} for name in ("small", "red\x1b[31m", "other")]

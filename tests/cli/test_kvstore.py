@@ -82,6 +82,7 @@ def test_sigterm(server: KvProcess, tmp_path: Path) -> None:
         assert b"".join(store.get(key_of(1), "raw")) == b"abc"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("does", ["neither reads", "nor sends"])
 def test_sigterm_with_a_client_that_hangs(tmp_path: Path, does: str) -> None:
     """The command ends all the same, well; half of an upload is gone when the store is opened next."""
@@ -102,6 +103,7 @@ def test_sigterm_with_a_client_that_hangs(tmp_path: Path, does: str) -> None:
         assert len(list((tmp_path / "data" / "kvstore" / "chunks").glob("*/*"))) == 1
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_one_line(server: KvProcess, tmp_path: Path) -> None:
     """A folder in use, an address that others reach, no server, a wrong token: each in a line, without a traceback."""
     config = tmp_path / "other.toml"
@@ -121,6 +123,7 @@ def test_what_is_wrong_is_one_line(server: KvProcess, tmp_path: Path) -> None:
     assert server.process.poll() is None
 
 
+@pytest.mark.slow
 def test_tls_and_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The certificate of [server], and the users of the data folder; the command line trusts by --tls-ca."""
     certified_config(tmp_path, trustme.CA())
@@ -140,6 +143,7 @@ def test_tls_and_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "has no trusted TLS certificate" in said("status", server.uri, "--user", "root")[1]
 
 
+@pytest.mark.slow
 def test_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's own token is asked for, and given by --token or the environment."""
     monkeypatch.setenv("KV_TOKEN", "the secret")

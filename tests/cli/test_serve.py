@@ -44,8 +44,8 @@ def serving(folder: Path, *arguments: str) -> Iterator[Iterator[str]]:
     "arguments",
     [
         ("--no-supervisor", "--web", "tickets.csv"),
-        ("tickets.csv", "--web"),
-        ("--no-supervisor", "tickets.csv", "--web", "127.0.0.1:0"),
+        pytest.param(("tickets.csv", "--web"), marks=pytest.mark.slow),
+        pytest.param(("--no-supervisor", "tickets.csv", "--web", "127.0.0.1:0"), marks=pytest.mark.slow),
     ],
 )
 def test_web(arguments: tuple[str, ...], tmp_path: Path) -> None:

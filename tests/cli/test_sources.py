@@ -203,6 +203,7 @@ def test_notes_on_a_file_without_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     assert "the column price stays text, although its values look like numbers with decimal commas" in notes[2]
 
 
+@pytest.mark.slow
 def test_a_server_of_a_folder_with_a_bad_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """`flightllm serve` serves the other files of the folder, and offers one of them as an example."""
     (tmp_path / "data").mkdir()
@@ -220,6 +221,7 @@ def test_a_server_of_a_folder_with_a_bad_file(tmp_path: Path, capfd: pytest.Capt
     assert "'SELECT * FROM good LIMIT 3'" in said
 
 
+@pytest.mark.slow
 def test_a_bad_spreadsheet_of_a_folder(tmp_path: Path) -> None:
     """A spreadsheet of a folder that cannot be opened is left out with a note; named itself, it is an error."""
     pytest.importorskip("python_calamine", reason="the extra 'excel' is not installed")
@@ -247,6 +249,7 @@ def test_what_is_no_source(tmp_path: Path, source: str, message: str) -> None:
         names(source if "://" in source else tmp_path / source)
 
 
+@pytest.mark.slow
 def test_spreadsheets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each sheet of a spreadsheet is a table: numbers, texts, days and empty cells are what they are."""
     pytest.importorskip("python_calamine", reason="the extra 'excel' is not installed")

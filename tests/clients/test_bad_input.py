@@ -61,6 +61,7 @@ def test_the_error_says_what_is_wrong(server: ServerProcess, sql: str, words: tu
     assert server.query("SELECT count(*) FROM t") == [(400,)]
 
 
+@pytest.mark.slow
 def test_an_engine_that_dies_is_named_and_its_answers_are_kept(tmp_path: Path) -> None:
     """After a death in mid-query the same query, on a restarted server, asks only for what is missing."""
     with ServerProcess(tmp_path, ROWS, WINDOW, die_after=150) as server:
@@ -73,6 +74,7 @@ def test_an_engine_that_dies_is_named_and_its_answers_are_kept(tmp_path: Path) -
         assert (calls, hits) == (250, 150)
 
 
+@pytest.mark.slow
 def test_a_client_that_vanishes_stops_its_query(tmp_path: Path) -> None:
     """A killed client's query ends as cancelled, long before it would have finished."""
     slow = ServerProcess(tmp_path, ROWS, WINDOW, latency_ms=50)
@@ -96,6 +98,7 @@ cursor.fetchall()
         assert 0 < int(str(calls)) < 400
 
 
+@pytest.mark.slow
 def test_two_clients_do_not_disturb_each_other(tmp_path: Path) -> None:
     """A quick query returns while a slow one runs, settings stay with their session, and both get all their rows."""
     slow: list[tuple[object, ...]] = []

@@ -130,6 +130,7 @@ def test_client_certificates(certified: FlightSqlServer, authority: trustme.CA, 
             _read(connection, "open_t")
 
 
+@pytest.mark.slow
 def test_the_port_for_certificates_is_logged(tmp_path: Path, authority: trustme.CA) -> None:
     """Where any free port is asked for, the log says which one it became."""
     certificate = authority.issue_cert("localhost", "127.0.0.1")

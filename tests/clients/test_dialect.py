@@ -85,6 +85,7 @@ def test_temporary_uploads(process: ServerProcess) -> None:
     assert process.query("SELECT max(n) FROM t") == [(3,)]
 
 
+@pytest.mark.slow
 def test_temporary_tables_end_with_the_server(tmp_path: Path) -> None:
     """A server that is killed leaves nothing of them: neither table nor file."""
     files = tmp_path / "tables" / "files"

@@ -66,6 +66,7 @@ def _ids(database: Database) -> list[str]:
     return [row for batch in result.batches for row in batch.column(0).to_pylist()]
 
 
+@pytest.mark.slow
 def test_cancelling_one_part_cancels_all(bare: flight.FlightClient, database: Database) -> None:
     """A FlightInfo with one of the tickets is enough, and a part fetched afterwards says what happened."""
     database.session().update("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 300)")

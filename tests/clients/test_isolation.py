@@ -88,6 +88,7 @@ def test_prepared(server: FlightSqlServer) -> None:
         assert cursor.fetchall() == [("ababab",)]
 
 
+@pytest.mark.slow
 def test_server_killed(tmp_path: Path) -> None:
     """The processes of statements end with the server, also where it is killed."""
     with ServerProcess(tmp_path, 10, 1) as server:

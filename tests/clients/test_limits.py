@@ -151,6 +151,7 @@ def test_time_of_a_session(tmp_path: Path) -> None:
             assert server._core.refusals.counts()[limit] == 1
 
 
+@pytest.mark.slow
 def test_time_of_what_cannot_be_stopped(tmp_path: Path) -> None:
     """The client of a nested-loop join that DataFusion runs on with has its error in time."""
     with ServerProcess(tmp_path, 1, 1) as server:  # one that can be killed
@@ -161,6 +162,7 @@ def test_time_of_what_cannot_be_stopped(tmp_path: Path) -> None:
         assert server.query("SELECT 1") == [(1,)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are looked at in /proc")
 def test_what_cannot_be_stopped_keeps_its_place(tmp_path: Path) -> None:
     """The client of a join has its error at once; the place is taken, and counted, until DataFusion's thread rests."""

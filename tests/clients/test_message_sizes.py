@@ -32,7 +32,9 @@ def wide(columns: int) -> pa.Schema:
     return pa.schema([(f"a_column_of_some_length_{number}", pa.int64()) for number in range(columns)])
 
 
-@pytest.mark.parametrize(("tables", "columns"), [(8, 1_000), (1, 8_000), (1, 18_000)])
+@pytest.mark.parametrize(
+    ("tables", "columns"), [(8, 1_000), (1, 8_000), pytest.param(1, 18_000, marks=pytest.mark.slow)]
+)
 def test_schemas_of_tables(
     server: FlightSqlServer, bare: flight.FlightClient, database: Database, tables: int, columns: int
 ) -> None:
@@ -46,6 +48,7 @@ def test_schemas_of_tables(
         assert pa.ipc.read_schema(pa.py_buffer(row["table_schema"])).names == wide(columns).names
 
 
+@pytest.mark.slow
 def test_many_tables(server: FlightSqlServer, bare: flight.FlightClient, database: Database) -> None:
     """No table is lost or told twice between two messages."""
     names = [f"t{number:02d}" for number in range(8)]

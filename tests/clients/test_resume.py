@@ -15,6 +15,7 @@ ROWS, WINDOW = 2_000, 16
 SQL = "SELECT n, ai_gen('Tell of {number}', number => n) AS told FROM t"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [SQL, f"SELECT unnest([1]), * FROM ({SQL})"], ids=["operator", "batch function"])
 def test_killed_in_mid_query(tmp_path: Path, sql: str) -> None:
     """Nothing that was answered before `kill -9` is asked again, but what was in flight; all rows come in the end."""

@@ -45,6 +45,7 @@ def test_same_prompts_at_once(tmp_path: Path) -> None:
         assert sum(calls for calls, _ in counted) == sum(hits for _, hits in counted) == ROWS
 
 
+@pytest.mark.slow
 def test_baseline_shares_nothing(tmp_path: Path) -> None:
     """Without the cache each session asks for itself."""
     with ServerProcess(tmp_path, 50, WINDOW, latency_ms=20) as server:
@@ -63,6 +64,7 @@ def test_baseline_shares_nothing(tmp_path: Path) -> None:
         assert len(server.prompts()) == 100
 
 
+@pytest.mark.slow
 def test_failures_are_asked_by_each(tmp_path: Path) -> None:
     """An answer that failed for one is no answer for the other, which asks again."""
     with ServerProcess(tmp_path, 100, WINDOW, latency_ms=20, fail_containing="7") as server:
@@ -72,6 +74,7 @@ def test_failures_are_asked_by_each(tmp_path: Path) -> None:
         assert len(server.prompts()) == 100 + 19
 
 
+@pytest.mark.slow
 def test_owner_is_cancelled(tmp_path: Path) -> None:
     """When the one that asks is cancelled, the other asks what is left; only what was in flight is asked twice."""
     with ServerProcess(tmp_path, ROWS, WINDOW, halt_after=10 * WINDOW, latency_ms=20) as server:

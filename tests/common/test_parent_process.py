@@ -70,6 +70,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_a_killed_server_leaves_no_engine(script: str, method: str) -> None:
     """Its engine's process and that one's worker end too, where the server had no moment to say so."""
@@ -78,6 +79,7 @@ def test_a_killed_server_leaves_no_engine(script: str, method: str) -> None:
         assert [has_ended(one, 60) for one in processes] == [True, True]
 
 
+@pytest.mark.slow
 def test_a_killed_engine_leaves_no_worker(script: str) -> None:
     """Its worker ends; the server, which opens the engine anew, goes on."""
     with tree("spawn", script) as (server, (engine, worker)):

@@ -194,6 +194,7 @@ def test_everything_can_be_changed(earlier: Earlier) -> None:
             assert rows(carl, "SELECT count(*) FROM docs") == [(6,)]
 
 
+@pytest.mark.slow
 @kvcache
 @local
 def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,7 @@ def test_columns_of_one_name(sql: str) -> None:
     assert row_types(frame) == [column.type for column in frame.to_arrow_table().columns]
 
 
+@pytest.mark.slow
 def test_other_threads_run_meanwhile() -> None:
     """DataFusion resolves the types of 900 operators in about a second, and other threads get the interpreter."""
     frame = _CONTEXT.sql("SELECT " + "+".join(["1"] * 900))

@@ -163,6 +163,7 @@ def test_long_rows_of_parameters_stay_apart() -> None:
     assert [part.sql.count("('x") for part in (text, *(more or ()))] == [4, 4]
 
 
+@pytest.mark.slow
 def test_thousands_of_rows_of_parameters(database: Database, session: Session) -> None:
     """2,500 rows are inserted by one statement, in order, NULLs, quotes and what looks like AI calls included."""
     session.update("CREATE TABLE t (a BIGINT, s VARCHAR)")

@@ -180,6 +180,7 @@ def test_broken_one_harms_nobody(session: Session, tmp_path: Path) -> None:
         assert ask(session, "SELECT ai_gen('x', note, model => broken) FROM people").calls == 4
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_gguf_file(session: Session, tmp_path: Path) -> None:
     """CREATE MODEL refuses it at once, not the first query."""
     file = tmp_path / "m.gguf"
@@ -400,6 +401,7 @@ def test_budgets(session: Session, optimizer: str) -> None:
     assert ask(session, sql, max_calls=str(wanted), optimizer=optimizer).calls == wanted
 
 
+@pytest.mark.slow
 def test_budget_reached(session: Session) -> None:
     """Where a limit is reached in mid-query, no model goes beyond it."""
     session.update("CREATE TABLE many AS SELECT 'text ' || value AS t FROM generate_series(1, 200) AS g(value)")
@@ -444,6 +446,7 @@ def test_in_views_and_prepared_statements(session: Session) -> None:
     assert ask(session, sql, values, cache="off").calls == 1
 
 
+@pytest.mark.slow
 def test_many_sessions(database: Database) -> None:
     """Sessions that use, replace and drop models at the same time get rows or a clear error, never anything else."""
     unexpected: list[Exception] = []

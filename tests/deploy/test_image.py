@@ -124,6 +124,7 @@ def test_health(container: Container) -> None:
     assert not healthy("", FLIGHTLLM_PORT="1")
 
 
+@pytest.mark.slow
 def test_health_of_an_encrypted_page(tmp_path: Path) -> None:
     """A server with a page and a certificate is healthy, though the certificate names another host."""
     trustme.CA().issue_cert("db.example.com").private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")

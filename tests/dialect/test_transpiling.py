@@ -288,6 +288,7 @@ def test_copied_arguments(session: Session, dialect: str, call: str) -> None:
         ask(session, f"SELECT {deep} AS x FROM people", dialect=dialect)
 
 
+@pytest.mark.slow
 def test_many_rows_have_no_bound(session: Session) -> None:
     """A long text that is not nested is read whole."""
     rows = ", ".join(f"({number}, 'it''s')" for number in range(4000))

@@ -56,7 +56,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     database.close()
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, SEEDS))])
 def test_same_outcomes(postgres: Postgres, session: Session, seed: int) -> None:
     """Both fail or both change as many rows, return the same rows, and leave the same table."""
     draw = _Draw(seed, postgres.version)
@@ -74,7 +74,9 @@ def test_same_outcomes(postgres: Postgres, session: Session, seed: int) -> None:
     assert failed < STATEMENTS / 3
 
 
-@pytest.mark.parametrize("table", OWN_SETUPS)
+@pytest.mark.parametrize(
+    "table", [pytest.param(table, marks=[pytest.mark.slow] * (table == "t")) for table in OWN_SETUPS]
+)
 def test_written_by_hand(postgres: Postgres, session: Session, table: str) -> None:
     """Self-joins, duplicates, NULLs, quoted names, types, defaults and wrong statements do as in PostgreSQL."""
     statements = _written()[table]

@@ -343,6 +343,7 @@ def test_a_right_join_asks_the_model(session: Session, optimizer: str) -> None:
     assert changed == [{"b": 2, "changed": True}, {"b": 7, "changed": True}]
 
 
+@pytest.mark.slow
 def test_a_full_disk_fails_the_change_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change by a right join needs room on the disk when it runs, and says so; EXPLAIN of it needs none."""
     with small_disk(tmp_path / "disk", 1 << 20) as disk:

@@ -225,6 +225,7 @@ def test_bars_can_begin_above_nought() -> None:
     assert re.findall(r'class="(bar\d)"', svg) == ["bar0", "bar1"]
 
 
+@pytest.mark.slow
 def test_a_script_without_tables_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of a script that reads no tables says so, also where the variable names some."""
     monkeypatch.setattr("bench.record._printed", lambda _: (['{"bench": "x"}'], ""))

@@ -115,6 +115,7 @@ def test_ended_early() -> None:
     assert read_probability(chat(("1", {"1": 1.0})), "1", ("1", "10")) is None
 
 
+@pytest.mark.slow
 @given(ANYTHING, st.sampled_from([{}, chat(("Yes", {"Yes": 0.6, "No": 0.4}))]))
 def test_any_body(noise: Any, body: dict[str, Any]) -> None:
     """Whatever a body has, the result is a probability or None."""

@@ -164,6 +164,7 @@ def test_in_a_query(tmp_path: Path) -> None:
     database.close()
 
 
+@pytest.mark.slow
 @NEEDS_OPENAI
 def test_an_endpoint_that_comes_back(make_requests: MakeRequests) -> None:
     """An endpoint killed in mid-query and started again: all answers come, each once."""

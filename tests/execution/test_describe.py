@@ -121,6 +121,7 @@ def test_changes_that_may_run(session: Session, sql: str) -> None:
     assert session.get_options()["cache"] == "on"
 
 
+@pytest.mark.slow
 def test_many_parameters_as_columns(session: Session) -> None:
     """Bare parameters are columns of their own, however many there are; EXPLAIN and subqueries of them too."""
     marks = ", ".join("?" * 900)

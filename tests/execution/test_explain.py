@@ -58,7 +58,9 @@ def told(session: Session, sql: str, options: str = "FORMAT json", **settings: s
     return document
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=[pytest.mark.slow] * (shape == "two filters")) for shape in SHAPES]
+)
 @pytest.mark.parametrize("ordering", ["auto", "none"])
 def test_predictions_hold(samples: Database, shape: str, ordering: str) -> None:
     """Tokens and calls are near, and prefix hits within 5 points, once answers like these were seen."""
@@ -168,6 +170,7 @@ def test_savings_of_fuse(session: Session) -> None:
     assert "fuse" not in {s["name"] for s in told(session, sql, rules="off")["savings"]}
 
 
+@pytest.mark.slow
 def test_savings_of_many_calls(session: Session) -> None:
     """Where the plan without a rule is too deep to run, EXPLAIN says that this rule was not tried."""
     calls = ", ".join(f"ai_gen('{n}', note)" for n in range(150))
@@ -264,6 +267,7 @@ def test_limit(session: Session) -> None:
     assert total["actual"]["calls"] < 100
 
 
+@pytest.mark.slow
 def test_first_texts_are_as_long_as_usual(session: Session) -> None:
     """Without earlier answers, texts are as long as the function's kind and the data say, not as max_tokens allows."""
     session.update("CREATE TABLE texts AS SELECT repeat('word ', CAST(value AS INT)) AS t FROM generate_series(10, 12)")

@@ -86,7 +86,9 @@ def test_other_alphabets(tmp_path: Path, text: str, encoding: str) -> None:
     assert f"read as {encoding}" in notes[0]
 
 
-@pytest.mark.parametrize(("end", "byte"), [(b"9,\xff\n1,x\n", "0xff"), (b"9,M\xc3", "0xc3")])
+@pytest.mark.parametrize(
+    ("end", "byte"), [(b"9,\xff\n1,x\n", "0xff"), pytest.param(b"9,M\xc3", "0xc3", marks=pytest.mark.slow)]
+)
 def test_a_wrong_byte(tmp_path: Path, end: bytes, byte: str) -> None:
     """UTF-8 with one wrong byte is refused with the line, and read in the encoding that an option names."""
     content = b"id,name\n" + "1,Müller Łódź\n".encode() * 200_000 + end

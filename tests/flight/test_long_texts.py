@@ -234,7 +234,10 @@ _CHANGES = {
 }
 
 
-@pytest.mark.parametrize("sql", _CHANGES.values(), ids=_CHANGES)
+@pytest.mark.parametrize(
+    "sql",
+    [pytest.param(sql, id=name, marks=[pytest.mark.slow] * (name != "insert")) for name, sql in _CHANGES.items()],
+)
 def test_a_change_that_waits_for_its_table_holds_no_turn(real: FlightSqlServer, sql: str) -> None:
     """While a long change waits for the lock of its table, other long texts are read."""
     server, core = real, real._core
@@ -253,6 +256,7 @@ def test_a_change_that_waits_for_its_table_holds_no_turn(real: FlightSqlServer, 
         assert ask(cursor, "SELECT a FROM locked ORDER BY a") != [(1,)]
 
 
+@pytest.mark.slow
 def test_a_long_statement_takes_one_turn(real: FlightSqlServer) -> None:
     """A long change or query is read in one turn, which also finds its kind."""
     turns = real._core.long_texts._turns

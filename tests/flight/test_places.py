@@ -65,6 +65,7 @@ def test_uploads_that_wait_keep_nobody_out(server: FlightSqlServer) -> None:
     await_true(lambda: not slots.running)
 
 
+@pytest.mark.slow
 def test_slow_readers_keep_nobody_out(server: FlightSqlServer) -> None:
     """More unread results than places wait for their clients; few bytes wait for them, and a reader can go on."""
     slots = server._core.slots

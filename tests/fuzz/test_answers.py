@@ -85,7 +85,7 @@ def checked(folder: Path, rows: int, engine: EngineConfig) -> None:
     ("per_request", "rows", "least"),
     [
         pytest.param(1, 240, 300, id="some-chat"),
-        pytest.param(3, 600, 300, id="some-completions"),
+        pytest.param(3, 600, 300, id="some-completions", marks=pytest.mark.slow),
         pytest.param(1, 1_700, 2_500, id="chat", marks=_LONG),
         pytest.param(3, 5_000, 2_500, id="completions", marks=_LONG),
     ],

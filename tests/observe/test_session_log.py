@@ -4,6 +4,8 @@ import gc
 import json
 from pathlib import Path
 
+import pytest
+
 from flightllm.common.principal import Principal
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
 from flightllm.config.session_settings import Settings
@@ -31,6 +33,7 @@ def test_sessions_of_real_clients(tmp_path: Path) -> None:
     assert first[3] < second[3]
 
 
+@pytest.mark.slow
 def test_changed_settings() -> None:
     """A session's row has what it changed alone, and goes with the session."""
     log = SessionLog()

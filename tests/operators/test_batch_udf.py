@@ -55,6 +55,7 @@ def test_off_is_the_plain_baseline(session: Session) -> None:
     assert counted(session, FALLBACK, optimizer="off") == (7, 7, 0, 9)
 
 
+@pytest.mark.slow
 def test_same_rows(session: Session) -> None:
     """Rows are the same with and without reuse; many batches, NULLs and calls without fields included."""
     calls = "ai_gen('x', note) AS a, ai_gen('Tell a joke') AS b, ai_gen('x', t.*, on_error => 'struct') AS c"
@@ -76,7 +77,7 @@ def test_failures(tmp_path: Path) -> None:
     database.close()
 
 
-@pytest.mark.parametrize("optimizer", ["on", "off"])
+@pytest.mark.parametrize("optimizer", ["on", pytest.param("off", marks=pytest.mark.slow)])
 def test_defect(database: Database, optimizer: str) -> None:
     """A defect inside a function is an internal error, and shows no code to the user."""
 

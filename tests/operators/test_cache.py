@@ -176,6 +176,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     cache.close()
 
 
+@pytest.mark.slow
 def test_processes(path: Path) -> None:
     """Several processes make, fill, bound and empty one file at once, and none of them has to do without it."""
     code = """

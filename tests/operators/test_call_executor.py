@@ -165,6 +165,7 @@ def test_long_and_odd_values(session: Session) -> None:
     assert canonical(again.table) == canonical(first.table)
 
 
+@pytest.mark.slow
 def test_slow_first_answer(database: Database) -> None:
     """While the first answer is awaited, rows that need others are asked for and handed on."""
     engine = Scripted(lambda _: "word", late=True)

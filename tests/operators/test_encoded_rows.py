@@ -92,6 +92,7 @@ def test_memory_while_encoding_counts() -> None:
     assert distinct < 20
 
 
+@pytest.mark.slow
 def test_one_repeated_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows of one text take a part of the room at a time, and cost one prompt."""
     taken: list[int] = []
@@ -116,7 +117,7 @@ def test_one_repeated_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert max(taken) <= (64 << 20) // 8 // 8
 
 
-@pytest.mark.parametrize("where", ["", "WHERE ai_filter('Is it good?', k)"])
+@pytest.mark.parametrize("where", ["", pytest.param("WHERE ai_filter('Is it good?', k)", marks=pytest.mark.slow)])
 def test_same_answers_on_disk(small: tuple[Database, Database], tmp_path: Path, where: str) -> None:
     """A query gives the same rows if the operator's rows fit into memory, and if they go to disk."""
     sql = f"SELECT id, k, ai_gen('x', k) AS g FROM wide {where}"

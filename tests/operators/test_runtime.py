@@ -105,6 +105,7 @@ def database(tmp_path: Path, spills: Path) -> Iterator[Database]:
     database.close()
 
 
+@pytest.mark.slow
 def test_same_on_disk(tmp_path: Path, database: Database, spills: Path) -> None:
     """A query whose stages go to disk returns what it returns in memory, and leaves no file."""
     roomy = small_database(tmp_path / "roomy")

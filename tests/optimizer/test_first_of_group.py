@@ -59,7 +59,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("source", EACH_SOURCE)
-@pytest.mark.parametrize("keys", ["", "grp", "size", "grp, size"])
+@pytest.mark.parametrize(
+    "keys", ["grp, size", *(pytest.param(keys, marks=pytest.mark.slow) for keys in ("", "grp", "size"))]
+)
 def test_aggregates(session: Session, source: str, keys: str) -> None:
     """Each aggregate has the value that all rows of its group give."""
     shown, grouped = (f"{keys}, ", f" GROUP BY {keys}") if keys else ("", "")

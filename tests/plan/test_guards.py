@@ -98,6 +98,7 @@ def conditions() -> st.SearchStrategy[str]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conditions(), conditions())
 def test_any_condition(session: Session, first: str, second: str) -> None:
@@ -108,6 +109,7 @@ def test_any_condition(session: Session, first: str, second: str) -> None:
     assert on.calls <= off.calls
 
 
+@pytest.mark.slow
 def test_deeper_than_a_plan_can_be(session: Session) -> None:
     """Conditions within conditions, which DataFusion multiplies, run as plain functions."""
     condition = "ai_filter('0', note)"

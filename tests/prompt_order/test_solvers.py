@@ -89,6 +89,7 @@ def test_no_ordering_claims_more_than_the_optimum(encoded: Encoded) -> None:
     assert fixed.hit_tokens <= greedy.hit_tokens <= best + 1e-6
 
 
+@pytest.mark.slow
 def test_greedy_is_within_five_percent_of_the_optimum() -> None:
     """On random tables of up to 6 × 4, greedy reaches 95 % of the exact optimum on average."""
     ratios = []

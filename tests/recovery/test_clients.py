@@ -103,6 +103,7 @@ def test_a_stalled_client_is_told(server: FlightSqlServer) -> None:
             list(batches)
 
 
+@pytest.mark.slow
 def test_a_slow_query_is_not_a_stalled_client(server: FlightSqlServer) -> None:
     """A query that takes long for its rows, or a client that pauses for less, is let be."""
     give_up_soon(server)

@@ -17,7 +17,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 FAKE = '[engine]\nkind = "fake"\n[recovery]\nquarantine_seconds = 0'
 
 
-@pytest.mark.parametrize("name", ["objects.json", "access.sqlite", "tables/manifest.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "objects.json",
+        pytest.param("access.sqlite", marks=pytest.mark.slow),
+        pytest.param("tables/manifest.json", marks=pytest.mark.slow),
+    ],
+)
 def test_damaged_before_the_start(tmp_path: Path, name: str) -> None:
     """The server does not start, and says in one line which file it is."""
     path = tmp_path / "data" / name
@@ -30,6 +37,7 @@ def test_damaged_before_the_start(tmp_path: Path, name: str) -> None:
     assert path.read_bytes().startswith(b"\x00no such file")
 
 
+@pytest.mark.slow
 def test_objects_damaged_while_it_runs(tmp_path: Path) -> None:
     """The server has its models and prompts in memory: it goes on, and the next change writes all of them anew."""
     with SupervisedServer(tmp_path, FAKE) as server:
@@ -41,6 +49,7 @@ def test_objects_damaged_while_it_runs(tmp_path: Path) -> None:
         assert len(server.query_again("SHOW PROMPTS")) == 2
 
 
+@pytest.mark.slow
 def test_users_damaged_while_it_runs(tmp_path: Path) -> None:
     """Nobody gets in who did not before, errors tell no path, and the process goes on."""
     path = tmp_path / "data" / "access.sqlite"
@@ -63,6 +72,7 @@ def test_users_damaged_while_it_runs(tmp_path: Path) -> None:
         assert server.children()[0] == worker
 
 
+@pytest.mark.slow
 def test_an_index_cut_off_while_it_is_searched(tmp_path: Path) -> None:
     """An index file that shrinks may kill the process that reads it; the next one tells that the index is damaged."""
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")

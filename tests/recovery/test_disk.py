@@ -28,10 +28,16 @@ def database(tmp_path: Path, memory: int, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.parametrize(
     ("memory", "sql"),
     [
-        (60, "SELECT value, md5(CAST(value AS VARCHAR)) AS m FROM generate_series(1, 3000000) ORDER BY m"),
-        (8, "SELECT max(s || f) FROM (SELECT s, ai_filter('{s}?', s) AS f FROM texts)"),
+        pytest.param(
+            60,
+            "SELECT value, md5(CAST(value AS VARCHAR)) AS m FROM generate_series(1, 3000000) ORDER BY m",
+            id="relational",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            8, "SELECT max(s || f) FROM (SELECT s, ai_filter('{s}?', s) AS f FROM texts)", id="between stages"
+        ),
     ],
-    ids=["relational", "between stages"],
 )
 def test_full_spill_folder(database: Database, tmp_path: Path, sql: str) -> None:
     """The error names the settings and no path; the next query runs, and nothing is left on the disk."""

@@ -132,7 +132,7 @@ class Neighbour(threading.Thread):
                 self.answers.append(sum(batch.num_rows for batch in rows))
 
 
-@pytest.mark.parametrize("sql", [READS, WAITS])
+@pytest.mark.parametrize("sql", [READS, pytest.param(WAITS, marks=pytest.mark.slow)])
 def test_the_network_goes_away(network: Network, server: FlightSqlServer, database: Database, sql: str) -> None:
     """The connection is closed, the query cancelled and its place free; other clients notice nothing."""
     other = Neighbour(server.uri)

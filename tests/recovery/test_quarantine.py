@@ -57,6 +57,7 @@ def refused(server: SupervisedServer) -> list[tuple[str, str]]:
     return [(name.strip(), sql.strip()) for name, _, _, _, sql in cells]
 
 
+@pytest.mark.slow
 def test_a_killer_is_refused(folder: Path) -> None:
     """The text is refused, with comments too, also after another death, until an administrator lifts it.
 
@@ -84,6 +85,7 @@ def test_a_killer_is_refused(folder: Path) -> None:
         await_true(lambda: worker not in server.children())
 
 
+@pytest.mark.slow
 def test_no_quarantine(folder: Path) -> None:
     """With 0 seconds nothing is refused: the same text kills again."""
     with SupervisedServer(folder, SETTINGS.format(0)) as server:
@@ -105,6 +107,7 @@ def client_of(folder: Path) -> Callable[[SupervisedServer, str], Client]:
     return lambda server, name: Client(server.uri, {"authorization": f"Bearer {tokens[name]}"})
 
 
+@pytest.mark.slow
 def test_who_kills_with_ever_new_texts(folder: Path, client_of: Callable[[SupervisedServer, str], Client]) -> None:
     """A statement is refused for its user alone; who alone had one at three deaths is refused, others are let go."""
     settings = SETTINGS.format(300).replace('"fake"', '"fake"\nmax_in_flight = 1\nlatency_ms = 20.0')
@@ -170,6 +173,7 @@ def test_who_kills_with_ever_new_texts(folder: Path, client_of: Callable[[Superv
             client.query(slow)
 
 
+@pytest.mark.slow
 def test_admins_are_never_refused_altogether(
     folder: Path, client_of: Callable[[SupervisedServer, str], Client]
 ) -> None:

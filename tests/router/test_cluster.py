@@ -120,6 +120,7 @@ def _kill_at(database: Database, answered: int, endpoint: EndpointProcess) -> No
     endpoint.stop()
 
 
+@pytest.mark.slow
 def test_endpoint_killed(tmp_path: Path) -> None:
     """A query goes on where one of two endpoints is killed in its middle: all rows are right."""
     sql = "SELECT value AS n, ai_gen('Say it.', value) AS a FROM generate_series(1, 300)"

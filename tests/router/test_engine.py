@@ -103,6 +103,7 @@ def test_pauses(routed: Make) -> None:
     assert answers(engine, paused) == answers(fake()(), requests)
 
 
+@pytest.mark.slow
 def test_more_than_the_horizon(routed: Make) -> None:
     """More prompts than are routed together are all answered."""
     engine = routed(fake(), fake(), fake())
@@ -152,6 +153,7 @@ def test_a_new_replica_takes_over_work(routed: Make) -> None:
     assert engine.status()[-1].answered > 100
 
 
+@pytest.mark.slow
 def test_many_replicas(routed: Make) -> None:
     """More replicas than have room for their first prompts within the horizon are all used."""
     engine = routed(*together(70, latency_ms=1.0), policy="round_robin")
@@ -324,6 +326,7 @@ def test_replicas_come_and_go(routed: Make) -> None:
         engine.remove(1)
 
 
+@pytest.mark.slow
 def test_waves(routed: Make) -> None:
     """Prompts are routed by the wave, also once a replica has gone."""
     engine = routed(*(fake(latency_ms=1.0) for _ in range(3)))

@@ -32,6 +32,7 @@ def watch(
     return changes
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 5),
     st.integers(0, 5),
@@ -57,6 +58,7 @@ def test_bounds(least: int, more: int, looks: list[tuple[float, list[ReplicaLoad
             assert len(numbers) == scaling.min_replicas
 
 
+@pytest.mark.slow
 @given(st.floats(0, 500), st.integers(1, 12), st.integers(1, 12), st.floats(0.5, 50))
 def test_steady_at_constant_load(work: float, busy: int, replicas: int, backlog: float) -> None:
     """Under a constant load, spread over any of the replicas, the number settles and turns back once at most."""

@@ -52,6 +52,7 @@ def test_edges_fit_together(prompts: list[list[int]], size: int) -> None:
         assert node.parent.children[node.tokens[: 4 * size]] is node
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(TOKENS, st.integers(0, 2)), max_size=8), TOKENS, st.integers(1, 3))
 def test_what_is_held_survives_splits(given: list[tuple[list[int], int]], asked: list[int], size: int) -> None:
     """A replica holds of a prompt what it shares with those it was given, however edges were split since."""

@@ -159,7 +159,7 @@ def test_memory(session: Session) -> None:
     assert _rows(session, "SELECT repeat('a', 3) AS x").to_pylist() == [{"x": "aaa"}]
 
 
-@pytest.mark.parametrize("sql", [ENDLESS, f"EXPLAIN ANALYZE {ENDLESS}", *SKEWED])
+@pytest.mark.parametrize("sql", [ENDLESS, pytest.param(f"EXPLAIN ANALYZE {ENDLESS}", marks=pytest.mark.slow), *SKEWED])
 def test_cancel(session: Session, sql: str) -> None:
     """A query that is cancelled ends with its process."""
     isolation = session._all.isolation
@@ -183,6 +183,7 @@ def test_cancel(session: Session, sql: str) -> None:
     assert isolation.running == 0
 
 
+@pytest.mark.slow
 def test_closed(session: Session) -> None:
     """A query whose batches are closed before their end leaves no process, and gives its place back."""
     for _ in range(2):
@@ -194,6 +195,7 @@ def test_closed(session: Session) -> None:
     assert session._all.isolation.places.running == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("everything_isolated")
 def test_turns(database: Database, session: Session) -> None:
     """A user who waits for a place gets the next one, before the statements of another who came first."""
@@ -237,6 +239,7 @@ def test_killed(session: Session) -> None:
     assert _rows(session, "SELECT repeat('a', 3) AS x").to_pylist() == [{"x": "aaa"}]
 
 
+@pytest.mark.slow
 def test_spare_killed(session: Session) -> None:
     """A spare process that died is replaced before a query takes it."""
     isolation = session._all.isolation

@@ -41,6 +41,7 @@ def test_beside_the_sql_server(tmp_path: Path) -> None:
                 store.lookup([key_of(1)])
 
 
+@pytest.mark.slow
 def test_the_server_s_process_is_killed(tmp_path: Path) -> None:
     """The one that takes its place has the chunks."""
     with SupervisedServer(tmp_path, SETTINGS) as server:
@@ -52,6 +53,7 @@ def test_the_server_s_process_is_killed(tmp_path: Path) -> None:
             assert b"".join(store.get(key_of(1), "raw")) == bitstream(1, 500)
 
 
+@pytest.mark.slow
 def test_it_asks_as_the_server_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the token of [server], nobody else gets in."""
     monkeypatch.setenv("SERVER_TOKEN", "the secret")
@@ -63,6 +65,7 @@ def test_it_asks_as_the_server_does(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert store.status().chunks == 0
 
 
+@pytest.mark.slow
 def test_off_without_listen(tmp_path: Path) -> None:
     """Nothing is served, and no folder made."""
     with SupervisedServer(tmp_path) as server:
@@ -71,6 +74,7 @@ def test_off_without_listen(tmp_path: Path) -> None:
         assert not (tmp_path / "data" / "kvstore").exists()
 
 
+@pytest.mark.slow
 def test_a_wrong_setting(tmp_path: Path) -> None:
     """The server does not start, and says what is wrong."""
     settings = SETTINGS.replace("127.0.0.1:0", "0.0.0.0:0")

@@ -197,6 +197,7 @@ def test_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert files(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_users(tmp_path: Path) -> None:
     """Admins may do everything, by password and API token; other users, and wrong passwords, nothing."""
     with closing(open_access(Config(data_folder=tmp_path))) as access:

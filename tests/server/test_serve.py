@@ -61,6 +61,7 @@ def _signal_until_it_ends(process: subprocess.Popen[str]) -> None:
             return
 
 
+@pytest.mark.slow
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     """Who does not want to wait signals again."""
     with _process(tmp_path) as process, Client(_ready(process)) as client:
@@ -75,6 +76,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
         assert process.returncode != 0
 
 
+@pytest.mark.slow
 def test_what_it_writes_is_its_owner_s_alone(tmp_path: Path) -> None:
     """Answers and data files too, whoever may look into the folder."""
     with _process(tmp_path) as process, Client(_ready(process)) as client:

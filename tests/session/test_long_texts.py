@@ -232,8 +232,8 @@ def test_long_list_as_an_option(session: Session) -> None:
     ("work", "parts"),
     [
         ("execute", "SELECT * FROM (VALUES {}) v(a)"),
-        ("execute", "SELECT concat({}, 'z')"),
-        ("describe", "SELECT concat({}, 'z')"),
+        pytest.param("execute", "SELECT concat({}, 'z')", marks=pytest.mark.slow),
+        pytest.param("describe", "SELECT concat({}, 'z')", marks=pytest.mark.slow),
         ("describe", "INSERT INTO kept VALUES {}"),
     ],
 )

@@ -84,6 +84,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 def test_too_many_calls(session: Session) -> None:
     """A statement whose operators are too many for Python's stack has an error that says what to do."""
     calls = ", ".join(f"ai_gen('{n}', note)" for n in range(1_000))

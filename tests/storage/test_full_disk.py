@@ -57,7 +57,7 @@ print("as it was")
 """
 
 
-@pytest.mark.parametrize("most", [20_000, 50])
+@pytest.mark.parametrize("most", [20_000, pytest.param(50, marks=pytest.mark.slow)])
 def test_nothing_changes(tmp_path: Path, most: int) -> None:
     """Data files, or the list of tables too, cannot be written whole: no statement changes anything or leaves files."""
     ran = subprocess.run(
@@ -94,6 +94,7 @@ print(before, count(), found["n"], found["s"], len(list(Path(sys.argv[1], "files
 """
 
 
+@pytest.mark.slow
 def test_rows_are_added_where_a_merge_does_not_fit(tmp_path: Path) -> None:
     """An INSERT needs room for its own rows alone. Once there is room, the files are merged."""
     ran = subprocess.run(

@@ -96,6 +96,7 @@ def test_ingest_modes(reopen: Reopen) -> None:
     assert read(catalog, "SELECT * FROM u") == [{"b": 2}]
 
 
+@pytest.mark.slow
 def test_hundreds_of_inserts(reopen: Reopen) -> None:
     """They end in few files, in order, and leave none behind that is not the table's."""
     catalog = reopen()

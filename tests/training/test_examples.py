@@ -99,6 +99,7 @@ def kept_out(value: Any, name: str = "") -> Iterator[str]:
         yield from Split.HELD_OUT.of(value)
 
 
+@pytest.mark.slow
 def test_training_uses_no_held_out_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences, questions and statements kept for tests are never chosen; with tests' examples they are."""
     kept = {entry for name in FILES for key, value in load_language(name).items() if key != "words"

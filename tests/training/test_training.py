@@ -53,6 +53,7 @@ def text_of(trainer: Trainer, ids: Sequence[int]) -> str:
     return str(trainer.tokenizer.decode(list(ids)))
 
 
+@pytest.mark.slow
 def test_a_family_counts_as_its_members_do(trainer: Trainer) -> None:
     """Laid out behind one trunk, answers have the probabilities that they have in prompts of their own."""
     families = [family for family in (training_family(1, number) for number in range(60)) if len(family) > 2][:4]
@@ -75,6 +76,7 @@ def test_every_row_is_in_one_batch(trainer: Trainer) -> None:
     assert all(batch.ids.numel() <= 1024 or len(batch.ids) == 1 for batch in cut)
 
 
+@pytest.mark.slow
 def test_batches_have_few_shapes(trainer: Trainer) -> None:
     """Rows of any length come in a handful of shapes, little of them padding."""
     rows = encode(trainer.tokenizer, [training_family(1, number) for number in range(400)])
@@ -165,6 +167,7 @@ def test_hint_losses(trainer: Trainer) -> None:
         assert pointer_loss(layer, pointed, turned, batch) < pointer_loss(layer, seen, turned, batch)
 
 
+@pytest.mark.slow
 def test_calibration_changes_no_answer() -> None:
     """All logits are divided by one temperature."""
     one = Trainer(TINY)

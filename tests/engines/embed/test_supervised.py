@@ -33,6 +33,7 @@ def embedder(endpoint: EndpointProcess) -> Iterator[SupervisedEmbedder]:
     embedder.close()
 
 
+@pytest.mark.slow
 def test_queries_wait(endpoint: EndpointProcess, embedder: SupervisedEmbedder) -> None:
     """One that meets the death goes on when the endpoint is back: each text is embedded once."""
 

@@ -128,6 +128,7 @@ def test_what_is_saved(store: KvServer, make_requests: MakeRequests) -> None:
     assert held(store) >= 3
 
 
+@pytest.mark.slow
 def test_default_codec(store: KvServer, make_requests: MakeRequests) -> None:
     """The default codec keeps a fraction of the bytes; the engine's revision says that answers may be others."""
     requests = hinted(make_requests(8))
@@ -168,6 +169,7 @@ def test_tenants(store: KvServer, make_requests: MakeRequests) -> None:
     assert cached(other) == cached(computed) < cached(same)
 
 
+@pytest.mark.slow
 def test_store_gone(tmp_path: Path, make_requests: MakeRequests) -> None:
     """Engines whose store was killed compute, and answer the same."""
     requests = hinted(make_requests(8))

@@ -279,6 +279,7 @@ def test_token_limit_holds_requests_back(make_requests: MakeRequests) -> None:
         assert len(endpoint.bodies) == 1
 
 
+@pytest.mark.slow
 def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: MakeRequests) -> None:
     """The key comes from the named variable or file, which errors name; the hosted API needs one."""
     monkeypatch.setenv("MY_KEY", "from-environment")

@@ -54,6 +54,7 @@ def check_round_trip(codec: Codec, cache: torch.Tensor) -> None:
     assert torch.equal(decode(codec, memoryview(bytearray(data))), wanted)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     tokens=st.one_of(st.integers(1, 45), st.sampled_from([100, 333, 1_500, 1_501, 1_509])),
@@ -68,6 +69,7 @@ def test_made_up(tokens: int, dtype: torch.dtype, index: int, seed: int) -> None
     check_round_trip(codecs(profile_of(*SHAPE))[index], cache)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data(), index=st.integers(0, len(CODECS) - 1), tokens=st.integers(1, 25))
 def test_unlike_the_profile(data: st.DataObject, index: int, tokens: int) -> None:
@@ -99,6 +101,7 @@ def test_models(kind: str, heads: int, kv_heads: int, dtype: torch.dtype) -> Non
         check_round_trip(codec, cache)
 
 
+@pytest.mark.slow
 def test_demo_model() -> None:
     """Chunks of the demo model come back in every codec, each level smaller and further off than the one before."""
     learned, *others = demo_chunks()

@@ -12,6 +12,7 @@ from flightllm.kvcache.codec.rans_torch import decode_streams
 from tests.kvcache.codec.streams import anchors_first, normal_tables
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     streams=st.integers(1, 4),

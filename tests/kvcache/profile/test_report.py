@@ -1,5 +1,6 @@
 """What a profile's report says is what the codec does."""
 
+import pytest
 import torch
 
 from flightllm.common.package_data import demo_model
@@ -28,6 +29,7 @@ def test_sizes_and_errors() -> None:
         assert torch.allclose(torch.tensor(one.errors), (lost / had).sqrt(), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_demo_profile() -> None:
     """The profile beside the demo model fits it: near the entropy, and by default 3 times smaller than int8."""
     profile = Profile.load(profile_path(demo_model()))

@@ -147,6 +147,7 @@ def calls(store: FlightStore) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs(tmp_path: Path) -> None:
     """Every call ends after its timeout, also one in the middle of a transfer; afterwards all is as it was."""
     with (

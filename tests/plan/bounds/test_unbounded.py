@@ -178,6 +178,7 @@ print(json.dumps([slow, int(peak)]))
 """
 
 
+@pytest.mark.slow
 def test_planning_evaluates_nothing() -> None:
     """Planning a hostile statement takes little processor time and memory: none of it is evaluated."""
     command = ["prlimit", "--as=8589934592", sys.executable, "-c", _PLAN_ALL]
