@@ -7,6 +7,7 @@ Without an option every test runs that is not marked `slow`. `--fast` runs the f
 import argparse
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,9 @@ SETTINGS = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else all of vLLM's processes share the first cores
 }
 
+MEMORY, ROOM = Path("/dev/shm"), 6 << 30  # noqa: S108 -- only fresh folders are made in it
+"""A folder in memory, and the bytes that must be free in it: tests write some gigabytes, most of them small tables."""
+
 
 def main(arguments: list[str]) -> int:
     """Run every step, so that one run shows all that is wrong; return how many failed."""
@@ -43,10 +47,11 @@ def main(arguments: list[str]) -> int:
         path = place.partition("::")[0]
         if (path != place or path.startswith("tests/") or path.endswith(".py")) and not Path(ROOT, path).exists():
             parser.error(f"there is no {path} in {ROOT}")
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(prefix="flightllm-tests-", dir=in_memory()) as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL, which runs as a user of its own, has its data below it
         names = Path(folder, "failed")
         names.touch()
-        environment = {**os.environ, **SETTINGS, "FLIGHTLLM_FAILED_TESTS": str(names)}
+        environment = {**os.environ, **SETTINGS, "FLIGHTLLM_FAILED_TESTS": str(names), "TMPDIR": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles the package
         try:
             failed = check(runs(others, fast=chosen.fast, everything=chosen.all), environment)
@@ -60,6 +65,18 @@ def main(arguments: list[str]) -> int:
         print(*(f"  {name}" for name in tests), sep="\n")
         print(f"Run one of them: {shlex.join((sys.executable, '-m', 'pytest', tests[0]))}")
     return len(failed)
+
+
+def in_memory() -> Path | None:
+    """Return a folder in memory if it can hold what the tests write: each change waits for the disk elsewhere.
+
+    None means the usual folder for temporary files. A person who set TMPDIR has that one.
+    """
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return None
+    system = os.statvfs(MEMORY)
+    runs_programs = not system.f_flag & os.ST_NOEXEC  # as some tests write them
+    return MEMORY if runs_programs and shutil.disk_usage(MEMORY).free >= ROOM else None
 
 
 def check(tests: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list[str]:
