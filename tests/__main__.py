@@ -6,6 +6,7 @@ Without an option every test runs that is not marked `slow`. `--fast` runs the f
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ WORKERS = ("-n", "2")
 """Tests wait for processes and files much of the time, so two run side by side even on one core."""
 ENGINES = "vllm or ray"
 """Each worker would start engines of its own: their tests run after the others, in one process."""
+NAMES_ENGINES = re.compile(r"\bmark\.(vllm|ray)\b")
+"""What the files of those tests contain: the run in one process need not read all the others."""
 NO_PLACES = ("--deselect", "--ignore", "--ignore-glob", "-k", "-p", "-o", "-W", "-c")
 """Options of pytest whose value chooses no test to run by its place."""
 WRONG_OPTION, NO_TESTS, INTERRUPTED = 4, 5, 130
@@ -137,7 +140,14 @@ def runs(arguments: list[str], *, fast: bool, everything: bool) -> list[tuple[st
     if fast:
         named = any("/" in one and Path(ROOT, one).exists() for one in places(arguments))
         return [(*side_by_side, *(() if named else (f"tests/{name}" for name in FAST)), *arguments)]
-    return [(*side_by_side, *arguments), ("pytest", "-m", f"{layer}({ENGINES})", *arguments, "-n", "0")]
+    files = () if places(arguments) else engine_files()
+    return [(*side_by_side, *arguments), ("pytest", "-m", f"{layer}({ENGINES})", *arguments, "-n", "0", *files)]
+
+
+def engine_files() -> list[str]:
+    """Return the files of the tests that start engines."""
+    found = sorted(Path(ROOT, "tests").rglob("test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in found if NAMES_ENGINES.search(path.read_text(encoding="utf-8"))]
 
 
 if __name__ == "__main__":
