@@ -17,7 +17,7 @@ TableColumns = Callable[[Sequence[str]], Mapping[str, pa.DataType]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a session knows of names; it returns the columns of a table as any `TableColumns`.
+    """A session's tables, views and functions by name. It returns the columns of a table as any `TableColumns`.
 
     `view_of` returns the query of the view that the parts of a name mean, or "". `own_functions` are the lower-case
     names of the functions in the configuration's folders; each of them asks a model.
