@@ -6,11 +6,11 @@ LIMIT without ORDER BY takes the rows that come first, and their order differs f
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from flightllm.sql.joins import INNER, join_kind
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, parts, walk
 from flightllm.sql.passes.subqueries.shapes import is_limited, is_single
 from flightllm.sql.types import function_name
 
-_INNER: Final = frozenset({"Join", "Inner", "CrossJoin"})
 _NUMBERS: Final = frozenset({"row_number", "first_value", "last_value", "nth_value", "lag", "lead", "ntile"})
 """Window functions whose values depend on the order of all rows."""
 
@@ -24,7 +24,7 @@ def steady(tables: Sequence[Json], common: Callable[[Json], Json]) -> list[Json]
     found = list[Json]()
     for table in tables:
         relations = [table["relation"], *(join["relation"] for join in table["joins"])]
-        inner = all(kind(join["join_operator"]) in _INNER for join in table["joins"])
+        inner = all(join_kind(join) == INNER for join in table["joins"])
         after = [_without_limit(one) if inner else one for one in relations]
         if any(map(_is_unsteady, [*after, *queries_of_with(after, common)])):
             return None
