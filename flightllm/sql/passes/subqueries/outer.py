@@ -8,6 +8,7 @@ from typing import Final
 from flightllm.common.cached import cached_property
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
+from flightllm.sql.joins import FULL, INNER, LEFT, RIGHT, join_kind
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, without
@@ -37,8 +38,6 @@ _EXTREMES: Final = {"Lt": "max", "LtEq": "max", "Gt": "min", "GtEq": "min"}
 _ONE_ROW: Final = "more than one row returned by a subquery used as an expression: "
 _WITH_CALL: Final = "with a call of a model or of a volatile function in it"
 _BEFORE_GROUPING: Final = ("selection", "group_by", "from")
-_NESTED: Final = {"Left", "LeftOuter", "Right", "RightOuter", "FullOuter"}
-_KEEPS_RIGHT: Final = {"Right", "RightOuter", "FullOuter"}
 
 
 @dataclass(frozen=True)
@@ -216,28 +215,28 @@ class Outer:
             matches = joined([matches, body(constraint)])
         elif constraint != "None":
             raise self._refused(asked.node, "beside USING or NATURAL")
-        if kind(found) not in {"CrossJoin", "Join", "Inner", "Left", "LeftOuter"}:
+        if join_kind(join) not in {INNER, LEFT}:
             raise self._refused(asked.node, "on the right of this join")
-        after = "Left" if kind(found) in {"Left", "LeftOuter"} else "Inner"
+        after = "Left" if join_kind(join) == LEFT else "Inner"
         relation = {"Derived": {**body(spread), "alias": alias}}
         return {**join, "relation": relation, "join_operator": {after: {"On": matches}}}
 
     def _joined(self, table: Json) -> Json:
         """Return a table of FROM whose ON conditions have no subqueries that DataFusion cannot plan."""
-        operators = {kind(join["join_operator"]) for join in table["joins"]}
+        kinds = {join_kind(join) for join in table["joins"]}
         joins = list[Json]()
         for join in table["joins"]:
             how = join["join_operator"]
             constraint: Json = body(how) if kind(how) else None
             if kind(constraint) != "On" or not any(map(self._is_new, questions(body(constraint), condition=False))):
                 joins.append(join)
-            elif kind(how) in {"Join", "Inner"} and not operators & _KEEPS_RIGHT:
+            elif join_kind(join) == INNER and kinds.isdisjoint({RIGHT, FULL}):
                 parts = list(conjuncts(body(constraint)))
                 moved = [one for one in parts if any(map(self._is_new, questions(one, condition=False)))]
                 kept = joined([one for one in parts if one not in moved]) or written("true")
                 self._moved += moved
                 joins.append({**join, "join_operator": {kind(how): {"On": kept}}})
-            elif kind(how) in _NESTED:
+            elif join_kind(join) in {LEFT, RIGHT, FULL}:
                 joins += self._outer_join({**table, "joins": list(joins)}, join)
             else:
                 raise self._refused(body(constraint), "in ON of this join")
@@ -254,7 +253,7 @@ class Outer:
         left = Around([before], self._references.scope([before]))
         right = Around([{"relation": join["relation"], "joins": []}], self._references.scope([{**join, "joins": []}]))
         changes = dict[int, Json]()
-        for found in questions(condition, condition=kind(operator) in {"Left", "LeftOuter"}):
+        for found in questions(condition, condition=join_kind(join) == LEFT):
             if self._is_new(found):
                 asked, place = found
                 nodes = self._nodes(asked, self._where.scope)

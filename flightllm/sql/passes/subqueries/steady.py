@@ -7,6 +7,7 @@ equal rows does.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from flightllm.sql.joins import INNER, join_kind
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, replaced, walk
 from flightllm.sql.passes.subqueries.items import by_name
 from flightllm.sql.passes.subqueries.shapes import is_limited, is_single
@@ -14,7 +15,6 @@ from flightllm.sql.passes.subqueries.spreading import derived
 from flightllm.sql.tree import written
 from flightllm.sql.types import function_name
 
-_INNER: Final = frozenset({"Join", "Inner", "CrossJoin"})
 _NUMBERS: Final = frozenset({"row_number", "first_value", "last_value", "nth_value", "lag", "lead", "ntile"})
 """Window functions whose values depend on the order of all rows."""
 
@@ -30,7 +30,7 @@ def steady(
     found = list[Json]()
     for table in tables:
         relations = [table["relation"], *(join["relation"] for join in table["joins"])]
-        inner = all(kind(join["join_operator"]) in _INNER for join in table["joins"])
+        inner = all(join_kind(join) == INNER for join in table["joins"])
         after = [_with_more_rows(one, of_with) if inner else one for one in relations]
         if any(map(_is_unsteady, [*after, *queries_of_with(after, common)])):
             return None
