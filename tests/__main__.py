@@ -6,7 +6,9 @@ Without an option every test runs that is not marked `slow`. `--fast` runs the f
 
 import argparse
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,6 +23,8 @@ WORKERS = ("-n", "2")
 """Tests wait for processes and files much of the time, so two run side by side even on one core."""
 ENGINES = "vllm or ray"
 """Each worker would start engines of its own: their tests run after the others, in one process."""
+NAMES_ENGINES = re.compile(r"\bmark\.(vllm|ray)\b")
+"""What the files of those tests contain: the run in one process need not read all the others."""
 NO_PLACES = ("--deselect", "--ignore", "--ignore-glob", "-k", "-p", "-o", "-W", "-c")
 """Options of pytest whose value chooses no test to run by its place."""
 WRONG_OPTION, NO_TESTS, INTERRUPTED = 4, 5, 130
@@ -30,6 +34,9 @@ SETTINGS = {
     "OMP_NUM_THREADS": "1",  # threads of several workers wait for each other
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else all of vLLM's processes share the first cores
 }
+
+MEMORY, ROOM = Path("/dev/shm"), 6 << 30  # noqa: S108 -- only fresh folders are made in it
+"""A folder in memory, and the bytes that must be free in it: tests write some gigabytes, most of them small tables."""
 
 
 def main(arguments: list[str]) -> int:
@@ -43,10 +50,11 @@ def main(arguments: list[str]) -> int:
         path = place.partition("::")[0]
         if (path != place or path.startswith("tests/") or path.endswith(".py")) and not Path(ROOT, path).exists():
             parser.error(f"there is no {path} in {ROOT}")
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(prefix="flightllm-tests-", dir=in_memory()) as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL, which runs as a user of its own, has its data below it
         names = Path(folder, "failed")
         names.touch()
-        environment = {**os.environ, **SETTINGS, "FLIGHTLLM_FAILED_TESTS": str(names)}
+        environment = {**os.environ, **SETTINGS, "FLIGHTLLM_FAILED_TESTS": str(names), "TMPDIR": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles the package
         try:
             failed = check(runs(others, fast=chosen.fast, everything=chosen.all), environment)
@@ -60,6 +68,18 @@ def main(arguments: list[str]) -> int:
         print(*(f"  {name}" for name in tests), sep="\n")
         print(f"Run one of them: {shlex.join((sys.executable, '-m', 'pytest', tests[0]))}")
     return len(failed)
+
+
+def in_memory() -> Path | None:
+    """Return a folder in memory if it can hold what the tests write: each change waits for the disk elsewhere.
+
+    None means the usual folder for temporary files. A person who set TMPDIR has that one.
+    """
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return None
+    system = os.statvfs(MEMORY)
+    runs_programs = not system.f_flag & os.ST_NOEXEC  # as some tests write them
+    return MEMORY if runs_programs and shutil.disk_usage(MEMORY).free >= ROOM else None
 
 
 def check(tests: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list[str]:
@@ -120,7 +140,14 @@ def runs(arguments: list[str], *, fast: bool, everything: bool) -> list[tuple[st
     if fast:
         named = any("/" in one and Path(ROOT, one).exists() for one in places(arguments))
         return [(*side_by_side, *(() if named else (f"tests/{name}" for name in FAST)), *arguments)]
-    return [(*side_by_side, *arguments), ("pytest", "-m", f"{layer}({ENGINES})", *arguments, "-n", "0")]
+    files = () if places(arguments) else engine_files()
+    return [(*side_by_side, *arguments), ("pytest", "-m", f"{layer}({ENGINES})", *arguments, "-n", "0", *files)]
+
+
+def engine_files() -> list[str]:
+    """Return the files of the tests that start engines."""
+    found = sorted(Path(ROOT, "tests").rglob("test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in found if NAMES_ENGINES.search(path.read_text(encoding="utf-8"))]
 
 
 if __name__ == "__main__":

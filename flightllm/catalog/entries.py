@@ -27,7 +27,7 @@ from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.sql.passes.passes import passed
-from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.query_columns import Known
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
@@ -191,18 +191,25 @@ Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
 """Returns an entry with its plan if it is a view; the mapping has the other entries. Raises a `FlightLLMError`."""
 
 
-def columns_in(entries: Mapping[TableName, Entry]) -> TableColumns:
-    """Return the function that finds the columns of tables for the passes, also under a table's hidden name."""
+def columns_in(entries: Mapping[TableName, Entry]) -> Known:
+    """Return what the passes ask about tables, also under a table's hidden name."""
 
-    def found(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
+    def found(parts: Sequence[str]) -> Entry | None:
         try:
             name = table_name(parts)
         except SqlError:
-            return {}
-        entry = entries.get(TableName(name.schema, name.name.removesuffix(STORED_SUFFIX)))
+            return None
+        return entries.get(TableName(name.schema, name.name.removesuffix(STORED_SUFFIX)))
+
+    def columns_of(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
+        entry = found(parts)
         return dict(zip(entry.schema.names, entry.schema.types, strict=True)) if entry else {}
 
-    return found
+    def view_of(parts: Sequence[str]) -> str:
+        entry = found(parts)
+        return entry.query if entry else ""
+
+    return Known(columns_of, view_of)
 
 
 def view_text(view: Entry, entries: Mapping[TableName, Entry]) -> str:

@@ -262,7 +262,7 @@ class ScopedCatalog(Catalog):
                 self._check_known(name)
                 if entry is not None:
                     self._rights.check_change(repr(name.display), entry.owner)
-            case "update" | "delete" | "merge" | "insert":
+            case "update" | "delete" | "truncate" | "merge" | "insert":
                 for privilege in _privileges(statement):
                     self._check(privilege, name, entry)
                 self.check_unrestricted(name)
@@ -311,7 +311,8 @@ class ScopedCatalog(Catalog):
 
 def _privileges(statement: Statement) -> list[Privilege]:
     """Return the privileges besides SELECT that a statement needs on the table that it changes."""
-    own: dict[str, Privilege] = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
+    own: dict[str, Privilege] = {"insert": "INSERT", "update": "UPDATE"}
+    own |= dict.fromkeys(("delete", "truncate"), "DELETE")
     change = statement.change
     kinds = [] if change is None else [action.kind for action in change.actions]
     if change is not None and change.conflict is not None:

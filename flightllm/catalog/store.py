@@ -481,21 +481,23 @@ class TableStore:
         if check := getattr(self._asked, "check", None):
             check(name, self._entries.get(name))
 
-    def put(self, entry: Entry) -> None:
-        """Add or replace an entry; the views that read it are planned again.
+    def put(self, *entries: Entry) -> None:
+        """Add or replace entries in one step; the views that read them are planned again.
 
-        The entry's new data files must be on disk. When this returns, the change survives a crash.
+        The entries' new data files must be on disk. When this returns, the change survives a crash.
 
         Raises:
             LimitExceededError: the disk is full; nothing was changed.
-            PermissionDeniedError: the name is reserved.
+            PermissionDeniedError: a name is reserved.
         """
-        if STORED_SUFFIX in entry.name.name:
-            raise PermissionDeniedError(f"{entry.name.name!r} is a reserved name: choose another")
+        for entry in entries:
+            if STORED_SUFFIX in entry.name.name:
+                raise PermissionDeniedError(f"{entry.name.name!r} is a reserved name: choose another")
         with self.lock:
-            self._check(entry.name)
-            others = {name: kept for name, kept in self._entries.items() if name != entry.name}
-            self._change({**others, entry.name: opened(entry, self.folder, self.places)})
+            for entry in entries:
+                self._check(entry.name)
+            new = {entry.name: opened(entry, self.folder, self.places) for entry in entries}
+            self._change({**{name: kept for name, kept in self._entries.items() if name not in new}, **new})
 
     def remove(self, *names: TableName) -> None:
         """Remove entries in one step; the views that read them are planned again.

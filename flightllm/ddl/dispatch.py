@@ -39,8 +39,9 @@ from flightllm.sql.parameters import bind, each_row
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
+from flightllm.sql.truncate_statements import ANSWER_CACHE
 
-_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
+_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "create_external")
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
 """A bound statement ends after this many rows of parameters, or this many characters of their text."""
 
@@ -76,7 +77,7 @@ def change(
 def _changed(
     statement: Statement, record: QueryRecord, services: Services, settings: Settings, more: Iterable[ParsedText] | None
 ) -> int:
-    if statement.kind in _FOR_ADMINS:
+    if statement.kind in _FOR_ADMINS or _empties_cache(statement):
         return _administer(statement, services)
     catalog = services.catalog
     match statement.kind:
@@ -130,8 +131,9 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
             catalog.insert(statement, plan(statement.parsed_query, services, settings).schema, ())
         case "create_table_as" if catalog.check_create(statement):
             plan(statement.parsed_query, services, settings)
-        case "create_table" | "drop_table" | "drop_view" | "delete" | "update":
-            catalog.check(statement)
+        case "create_table" | "drop_table" | "drop_view" | "delete" | "update" | "truncate":
+            if not _empties_cache(statement):
+                catalog.check(statement)
     return pa.schema([])
 
 
@@ -166,6 +168,10 @@ def _whole(statement: Statement, services: Callable[[], Services]) -> Statement:
 def _refuse(statement: Statement) -> None:
     if statement.kind == "transaction":
         raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
+
+
+def _empties_cache(statement: Statement) -> bool:
+    return statement.kind == "truncate" and statement.target == ANSWER_CACHE
 
 
 def _administer(statement: Statement, services: Services) -> int:

@@ -59,9 +59,12 @@ class _Names:
                 follows = source.is_word(index - 1, "from", "in", "table") and source.is_word(1, "columns", "create")
             elif self._verb == "drop":
                 follows = follows or source.is_symbol(index - 1, ",")
+            elif self._verb == "truncate":
+                before = source.is_symbol(index - 1, ",") or source.is_word(index - 1, "truncate", "table", "only")
+                follows = before and not token.is_word("table", "only")
             elif self._verb == "alter":
                 follows = source.is_word(index - 1, "table") and index == 2
-            named = source.scopes.names_table[index] or self._verb in {"show", "alter"}
+            named = source.scopes.names_table[index] or self._verb in {"show", "alter", "truncate"}
             named = named or source.is_word(index - 1, "references")
             is_name = token.kind in {TokenKind.WORD, TokenKind.QUOTED} and not token.is_word("if", "not", "exists")
             if follows and named and is_name:

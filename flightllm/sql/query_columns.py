@@ -16,6 +16,23 @@ TableColumns = Callable[[Sequence[str]], Mapping[str, pa.DataType]]
 """Returns the columns of the table that the parts of a name mean; the result is empty for an unknown table."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The names that a session knows; an object returns the columns of a table, as any `TableColumns` does.
+
+    `view_of` returns the query of the view that the parts of a name mean, or "". `own_functions` are the lower-case
+    names of the functions in the configuration's folders; each of them asks a model.
+    """
+
+    columns_of: TableColumns
+    view_of: Callable[[Sequence[str]], str] = lambda _: ""
+    own_functions: frozenset[str] = frozenset()
+
+    def __call__(self, parts: Sequence[str]) -> Mapping[str, pa.DataType]:
+        """Return the columns of a table."""
+        return self.columns_of(parts)
+
+
 class Column(NamedTuple):
     """One column of a query or a table."""
 
@@ -77,6 +94,12 @@ class QueryColumns:
         fields = body(table)
         found = self._definition(fields, [name_of(body(part)) for part in fields["name"]])
         return found["query"] if found is not None else None
+
+    def common_as_is(self, table: Json) -> Json:
+        """Return the query of WITH that a table means, or None; also None if WITH gives names to its columns."""
+        fields = body(table)
+        found = self._definition(fields, [name_of(body(part)) for part in fields["name"]])
+        return found["query"] if found is not None and not found["alias"]["columns"] else None
 
     def named(self, identifier: Json) -> Type:
         """Return the type of the column that a node names; see `nodes.kind` Identifier and CompoundIdentifier."""

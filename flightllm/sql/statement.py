@@ -68,7 +68,9 @@ class Statement:
     target: TableName | None = None
     columns: tuple[str, ...] = ()
     dropped: tuple[TableName, ...] = ()
-    """All tables or views of DROP TABLE and DROP VIEW, each once; the first one is `target`."""
+    """All tables or views of DROP TABLE, DROP VIEW and TRUNCATE, each once; the first one is `target`."""
+    cascade: bool = False
+    """True for TRUNCATE … CASCADE, which also empties the tables that refer to those of the statement."""
     or_replace: bool = False
     exists_ok: bool = False
     summarized: bool = False

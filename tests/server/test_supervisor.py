@@ -65,6 +65,7 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_spare_process_that_dies_is_replaced(tmp_path: Path) -> None:
     """A spare process killed while it waits is replaced while the other one serves."""
     with SupervisedServer(tmp_path) as server:
@@ -77,6 +78,7 @@ def test_a_spare_process_that_dies_is_replaced(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_signal_without_a_name(tmp_path: Path) -> None:
     """A process killed by a real-time signal, which Python has no name for, is replaced like any other."""
     with SupervisedServer(tmp_path) as server:
@@ -130,6 +132,7 @@ def test_a_signal_between_two_processes(tmp_path: Path, monkeypatch: pytest.Monk
     assert asyncio.run(signalled()) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_killed_under_load(tmp_path: Path) -> None:
     """Clients that try again where the server is unavailable all get the right rows in the end."""
     sql = "SELECT sum(value % 7) AS s, count(*) AS n FROM generate_series(1, 3000000)"
@@ -161,6 +164,7 @@ def test_killed_under_load(tmp_path: Path) -> None:
         assert set(answers) == {expected}
 
 
+@pytest.mark.slow
 def test_a_client_of_a_killed_process(tmp_path: Path) -> None:
     """Whose query was running is told what happened, and what to do."""
     with SupervisedServer(tmp_path, SLOW) as server, Client(server.uri) as client:
@@ -171,6 +175,7 @@ def test_a_client_of_a_killed_process(tmp_path: Path) -> None:
             list(batches)
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_takes_all_with_it(tmp_path: Path) -> None:
     """After `kill -9` of the supervisor no process is left over, and the port is free."""
     with SupervisedServer(tmp_path) as server:
@@ -183,7 +188,7 @@ def test_a_killed_supervisor_takes_all_with_it(tmp_path: Path) -> None:
             pass
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_drains(tmp_path: Path, number: int) -> None:
     """The rows of a query that runs when the signal comes all arrive; then the command ends well."""
     with SupervisedServer(tmp_path, SLOW) as server, Client(server.uri) as client:
@@ -194,6 +199,7 @@ def test_a_signal_drains(tmp_path: Path, number: int) -> None:
         assert server.process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_draining_has_a_limit(tmp_path: Path) -> None:
     """What still runs after `drain_seconds` is cancelled."""
     with SupervisedServer(tmp_path, SLOW + "\n[recovery]\ndrain_seconds = 1") as server, Client(server.uri) as client:
@@ -232,6 +238,7 @@ with Client(sys.argv[1]) as client:
         client.kill()
 
 
+@pytest.mark.slow
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     """Who does not want to wait signals again."""
     with SupervisedServer(tmp_path, SLOW + "\n[recovery]\ndrain_seconds = 600") as server, Client(server.uri) as client:
@@ -242,6 +249,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
         assert server.stop() == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_drain_command(tmp_path: Path) -> None:
     """`flightllm drain` lets a running query finish, and ends the server well."""
     with SupervisedServer(tmp_path) as server, Client(server.uri) as client:
@@ -273,6 +281,7 @@ def test_no_process_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         supervise(Config(data_folder=tmp_path))
 
 
+@pytest.mark.slow
 def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:
     """What the server's process finds wrong is said as the command's own error."""
     settings = f'[engine]\nkind = "fake"\n[tables]\nt = "{tmp_path / "absent.parquet"}"'
@@ -293,6 +302,7 @@ def test_without_supervisor(tmp_path: Path, arguments: tuple[str, ...]) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_modules_in_the_working_folder_do_not_matter(tmp_path: Path) -> None:
     """The server's process takes the same modules as the command, whatever lies in the folder it is started in."""
     (tmp_path / "structlog.py").write_text("raise SystemExit('the wrong module')")

@@ -133,7 +133,7 @@ def test_all_chunks_exactly(store: MemoryStore, prompt: Kept) -> None:
 
 def test_another_codec(store: MemoryStore, prompt: Kept) -> None:
     """What is decoded is what the codec makes of it."""
-    loaded, rest = taken(fetch(prompt.chunks, source(store, Adaptive(LADDER))))
+    loaded, rest = taken(fetch(prompt.chunks, source(store, Fixed(LADDER, "int8"))))
     assert rest is None
     for (_, cache), exact in zip(loaded, prompt.caches, strict=True):
         assert torch.equal(cache, torch.stack(list(CODECS["int8"].layers(CODECS["int8"].encode(exact)))))

@@ -243,6 +243,8 @@ class Spreader:
         fields = body(relation)
         if kind(relation) != "Derived":
             raise self._refused("a table function or a join in parentheses that reads it")
+        if fields["lateral"]:  # it can read the tables before it, too; it becomes a join with their rows later
+            return self._placed(relation)
         alias = fields["alias"]
         if alias is None or alias["columns"]:
             name = name_of(alias["name"]) if alias else f"rows {next(self._numbers)}"
