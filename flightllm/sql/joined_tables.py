@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from flightllm.common.names import quoted
 from flightllm.errors import SqlError
-from flightllm.sql.joins import FULL, INNER, RIGHT, join_kind
+from flightllm.sql.joins import FULL, INNER, RIGHT, join_kind, merged_names
 from flightllm.sql.keywords import JOIN_KINDS
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
@@ -142,21 +142,20 @@ class JoinedTables:
         halved = not (how.left and how.right)
         both = Side([*left.tables, *right.tables], {**left.merged, **right.merged})
         kept = both if not halved else left if how.left else right
-        if constraint == "Natural":
-            names = self._natural(left, right, join)
-        elif kind(constraint) == "Using":
-            if any(len(parts) > 1 for parts in body(constraint)):
-                raise UnreadableError
-            names = [name_of(body(part)) for (part,) in body(constraint)]
-        elif kind(constraint) == "On":
+        if kind(constraint) == "On":
             condition = self._replaced(body(constraint), both.unambiguous())
             self.reads |= condition is not body(constraint)
             return kept, {name: {"On": condition}}
-        else:
+        if constraint != "Natural" and kind(constraint) != "Using":
             return both, operator
+        if kind(constraint) == "Using" and any(len(parts) > 1 for parts in body(constraint)):
+            raise UnreadableError
+        names = merged_names(join, left.columns(), right.columns())
+        if names is None:
+            self._problem(join, "is NATURAL, but the columns of a table are not known", "JOIN … USING (a, b)")
         merged, equal = dict[str, Node](), list[str]()
         given: dict[str, Json] = {}
-        for number, key in enumerate(names):
+        for number, key in enumerate(names or ()):
             one, other = (self._key(side, key, join, halved=halved) for side in (left, right))
             given |= {f"a{number}": one, f"b{number}": other}
             equal.append(f"a{number} = b{number}")
@@ -167,16 +166,9 @@ class JoinedTables:
         if not halved:
             self._merges = True
             self.outer |= how != INNER
-            self.missing |= dict.fromkeys(names if how.keeps_right else (), join)
+            self.missing |= dict.fromkeys(merged if how.keeps_right else (), join)
             kept = Side(both.tables, {**merged, **{key: one for key, one in both.merged.items() if key not in merged}})
         return kept, {name: {"On": condition}}
-
-    def _natural(self, left: Side, right: Side, join: Json) -> list[str]:
-        mine, others = left.columns(), right.columns()
-        if mine is None or others is None:
-            self._problem(join, "is NATURAL, but the columns of a table are not known", "JOIN … USING (a, b)")
-            return []
-        return [name for name in mine if name in others]
 
     def _key(self, side: Side, name: str, join: Json, *, halved: bool) -> Node:
         """Return a column of one side of a join that USING or NATURAL names; SEMI and ANTI merge no columns."""

@@ -1,9 +1,9 @@
 """The kinds of joins: the columns of their rows, and the rows that they keep without a partner."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from flightllm.sql.nodes import Json, kind
+from flightllm.sql.nodes import Json, body, kind, name_of
 
 
 class JoinKind(NamedTuple):
@@ -37,3 +37,17 @@ _KINDS: Final[Mapping[str, JoinKind]] = {
 def join_kind(join: Json) -> JoinKind | None:
     """Return the kind of a join in a FROM; None for an operator such as APPLY or ASOF."""
     return _KINDS.get(kind(join["join_operator"]))
+
+
+def merged_names(join: Json, left: Sequence[str] | None, right: Sequence[str] | None) -> list[str] | None:
+    """Return the names of the columns that USING or NATURAL merges, in their order; the list is empty for other joins.
+
+    `left` and `right` are the columns of the join's sides. The result is None for NATURAL if one of these is None,
+    because its columns are unknown.
+    """
+    constraint = body(join["join_operator"])
+    if constraint == "Natural":
+        return None if left is None or right is None else [name for name in left if name in right]
+    if kind(constraint) == "Using":
+        return [name_of(body(part[-1])) for part in body(constraint)]
+    return []

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from flightllm.sql.joins import join_kind
+from flightllm.sql.joins import join_kind, merged_names
 from flightllm.sql.nodes import Json, body, is_query, kind, name_of, parts
 from flightllm.sql.tree import text_of
 
@@ -86,8 +86,7 @@ class QueryColumns:
         The columns are None if they are unknown.
         """
         found = self._factor(factor, (), ())
-        columns = found.columns
-        return found.name, None if columns is None else [column.name for column in columns]
+        return found.name, _names(found.columns)
 
     def common(self, table: Json) -> Json:
         """Return the query of WITH that a table means, or None."""
@@ -198,7 +197,8 @@ class QueryColumns:
             for join in item["joins"]:
                 right = self._factor(join["relation"], found, outer)
                 how = join_kind(join)
-                merged = None if how is None or not how.left else _merged(join, right.columns, _all(found))
+                names = _names(_all(found)), _names(right.columns)
+                merged = merged_names(join, *names) if how is not None and how.left else None
                 self._expressions(join["join_operator"], ([*found, right], *outer))
                 if merged is None:
                     return None
@@ -399,22 +399,13 @@ def _all(tables: _Tables) -> Columns:
     return [*first, *(column for column in found if column.name not in merged)] or None
 
 
+def _names(columns: Columns) -> list[str] | None:
+    return None if columns is None else [column.name for column in columns]
+
+
 def _renamed(columns: Columns, alias: Json) -> Columns:
     names = [name_of(column["name"]) for column in alias["columns"]] if alias else []
     if not names:
         return columns
     types = [column.type for column in columns or ()] + [None] * len(names)
     return [*map(Column, names, types), *(columns or [])[len(names) :]]
-
-
-def _merged(join: Json, columns: Columns, before: Columns) -> Sequence[str] | None:
-    """Return the columns of a join's right side that USING or NATURAL merges; None if they are unknown."""
-    constraint = body(join["join_operator"])
-    if constraint == "Natural":
-        if columns is None or before is None:
-            return None
-        names = {column.name for column in columns}
-        return [column.name for column in before if column.name in names]
-    if kind(constraint) == "Using":
-        return [name_of(body(part[-1])) for part in body(constraint)]
-    return ()

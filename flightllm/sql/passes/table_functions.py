@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from flightllm.sql.nodes import Json, Node, body, columns, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.subqueries.items import derived, item
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, written, written_query
 
@@ -118,10 +119,6 @@ def _query(call: _Call, *, lateral: bool) -> Json:
         items.append(written("unnest(generate_series(1, n))", n=most if len(lengths) > 1 else lengths[0]))
     query = written_query("SELECT 0")
     select = body(query["body"])
-    named = [
-        {"ExprWithAlias": {"expr": one, "alias": new_identifier(name)}}
-        for one, name in zip(items, call.names, strict=True)
-    ]
-    alias = call.alias or {"explicit": True, "name": new_identifier(call.name), "columns": []}
-    rows = {**query, "body": {"Select": {**select, "projection": named}}}
-    return {"Derived": {"lateral": lateral, "subquery": rows, "alias": alias, "sample": None}}
+    named = list(map(item, items, call.names))
+    table = body(derived({**query, "body": {"Select": {**select, "projection": named}}}, call.name))
+    return {"Derived": {**table, "lateral": lateral, "alias": call.alias or table["alias"]}}

@@ -1,18 +1,14 @@
 """Refuse to count the rows that an outer join found by `count(t.*)`: DataFusion counts the others, too."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from flightllm.errors import UnsupportedError
+from flightllm.sql.joins import FULL, LEFT, RIGHT, join_kind
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree
 from flightllm.sql.types import function_name
-
-_LEFT: Final = frozenset({"Left", "LeftOuter"})
-_RIGHT: Final = frozenset({"Right", "RightOuter"})
-_FULL: Final = "FullOuter"
 
 
 def has_count_of_rows(text: ParsedText) -> bool:
@@ -65,10 +61,10 @@ def _lacking(item: Json) -> set[str]:
     found = set[str]()
     before = set(_names(item["relation"]))
     for join in item["joins"]:
-        here, operator = set(_names(join["relation"])), kind(join["join_operator"])
-        if operator in _LEFT or operator == _FULL:
+        here, how = set(_names(join["relation"])), join_kind(join)
+        if how in {LEFT, FULL}:
             found |= here
-        if operator in _RIGHT or operator == _FULL:
+        if how in {RIGHT, FULL}:
             found |= before
         before |= here
     for node in walk([item["relation"], *(join["relation"] for join in item["joins"])]):

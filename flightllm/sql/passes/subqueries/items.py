@@ -1,4 +1,4 @@
-"""Columns and items of SELECT: write them, and find the items that other clauses name."""
+"""Columns, items of SELECT and tables of FROM: write them, and find the items that other clauses name."""
 
 from collections.abc import Sequence
 
@@ -15,6 +15,12 @@ def column(table: str, name: str) -> Json:
 def item(value: Json, name: str) -> Json:
     """Return an item of SELECT with an alias."""
     return {"ExprWithAlias": {"expr": value, "alias": new_identifier(name)}}
+
+
+def derived(rows: Json, name: str) -> Json:
+    """Return a query as a table of FROM."""
+    alias = {"explicit": True, "name": new_identifier(name), "columns": []}
+    return {"Derived": {"lateral": False, "subquery": rows, "alias": alias, "sample": None}}
 
 
 def without(star: Json, names: Sequence[str]) -> Json:

@@ -13,7 +13,7 @@ from flightllm.errors import UnsupportedError
 from flightllm.sql.joins import FULL, INNER, LEFT, RIGHT, join_kind
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, walk
 from flightllm.sql.null_safe import same_value
-from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, rows_as_selects, without
+from flightllm.sql.passes.subqueries.items import by_name, by_number, column, derived, item, rows_as_selects, without
 from flightllm.sql.passes.subqueries.references import (
     References,
     is_column,
@@ -57,12 +57,6 @@ class Domain:
         """Return the condition that the keys of a table equal other values; NULL equals NULL."""
         keys = zip(self.keys, others, self.types, strict=True)
         return joined([same_value(column(table, key), other, of) for key, other, of in keys])
-
-
-def derived(rows: Json, name: str) -> Json:
-    """Return a query as a table of FROM."""
-    alias = {"explicit": True, "name": new_identifier(name), "columns": []}
-    return {"Derived": {"lateral": False, "subquery": rows, "alias": alias, "sample": None}}
 
 
 def cross_join(relation: Json) -> Json:
