@@ -28,9 +28,10 @@ from bench.traces import Trace, random_trace
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import TEXT, FetchPolicy
-from flightllm.kvcache.stream.fetch import ChunkSource, fetch
+from flightllm.kvcache.stream.fetch import fetch
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
+from flightllm.kvcache.stream.source import ChunkSource
 
 POLICIES: Final[Mapping[str, FetchPolicy]] = {
     "adaptive": Adaptive(LADDER),

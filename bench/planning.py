@@ -25,8 +25,8 @@ from datafusion.substrait import Producer
 from bench.common import median_seconds, parse_options, report, timed
 from bench.setting import announce, open_database, topics
 from flightllm.config import EngineConfig
+from flightllm.execution import batch_query, plain_query, staged_query
 from flightllm.execution import bind as frames
-from flightllm.execution import query
 from flightllm.plan import planner
 from flightllm.plan.stages import Cutter
 from flightllm.plan.substrait import SubstraitReader
@@ -95,13 +95,13 @@ def clocks(clock: Clock) -> Iterator[None]:
         (reading, "classify", "check"),
         (reading, "bind", "check"),
         (frames, "extract_calls", "extract"),
-        *((module, "scalar_context", "contexts") for module in (frames, query)),
-        *((module, "register_stubs", "contexts") for module in (frames, query)),
-        *((module, "frame_of", "resolve (DataFusion)") for module in (frames, query)),
-        (query, "plan_query", "optimize (DataFusion)"),
+        *((module, "scalar_context", "contexts") for module in (frames, plain_query, batch_query, staged_query)),
+        *((module, "register_stubs", "contexts") for module in (frames, batch_query)),
+        *((module, "frame_of", "resolve (DataFusion)") for module in (frames, plain_query, batch_query)),
+        (staged_query, "plan_query", "optimize (DataFusion)"),
         (SubstraitReader, "read", "read"),
-        (planner, "extract_calls", "hoist"),
-        (query, "rewrite", "rewrite"),
+        (planner, "hoist_calls", "hoist"),
+        (staged_query, "rewrite", "rewrite"),
         (Cutter, "cut", "cut"),
     )
     produce = clock.around("to Substrait", Producer.to_substrait_plan)

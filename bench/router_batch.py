@@ -29,10 +29,11 @@ from bench.setting import announce
 from bench.simulation import ENGINES, Arrival, Cluster, Outcome, work_off
 from flightllm.llm.cost import Rates
 from flightllm.llm.engine import PrefixCache
-from flightllm.router.base import POLICIES, RoutedPrompt, create_router
+from flightllm.router.base import POLICIES, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import Node
 
 BLOCK_TOKENS: Final = 16

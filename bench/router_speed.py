@@ -23,8 +23,9 @@ import numpy as np
 
 from bench.common import parse_options, report
 from bench.setting import announce
-from flightllm.router.base import RoutedPrompt, create_router
+from flightllm.router.base import create_router
 from flightllm.router.fleet import Fleet
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import TOKEN_BYTES
 
 _REPLICAS: Final = 8

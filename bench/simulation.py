@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from flightllm.engines.prefix import STEP_TOKENS, PrefixSimulator, SimulatedRequest, chained
 from flightllm.llm.cost import Costs, Rates, Work
 from flightllm.llm.engine import PrefixCache
-from flightllm.router.base import RoutedPrompt, Router
+from flightllm.router.base import Router
 from flightllm.router.fleet import WINDOW_SECONDS, Fleet
 from flightllm.router.local_queue import LocalQueue
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import TOKEN_BYTES
 from flightllm.router.waves import wave_size
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import pack
 
 BLOCK = 4

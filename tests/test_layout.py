@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flightllm"
 FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 MOST_MODULES = 8
-MOST_PASSED = 95
+MOST_PASSED = 98
 """The most files that a reader must open to follow one query."""
 LOCKED = re.compile(r"functools(\.| import .*)\bcached_property\b")
 
@@ -31,7 +31,7 @@ def graph() -> grimp.ImportGraph:
 
 
 def test_imports_point_one_way(capsys: pytest.CaptureFixture[str]) -> None:
-    """The layers in pyproject.toml hold, and no two modules of a folder import each other."""
+    """The layers in pyproject.toml hold, and no two modules of a folder import each other, not even for types."""
     status = lint_imports(str(ROOT / "pyproject.toml"), no_cache=True)
     assert status == 0, capsys.readouterr().out
 

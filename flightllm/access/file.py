@@ -16,6 +16,7 @@ from uuid import uuid4
 from flightllm.common.atomic_files import JOURNALS, make_private, set_database_aside, sync
 from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.storage.lock import FolderLock
+from flightllm.storage.made import Mark
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS users (
@@ -72,7 +73,7 @@ class AccessFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._made = path.with_suffix(".made")
+        self._mark = Mark(path.with_suffix(".made"), _WRITTEN)
 
     def exists(self) -> bool:
         """Return whether there is a file.
@@ -82,7 +83,7 @@ class AccessFile:
         """
         if self.path.exists():
             return True
-        had = self.path.is_symlink() or self._made.exists()
+        had = self.path.is_symlink() or self._mark.exists()
         if had or any(one.exists() and one.stat().st_size for one in self._journals()):
             raise ConfigError(f"the user database access.sqlite is missing from the data folder: {WAYS_OUT}")
         return False
@@ -168,9 +169,7 @@ class AccessFile:
 
     def mark(self) -> None:
         """Write the file that tells that there must be a file of the users."""
-        if not self._made.exists():
-            self._made.write_bytes(_WRITTEN)
-            sync(self._made.parent)
+        self._mark.write()
 
 
 def create(database: sqlite3.Connection) -> None:

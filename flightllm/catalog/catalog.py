@@ -323,7 +323,7 @@ class Catalog:
         Raises:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
         """
-        return statements.execute(self.store, statement, collect, self.owner)
+        return statements.execute(self.store, statement, collect, self.owner, self.entries)
 
     def check(self, statement: Statement) -> None:
         """Raise the errors of `execute` that planning finds; change nothing.
@@ -331,10 +331,10 @@ class Catalog:
         Raises:
             FlightLLMError: the statement is wrong.
         """
-        statements.check(self.store, statement)
+        statements.check(self.store, statement, self.entries)
 
     def targets(self, statement: Statement) -> tuple[TableName, ...]:
-        """Return the tables, views or schemas that a statement changes; only DROP can have several.
+        """Return the tables, views or schemas that a statement changes; only DROP and TRUNCATE can have several.
 
         Raises:
             UnsupportedError: the statement changes no table, view or schema.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from datafusion import SessionContext
 from datafusion.catalog import Table
 from pyarrow import dataset
 
-from flightllm.catalog.view_plan import ViewPlan
+from flightllm.catalog.view_reads import Reads, Weight
 from flightllm.common.names import STORED_SUFFIX, TableName, table_name
 from flightllm.common.principal import LOCAL
 from flightllm.errors import (
@@ -26,7 +27,7 @@ from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.parsed_text import ParsedText, mentions
 from flightllm.sql.passes.passes import passed
-from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.query_columns import Known
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
@@ -117,6 +118,26 @@ class ConvertedSource:
     sheet: str = ""
 
 
+class ViewPlan:
+    """The cached facts about a view. A change of a table that the view reads replaces them by `renewed()`."""
+
+    __slots__ = ("lock", "planned", "reads", "weight", "words")
+
+    def __init__(self, reads: Reads | None = None, words: frozenset[str] | None = None) -> None:
+        self.lock = Lock()
+        """Held by the thread that plans this view; a thread holds the lock of one view at a time."""
+        self.reads = reads
+        self.words = words
+        """The words of the view's text."""
+        self.weight: Weight | None = None
+        """The complexity together with the views that this view reads."""
+        self.planned: Entry | None = None
+
+    def renewed(self) -> "ViewPlan":
+        """Return only the facts that follow from the text, which stay valid."""
+        return ViewPlan(self.reads, self.words)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One registered table. `query` is a view's text.
@@ -170,18 +191,25 @@ Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
 """Returns an entry with its plan if it is a view; the mapping has the other entries. Raises a `FlightLLMError`."""
 
 
-def columns_in(entries: Mapping[TableName, Entry]) -> TableColumns:
-    """Return the function that finds the columns of tables for the passes, also under a table's hidden name."""
+def columns_in(entries: Mapping[TableName, Entry]) -> Known:
+    """Return what the passes ask about tables, also under a table's hidden name."""
 
-    def found(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
+    def found(parts: Sequence[str]) -> Entry | None:
         try:
             name = table_name(parts)
         except SqlError:
-            return {}
-        entry = entries.get(TableName(name.schema, name.name.removesuffix(STORED_SUFFIX)))
+            return None
+        return entries.get(TableName(name.schema, name.name.removesuffix(STORED_SUFFIX)))
+
+    def columns_of(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
+        entry = found(parts)
         return dict(zip(entry.schema.names, entry.schema.types, strict=True)) if entry else {}
 
-    return found
+    def view_of(parts: Sequence[str]) -> str:
+        entry = found(parts)
+        return entry.query if entry else ""
+
+    return Known(columns_of, view_of)
 
 
 def view_text(view: Entry, entries: Mapping[TableName, Entry]) -> str:

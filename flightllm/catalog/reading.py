@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 
 from flightllm.catalog.entries import Entry
-from flightllm.catalog.view_plan import Reads, Weight
+from flightllm.catalog.view_reads import Reads, Weight
 from flightllm.common.limits import over_limit
 from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig

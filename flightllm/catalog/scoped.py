@@ -262,7 +262,15 @@ class ScopedCatalog(Catalog):
                 self._check_known(name)
                 if entry is not None:
                     self._rights.check_change(repr(name.display), entry.owner)
-            case "update" | "delete" | "merge" | "insert":
+            case "rename_table" | "rename_view" if name == statement.renamed:
+                self._check_making(name, entry)
+            case "rename_table" | "rename_view":
+                self._check_known(name)
+                if entry is not None:
+                    self._rights.check_change(repr(name.display), entry.owner)
+                if statement.renamed is not None:
+                    self._check_making(statement.renamed, None)
+            case "update" | "delete" | "truncate" | "merge" | "insert":
                 for privilege in _privileges(statement):
                     self._check(privilege, name, entry)
                 self.check_unrestricted(name)
@@ -311,7 +319,8 @@ class ScopedCatalog(Catalog):
 
 def _privileges(statement: Statement) -> list[Privilege]:
     """Return the privileges besides SELECT that a statement needs on the table that it changes."""
-    own: dict[str, Privilege] = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
+    own: dict[str, Privilege] = {"insert": "INSERT", "update": "UPDATE"}
+    own |= dict.fromkeys(("delete", "truncate"), "DELETE")
     change = statement.change
     kinds = [] if change is None else [action.kind for action in change.actions]
     if change is not None and change.conflict is not None:

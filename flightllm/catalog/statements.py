@@ -1,6 +1,6 @@
 """The statements that create, change and drop tables, views and schemas."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -10,8 +10,10 @@ from datafusion import SessionContext
 from flightllm.catalog import memory, views
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.managed import new_table
+from flightllm.catalog.renaming import rename, to_rename
 from flightllm.catalog.rewriting import Collect, check_change, run_change
 from flightllm.catalog.store import TableStore
+from flightllm.catalog.truncating import to_truncate, truncate
 from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary, quoted
 from flightllm.config import LimitsConfig
 from flightllm.datafusion.contexts import ROWS_ONLY, scratch_context
@@ -24,8 +26,11 @@ from flightllm.sql.statement import Statement
 _VIEWS = ("view", "ai_view")
 
 
-def execute(store: TableStore, statement: Statement, collect: Collect, owner: str) -> int:
-    """Run a statement that changes tables and computes no rows; return the rows affected, or -1."""
+def execute(store: TableStore, statement: Statement, collect: Collect, owner: str, seen: Collection[TableName]) -> int:
+    """Run a statement that changes tables and computes no rows; return the rows affected, or -1.
+
+    `seen` are the tables whose names the principal can learn.
+    """
     name = target_of(statement)
     match statement.kind:
         case "create_table":
@@ -40,12 +45,17 @@ def execute(store: TableStore, statement: Statement, collect: Collect, owner: st
             _drop(store, statement)
         case "delete" | "update":
             return run_change(store, name, statement.text, statement.query or "", collect)
+        case "rename_table" | "rename_view":
+            rename(store, statement, seen)
+        case "truncate":
+            truncate(store, statement, seen)
+            return 0  # as in PostgreSQL, which does not count these rows
         case _:
             raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
     return -1
 
 
-def check(store: TableStore, statement: Statement) -> None:
+def check(store: TableStore, statement: Statement, seen: Collection[TableName]) -> None:
     """Raise the errors of `execute` that planning finds. See `Catalog.check`."""
     name = target_of(statement)
     match statement.kind:
@@ -57,6 +67,10 @@ def check(store: TableStore, statement: Statement) -> None:
             _to_drop(store, statement)
         case "delete" | "update":
             check_change(store, name, statement.text, statement.query or "")
+        case "rename_table" | "rename_view":
+            to_rename(store, statement, seen)
+        case "truncate":
+            to_truncate(store, statement, seen)
 
 
 def target_of(statement: Statement) -> TableName:
@@ -71,7 +85,7 @@ def target_of(statement: Statement) -> TableName:
 
 
 def targets_of(statement: Statement) -> tuple[TableName, ...]:
-    """Return the names of all tables, views or schemas that a statement changes; only DROP can have several.
+    """Return the names of all tables, views or schemas that a statement changes; DROP and TRUNCATE can have several.
 
     Raises:
         UnsupportedError: the statement changes no table, view or schema.

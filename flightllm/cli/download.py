@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from flightllm.catalog.files import readable
-from flightllm.cli.earlier import Earlier, find_earlier, remember
+from flightllm.cli.download_record import DownloadedFile, find_download, record_download
 from flightllm.engines.secrets import shown_address
 from flightllm.errors import ConfigError
 
@@ -56,7 +56,7 @@ def download(address: str, folder: Path, note: Callable[[str], None], most_bytes
         name, or the file cannot be written. No error shows a secret of the address.
     """
     shown = shown_address(address)
-    earlier = find_earlier(address, folder)
+    earlier = find_download(address, folder)
     try:
         path = _fetched(address, folder, earlier, most_bytes)
     except ConfigError as error:
@@ -73,18 +73,18 @@ def download(address: str, folder: Path, note: Callable[[str], None], most_bytes
     return path
 
 
-def _fetched(address: str, folder: Path, earlier: Earlier | None, most_bytes: int) -> Path | None:
+def _fetched(address: str, folder: Path, earlier: DownloadedFile | None, most_bytes: int) -> Path | None:
     """Return the downloaded file, or None if the earlier file is still current."""
     shown = shown_address(address)
     try:
-        request = _request(address, {} if earlier is None else earlier.headers)
+        request = _request(address, {} if earlier is None else earlier.only_newer)
         with urllib.request.urlopen(request, timeout=_WAIT_SECONDS) as answer:  # noqa: S310
             path = folder / _name(address, answer.headers.get_content_type(), shown)
             ours = earlier is not None and earlier.path == path
             if path.exists() and not ours:
                 raise ConfigError(_THERE.format(shown, path))
             _write(answer, path, shown, most_bytes, replaces=ours)
-            _remember(address, path, answer)
+            _record(address, path, answer)
             return path
     except urllib.error.HTTPError as error:
         error.close()
@@ -95,9 +95,9 @@ def _fetched(address: str, folder: Path, earlier: Earlier | None, most_bytes: in
         raise ConfigError(f"{shown} cannot be downloaded: {_reason(error)}") from error
 
 
-def _remember(address: str, path: Path, answer: HTTPResponse) -> None:
+def _record(address: str, path: Path, answer: HTTPResponse) -> None:
     try:
-        remember(address, path, answer.headers["ETag"], answer.headers["Last-Modified"])
+        record_download(address, path, answer.headers["ETag"], answer.headers["Last-Modified"])
     except OSError as error:
         raise ConfigError(f"cannot write beside {path}: {error.strerror or error}") from error
 

@@ -19,8 +19,8 @@ class FairQueue(Generic[_T]):
     """The waiting items, in one queue for each session; not thread-safe by itself.
 
     A session with a hundred waiting statements is served as often as a session with one statement. A user with a
-    hundred sessions is served as often as a user with one session. The next item
-    comes from the user who holds the fewest places (see `Held`).
+    hundred sessions is served as often as a user with one session. The next item comes from the user who holds the
+    fewest places (see `HeldCounts`).
     """
 
     def __init__(self) -> None:

@@ -164,11 +164,9 @@ def _cores() -> int:
     return int(batch.column(0)[0].as_py())
 
 
-def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel: bool) -> QueryContext:
-    """Return a context over the shared catalog.
-
-    A planning context parses, resolves, coerces and decorrelates, but leaves AI calls where the SQL put them.
-    """
+@cache
+def _shared_config(*, parallel: bool) -> SessionConfig:
+    """Return the settings that each context begins with; a context copies them."""
     config = (
         plain_config()
         .with_information_schema(enabled=True)
@@ -177,8 +175,16 @@ def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel
     )
     # At least two partitions, even on one core. With one, DataFusion plans no sort-merge join, and its hash joins can
     # drop rows of right and full joins; see `execution.bind.join_settings`.
-    config = config.with_target_partitions(max(2, _cores()) if parallel else 1)
-    context = memory.context(config, spills=not planning)  # the setting takes twice the time of the context itself
+    return config.with_target_partitions(max(2, _cores()) if parallel else 1)
+
+
+def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel: bool) -> QueryContext:
+    """Return a context over the shared catalog.
+
+    A planning context parses, resolves, coerces and decorrelates, but leaves AI calls where the SQL put them.
+    """
+    # Planning spills nothing, and the setting for spills takes twice the time of the context itself.
+    context = memory.context(_shared_config(parallel=parallel), spills=not planning)
     context.register_catalog_provider(CATALOG, catalog)
     if planning:
         for rule in HARMFUL_RULES:

@@ -16,7 +16,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.grants import check_there
 from flightllm.ddl.models import change_object
-from flightllm.ddl.vector_index import change_index, drop_indexes
+from flightllm.ddl.vector_index import change_index, check_no_index, drop_indexes
 from flightllm.dml import (
     Changed,
     check_row_change,
@@ -28,7 +28,7 @@ from flightllm.dml import (
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
-from flightllm.execution.query import plan, uses_ai
+from flightllm.execution.planning import plan, uses_ai
 from flightllm.execution.utility import ExplainQuery
 from flightllm.functions import FunctionRegistry
 from flightllm.observe.query_record import QueryRecord
@@ -39,8 +39,9 @@ from flightllm.sql.parameters import bind, each_row
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
+from flightllm.sql.truncate_statements import ANSWER_CACHE
 
-_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
+_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "create_external")
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
 """A bound statement ends after this many rows of parameters, or this many characters of their text."""
 
@@ -76,7 +77,7 @@ def change(
 def _changed(
     statement: Statement, record: QueryRecord, services: Services, settings: Settings, more: Iterable[ParsedText] | None
 ) -> int:
-    if statement.kind in _FOR_ADMINS:
+    if statement.kind in _FOR_ADMINS or _empties_cache(statement):
         return _administer(statement, services)
     catalog = services.catalog
     match statement.kind:
@@ -98,6 +99,10 @@ def _changed(
         case "create_index" | "refresh_index" | "drop_index":
             text_is_read()
             return change_index(statement, record, services, settings)
+        case "rename_table" | "rename_view":
+            catalog.check(statement)
+            check_no_index(catalog.targets(statement), services)
+            return catalog.execute(statement)
         case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
             return change_object(statement, services)
         case _:
@@ -130,8 +135,18 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
             catalog.insert(statement, plan(statement.parsed_query, services, settings).schema, ())
         case "create_table_as" if catalog.check_create(statement):
             plan(statement.parsed_query, services, settings)
-        case "create_table" | "drop_table" | "drop_view" | "delete" | "update":
-            catalog.check(statement)
+        case (
+            "create_table"
+            | "drop_table"
+            | "drop_view"
+            | "delete"
+            | "update"
+            | "truncate"
+            | "rename_table"
+            | "rename_view"
+        ):
+            if not _empties_cache(statement):
+                catalog.check(statement)
     return pa.schema([])
 
 
@@ -166,6 +181,10 @@ def _whole(statement: Statement, services: Callable[[], Services]) -> Statement:
 def _refuse(statement: Statement) -> None:
     if statement.kind == "transaction":
         raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
+
+
+def _empties_cache(statement: Statement) -> bool:
+    return statement.kind == "truncate" and statement.target == ANSWER_CACHE
 
 
 def _administer(statement: Statement, services: Services) -> int:

@@ -9,6 +9,7 @@ from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, table_nam
 from flightllm.errors import SqlError
 from flightllm.sql.calls import follows_keyword
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.query_columns import Known
 from flightllm.sql.tokens import TokenKind
 
 TableTest = Callable[[TableName], bool]
@@ -28,6 +29,8 @@ class NameContext:
     is_table: TableTest
     columns_of: Callable[[TableName], Mapping[str, pa.DataType]]
     schemas: Callable[[], Sequence[str]]
+    view_of: Callable[[TableName], str] = lambda _: ""
+    """Returns the query of a view, or of the row filters and masks of a table; empty for any other table."""
     names_intervals: Callable[[ParsedText], bool] = lambda _: False
     """Returns whether a text can name a table that has a column of intervals."""
     path: tuple[str, ...] = (DEFAULT_SCHEMA,)
@@ -61,13 +64,26 @@ class Source(ParsedText):
         self.tokens = text.tokens
         self.place = place
 
+    @property
+    def known(self) -> Known:
+        """Return what the session knows of the names in the text."""
+        return Known(self.columns_of, self.view_of, self.place.own_functions)
+
+    def view_of(self, parts: Sequence[str]) -> str:
+        """Return the query of the view that the parts of a name mean; empty if there is no such view."""
+        name = self._found(parts)
+        return "" if name is None else self.place.view_of(name)
+
     def columns_of(self, parts: Sequence[str]) -> Mapping[str, pa.DataType]:
         """Return the columns of the table that the parts of a name mean; empty if the table is unknown."""
+        name = self._found(parts)
+        return {} if name is None else self.place.columns_of(name)
+
+    def _found(self, parts: Sequence[str]) -> TableName | None:
         try:
-            name = self.place.found(parts[0]) if len(parts) == 1 else table_name(parts)
+            return self.place.found(parts[0]) if len(parts) == 1 else table_name(parts)
         except SqlError:
-            return {}
-        return self.place.columns_of(name)
+            return None
 
     def begins_expression(self, index: int) -> bool:
         """Return whether an expression begins at a token; a table, its alias, or the name of a CTE is not one."""

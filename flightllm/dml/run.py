@@ -7,7 +7,7 @@ statement runs once more and holds the lock. A statement without AI calls holds 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -44,15 +44,18 @@ from flightllm.dml.selection import (
     without_hidden,
 )
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError
+from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
-from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan
+from flightllm.execution.plain_query import PlainQuery
+from flightllm.execution.planning import plan
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.runtime import SpoolLimits
 from flightllm.sql.calls import Extracted
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.subqueries import joined_subqueries
-from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.query_columns import Known
 from flightllm.sql.statement import Statement
 
 _POLL_SECONDS = 0.05
@@ -186,16 +189,16 @@ class _Planned:
             error.args = (without_hidden(str(error)),)
             raise
 
-    def _columns_in(self, tables: Tables) -> TableColumns:
-        """Return the function that finds the columns of stored tables and of the change's own tables."""
+    def _columns_in(self, tables: Tables) -> Known:
+        """Return what the passes ask about stored tables and the change's own tables."""
         own = {tuple(name.split(".")): table.schema for name, table in tables.items()}
-        stored = columns_in(self.services.catalog.store.entries)
+        stored = columns_in(self.services.catalog.entries)
 
         def found(parts: Sequence[str]) -> Mapping[str, pa.DataType]:
             schema = own.get(tuple(parts))
             return stored(parts) if schema is None else dict(zip(schema.names, schema.types, strict=True))
 
-        return found
+        return replace(stored, columns_of=found)
 
     def selection(self) -> Selection:
         order = (ORDER,) if self.given.conflict else ()

@@ -12,7 +12,7 @@ _IPC: Final = re.compile(r"ipc://.+", re.DOTALL)
 _PORTS: Final = range(1, 65_536)
 
 
-def check_heard(name: str, address: str) -> None:
+def check_connect_address(name: str, address: str) -> None:
     """Raise `ValueError` unless a client can subscribe to `address`; an empty address is valid."""
     if not _fits(address, anywhere=False):
         raise ValueError(
@@ -20,7 +20,7 @@ def check_heard(name: str, address: str) -> None:
         )
 
 
-def check_told(name: str, address: str) -> None:
+def check_bind_address(name: str, address: str) -> None:
     """Raise `ValueError` unless vLLM can listen at `address`; at an address with a host, vLLM would connect instead."""
     if not _fits(address, anywhere=True):
         raise ValueError(

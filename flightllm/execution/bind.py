@@ -1,12 +1,10 @@
 """From SQL text to DataFusion's frames: each AI call becomes a stub, and contexts register the stubs and tables."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -16,20 +14,19 @@ from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Serde
 
 from flightllm.catalog import QUERY_ONLY
-from flightllm.catalog.memory import memory_table
 from flightllm.catalog.model_names import CallNames
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.common.arrow_types import shown_fields, with_plain_types, wrapped
 from flightllm.common.names import TableName
 from flightllm.common.stopping import check_wanted
 from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
-from flightllm.datafusion.errors import full_disk_mapped, mapped_error
-from flightllm.datafusion.run import Batches, with_plan
+from flightllm.datafusion.errors import mapped_error
+from flightllm.datafusion.run import Batches
 from flightllm.dialect import output_names
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.execution.context import Services
 from flightllm.functions.search import VECTOR_BYTES
-from flightllm.plan.planner import has_no_cast, list_arguments, register_stubs
+from flightllm.plan.planner import list_arguments, register_stubs, schema_without_cast
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.names_apart import SAME_NAME, names_apart
@@ -45,11 +42,6 @@ SEARCH_CATALOG = "search"
 MERGE_JOINS = "SET datafusion.optimizer.prefer_hash_join = false"
 """Makes right and full joins run as sort-merge joins; DataFusion plans these only in a parallel context."""
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
-_SIZES = re.compile(
-    r"(?:, )?(?:partitions=\d+, )?partition_sizes=\[[^\]]*\]|(?:, )?statistics=\[.*?\](?=$|,|\n)|, input_partitions=\d+"
-)
-_FILE_GROUPS, _BETWEEN_PATHS = "file_groups={", re.compile(r"([\[\],\s])")
-"""The parts of a physical plan that hold file paths; clients must not see the folders."""
 _MAY_BE_OUTER_JOIN = re.compile(r"^ *(?:(?:Left|Right|Full) Join|Subquery):", re.MULTILINE)
 _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
@@ -60,6 +52,8 @@ class Planned:
 
     context: SessionContext
     frame: DataFrame
+    schema: pa.Schema | None = None
+    """The query's columns with coerced types, where these are known."""
 
 
 def extract(
@@ -111,8 +105,9 @@ def _lists(extracted: Extracted, services: Services) -> tuple[Mapping[str, froze
     planned = None
     with suppress(FlightLLMError):  # the real planning raises it again
         planned = plan_stubs(services, extracted)
-        if has_no_cast(planned.context, planned.frame):
-            return {}, planned
+        schema = schema_without_cast(planned.context, planned.frame)
+        if schema is not None:
+            return {}, replace(planned, schema=schema)
     context = scalar_context(services, extracted, planning=True)
 
     def plan() -> DataFrame:
@@ -152,78 +147,6 @@ def scalar_context(
         batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
         context.register_record_batches(name, [batches])
     return context
-
-
-def _numbering(services: Services, name: str, table: NumberedTable) -> DataFrame:
-    numbering = Extracted(f"SELECT * FROM {name}", {}, {name: replace(table, due=False)})
-    return frame_of(scalar_context(services, numbering, parallel=False), numbering)
-
-
-def numbered_schema(services: Services, name: str, table: NumberedTable) -> pa.Schema:
-    """Return the columns of a table with its row numbers; no row is read."""
-    schema: pa.Schema = _numbering(services, name, table).schema()
-    return schema
-
-
-@contextmanager
-def numbered_file(
-    services: Services, name: str, table: NumberedTable, cancelled: Callable[[], bool]
-) -> Iterator[tuple[pa.Schema, Path]]:
-    """Write the rows of a table, with their numbers, to an Arrow file; yield the schema and the path.
-
-    The file is removed at the end of the block.
-
-    Raises:
-        CancelledError: `cancelled()` turned true.
-        LimitExceededError: the disk is full.
-    """
-    frame = _numbering(services, name, table)
-    schema: pa.Schema = frame.schema()
-    where = services.config.limits.spill_folder
-    with full_disk_mapped(), TemporaryDirectory(prefix="flightllm-", dir=where) as folder:
-        path = Path(folder) / "rows.arrow"
-        with (
-            closing(services.loop.stream(frame, cancelled)) as rows,
-            pa.OSFile(str(path), "wb") as sink,
-            pa.ipc.new_file(sink, schema) as writer,
-        ):
-            for batch in rows:
-                writer.write_batch(batch)
-        yield schema, path
-
-
-def with_numbers_due(extracted: Extracted) -> Extracted | None:
-    """Return a query that stores its numbered tables when it runs, or None if all of them are already stored."""
-    numbered = {
-        name: replace(table, due=True)
-        for name, table in extracted.tables.items()
-        if isinstance(table, NumberedTable) and not table.stored
-    }
-    return replace(extracted, tables={**extracted.tables, **numbered}) if numbered else None
-
-
-def with_stored_numbers(services: Services, extracted: Extracted, cancelled: Callable[[], bool]) -> Extracted | None:
-    """Return a query that reads numbered tables from files; None if no numbered table is due to be stored.
-
-    A parallel context can run the query. The files are unlinked; their disk space is free once the query is closed.
-
-    Raises:
-        CancelledError: `cancelled()` turned true.
-        LimitExceededError: the disk is full.
-    """
-
-    def stored(name: str, table: NumberedTable) -> NumberedTable:
-        with numbered_file(services, name, table, cancelled) as (schema, path):
-            reader = pa.ipc.open_file(pa.memory_map(str(path)))
-        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-        return NumberedTable(table.schema, memory_table(batches, schema))
-
-    due = {
-        name: stored(name, table)
-        for name, table in extracted.tables.items()
-        if isinstance(table, NumberedTable) and table.due
-    }
-    return replace(extracted, tables={**extracted.tables, **due}) if due else None
 
 
 def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
@@ -295,17 +218,18 @@ def unevaluated(services: Services, extracted: Extracted, planned: DataFrame) ->
     return unfolded(scalar_context(services, extracted), planned, (*FOLDING_RULES, *DECORRELATING_RULES))
 
 
-def shown(planned: DataFrame, extracted: Extracted) -> pa.Schema:
+def shown(planned: DataFrame, extracted: Extracted, coerced: pa.Schema | None = None) -> pa.Schema:
     """Return the schema that users see: AI calls have their written names, and each column is nullable.
 
-    A plain column of a table keeps its declared extension type and metadata.
+    A plain column of a table keeps its declared extension type and metadata. `coerced` are the query's columns with
+    coerced types, where these are known.
 
     Raises:
         SqlError: types in the query do not fit together.
     """
     check_wanted()
     try:
-        coerced = row_schema(planned)
+        coerced = row_schema(planned) if coerced is None else coerced
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
     types = list(with_plain_types(coerced, unions=True).types)
@@ -347,37 +271,3 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
             f"the column {field.name!r} has the type {field.type}, but some values do not fit ({error}):"
             " CAST its parts to one type"
         ) from error
-
-
-def datafusion_plans(
-    frame: DataFrame, physical: str | None = None, context: SessionContext | None = None
-) -> list[tuple[str, str]]:
-    """Return titles and texts of DataFusion's plans; with a given `physical` plan, nothing is evaluated here."""
-    if physical is not None:
-        return [
-            ("logical_plan", frame.logical_plan().display_indent()),
-            ("physical_plan", without_folders(physical)),
-        ]
-    physical = with_plan(frame, context, lambda planned: planned.execution_plan().display_indent())
-    return [
-        ("logical_plan", frame.optimized_logical_plan().display_indent()),
-        ("physical_plan", without_folders(physical)),
-    ]
-
-
-def without_folders(physical: str) -> str:
-    """Return a physical plan with the names of files, but without their folders."""
-    before, *groups = physical.split(_FILE_GROUPS)
-    return _FILE_GROUPS.join([before, *map(_files_alone, groups)])
-
-
-def without_sizes(plan: str) -> str:
-    """Return a physical plan without the sizes of its tables: no files, bytes or partitions."""
-    before, *groups = _SIZES.sub("", plan).split(_FILE_GROUPS)
-    return f"{_FILE_GROUPS}…}}".join([before, *(group.partition("}")[2] for group in groups)])
-
-
-def _files_alone(groups: str) -> str:
-    """Return a text without the folders of the paths before its first closing brace."""
-    paths, brace, after = groups.partition("}")
-    return "".join(path.rpartition("/")[2] for path in _BETWEEN_PATHS.split(paths)) + brace + after

@@ -18,9 +18,9 @@ from flightllm.engines.predict import PromptTokens
 from flightllm.engines.registry import OpenModel
 from flightllm.errors import CancelledError, EngineError, FlightLLMError
 from flightllm.execution.accounting import AskingQuery, costs_of, models_of, predict, prompt_tokens
-from flightllm.execution.bind import without_sizes
 from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_SECONDS
+from flightllm.execution.plan_texts import without_sizes
 from flightllm.llm.cost import ModelCosts
 from flightllm.observe.query_record import QueryRecord
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, RuleSaving, document

@@ -15,8 +15,8 @@ from flightllm.catalog.numbered import NumberedTable
 from flightllm.catalog.shipping import shipped
 from flightllm.common.admission import AdmissionSlot
 from flightllm.datafusion.run import Batches
-from flightllm.execution.bind import numbered_file, numbered_schema
 from flightllm.execution.context import Services
+from flightllm.execution.row_numbers import numbered_file, numbered_schema
 from flightllm.operators.runtime import Held
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.stages import STAGE_CATALOG

@@ -11,7 +11,8 @@ from flightllm.common.names import TableName
 from flightllm.config.session_settings import Settings
 from flightllm.errors import FlightLLMError
 from flightllm.execution.context import Services
-from flightllm.execution.query import Query, is_lasting
+from flightllm.execution.planning import is_lasting
+from flightllm.execution.query import Query
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import Reader

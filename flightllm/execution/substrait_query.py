@@ -8,7 +8,8 @@ from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
 from flightllm.config.session_settings import Settings
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
 from flightllm.execution.context import Services
-from flightllm.execution.query import Query, plan_extracted
+from flightllm.execution.planning import plan_extracted
+from flightllm.execution.query import Query
 from flightllm.plan.client_plan import read_client_plan
 from flightllm.sql.calls import Extracted
 from flightllm.sql.parsed_text import ParsedText

@@ -1,6 +1,5 @@
 """Plan and run searches in vector indexes: check calls, embed queries once, and apply conditions on rows."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +14,7 @@ from flightllm.errors import InvalidInputError, NotFoundError, SqlError
 from flightllm.execution.backends import embed_kept
 from flightllm.execution.context import Services
 from flightllm.execution.index_condition import rows_where
-from flightllm.functions.call import SEARCH
 from flightllm.optimizer.nearest_by_index import Nearest
-from flightllm.sql.calls import Extracted
 from flightllm.sql.semantic_joins import SemanticJoin
 from flightllm.sql.table_functions import TableCall
 from flightllm.vector.index import VectorIndex
@@ -144,15 +141,3 @@ def nearest_rows(
                     if len(found.ids) >= (nearest.rows if manifest.nulls else min(nearest.rows, there)):
                         return NearestRows(name, rows.take(pa.array(np.sort(found.ids))))
     return None
-
-
-def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
-    """Return a title and a text for each index that a query searches: its column, type, rows and state."""
-    searched = {json.loads(c.instruction)["index"] for c in extracted.calls.values() if c.backend == SEARCH}
-    lines = []
-    for name in sorted(searched | extracted.searched):
-        manifest = services.indexes.manifest(name)
-        over = f"{TableName(*manifest.table).display}({manifest.column})"
-        state = status(manifest, services.catalog.revision, services.config.embedding.model)
-        lines.append((f"vector index {name}", f"{manifest.options.type} over {over}, {manifest.rows:,} rows: {state}"))
-    return lines

@@ -84,9 +84,8 @@ class _Utf8:
         if self._wrong is None:
             try:
                 self._decoder.decode(chunk, last)
-            except (
-                UnicodeDecodeError
-            ) as error:  # the error's object starts with bytes left from the last chunk, without a line end
+            except UnicodeDecodeError as error:
+                # The error's object starts with the bytes left from the last chunk, which have no line end.
                 self._wrong = self._lines + _line_ends(error.object[: error.start]), error.object[error.start]
             self._lines += _line_ends(chunk)
         # no separator is added, so a line in two chunks is joined again

@@ -1,17 +1,20 @@
-"""The interface of databases and sessions that the protocol layer uses, as structural types."""
+"""The methods of databases and sessions that the protocol layer calls; its tests have a small database of their own."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from flightllm.catalog import IngestMode
+from flightllm.catalog import IngestMode, TableInfo
 from flightllm.common.limits import TimeLimit
 from flightllm.common.principal import Principal
 from flightllm.errors import FlightLLMError
+from flightllm.execution.describe import Description
+from flightllm.execution.kept_plans import KeptPlan
 from flightllm.observe.query_record import CancelToken
 from flightllm.observe.spans import Spans
-from flightllm.sql.keys import TableKeys
+from flightllm.recovery.quarantine import Quarantine
+from flightllm.session.session import Returned
 
 
 class BackendQueryRecord(Protocol):
@@ -66,45 +69,6 @@ class BackendQueryResult(Protocol):
         """Return the query's record."""
 
 
-class BackendDescription(Protocol):
-    """The description of a statement, from planning only."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the result's schema, empty for an update."""
-
-    @property
-    def is_update(self) -> bool:
-        """Return whether the statement is DDL, DML or SET."""
-
-    @property
-    def parameters(self) -> pa.Schema:
-        """Return one field per parameter, in order."""
-
-    @property
-    def plan(self) -> "BackendPlan | None":
-        """Return the plan for executing the statement, if there is a plan."""
-
-
-class BackendPlan(Protocol):
-    """A planned query, kept for one execution."""
-
-    def drop(self) -> None:
-        """Drop the plan. Idempotent."""
-
-
-class BackendReturned(Protocol):
-    """The result of a change with RETURNING."""
-
-    @property
-    def affected(self) -> int:
-        """Return the number of changed rows."""
-
-    @property
-    def rows(self) -> pa.Table:
-        """Return the rows of RETURNING."""
-
-
 class BackendSession(Protocol):
     """One client's state and statements."""
 
@@ -131,7 +95,7 @@ class BackendSession(Protocol):
 
     def describe(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
-    ) -> BackendDescription:
+    ) -> Description:
         """Plan `sql` without running anything; `parameters` holds one row of parameters."""
 
     def execute(
@@ -139,10 +103,10 @@ class BackendSession(Protocol):
     ) -> BackendQueryResult:
         """Start a query with at most one row of parameters; for a batch without rows the result is empty."""
 
-    def execute_planned(self, plan: Any, sql: str, settings: Mapping[str, str] = ...) -> BackendQueryResult | None:
+    def execute_planned(self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = ...) -> BackendQueryResult | None:
         """Start a query by the plan of its description; return None if the plan is outdated."""
 
-    def describe_plan(self, plan: bytes) -> BackendDescription:
+    def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running anything."""
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = ...) -> BackendQueryResult:
@@ -165,7 +129,7 @@ class BackendSession(Protocol):
         settings: Mapping[str, str] = ...,
         *,
         cancelled: CancelToken | None = None,
-    ) -> BackendReturned:
+    ) -> Returned:
         """Run a change with RETURNING once, or once per parameter row; return the rows of RETURNING."""
 
     def ingest(
@@ -230,79 +194,13 @@ class Queries(Protocol):
         """Return a query's record; raises `NotFoundError` for an unknown id."""
 
 
-class BackendRefused(Protocol):
-    """A statement that was running when the server died."""
-
-    @property
-    def name(self) -> str:
-        """Return the name by which an administrator refers to the statement."""
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds until the statement can run again."""
-
-    @property
-    def query_id(self) -> str:
-        """Return the id of the query; empty if the query was still being planned."""
-
-    @property
-    def text(self) -> str:
-        """Return the beginning of the statement's text."""
-
-    @property
-    def user(self) -> str:
-        """Return the user of the statement; empty if it is refused for all users."""
-
-
-class BackendQuarantine(Protocol):
-    """The statements that are refused for a while."""
-
-    def current(self) -> Iterable[BackendRefused]:
-        """Return them."""
-
-    def lift(self, name: str) -> None:
-        """Let the statement run again; raises `NotFoundError` for an unknown name."""
-
-
-class BackendTableName(Protocol):
-    """A table's exact schema and name."""
-
-    @property
-    def schema(self) -> str:
-        """Return the database schema."""
-
-    @property
-    def name(self) -> str:
-        """Return the name within the schema."""
-
-
-class BackendTableInfo(Protocol):
-    """One table or view of the catalog."""
-
-    @property
-    def name(self) -> BackendTableName:
-        """Return the table's full name."""
-
-    @property
-    def type(self) -> str:
-        """Return `BASE TABLE`, `VIEW` or `SYSTEM TABLE`."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the table's columns."""
-
-    @property
-    def keys(self) -> TableKeys:
-        """Return the keys that were declared for the table."""
-
-
 class BackendCatalog(Protocol):
     """The tables that all sessions share."""
 
     def schemas(self) -> Iterable[str]:
         """Return the names of the database schemas."""
 
-    def tables(self) -> Iterable[BackendTableInfo]:
+    def tables(self) -> Iterable[TableInfo]:
         """Return every table."""
 
 
@@ -317,7 +215,7 @@ class BackendDatabase(Protocol):
         """Return the log of queries."""
 
     @property
-    def quarantine(self) -> BackendQuarantine:
+    def quarantine(self) -> Quarantine:
         """Return the statements refused since the server died."""
 
     def session(self, principal: Principal, *, peer: str = "") -> BackendSession:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections import deque
 
-from flightllm.flight.backend import BackendPlan
+from flightllm.execution.kept_plans import KeptPlan
 
 
 class KeptPlans:
@@ -14,9 +14,9 @@ class KeptPlans:
         self._most = most
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._young: deque[tuple[float, BackendPlan]] = deque()
+        self._young: deque[tuple[float, KeptPlan]] = deque()
 
-    def add(self, plan: BackendPlan | None) -> None:
+    def add(self, plan: KeptPlan | None) -> None:
         """Keep a plan, if given; beyond `most` plans the oldest is dropped."""
         if plan is None:
             return
@@ -28,7 +28,7 @@ class KeptPlans:
 
     def sweep(self) -> None:
         """Drop the plans that are too old."""
-        horizon, old = time.monotonic() - self._seconds, list[BackendPlan]()
+        horizon, old = time.monotonic() - self._seconds, list[KeptPlan]()
         with self._lock:
             while self._young and self._young[0][0] <= horizon:
                 old.append(self._young.popleft()[1])

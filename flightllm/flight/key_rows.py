@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from flightllm.catalog import TableInfo
 from flightllm.common.names import CATALOG, TableName
-from flightllm.flight.backend import BackendCatalog, BackendTableInfo
+from flightllm.flight.backend import BackendCatalog
 from flightllm.sql.keys import RULES, ForeignKey
 
 _Row = dict[str, Any]
@@ -36,7 +37,7 @@ def _asked(message: Any, prefix: str = "") -> Callable[[TableName], bool]:
     return is_asked
 
 
-def _primary(message: Any, tables: Iterable[BackendTableInfo]) -> Iterator[_Row]:
+def _primary(message: Any, tables: Iterable[TableInfo]) -> Iterator[_Row]:
     is_asked = _asked(message)
     for table in tables:
         if table.keys.primary is None or not is_asked(TableName(table.name.schema, table.name.name)):
@@ -53,7 +54,7 @@ def _primary(message: Any, tables: Iterable[BackendTableInfo]) -> Iterator[_Row]
 
 
 def _foreign(
-    tables: Iterable[BackendTableInfo],
+    tables: Iterable[TableInfo],
     primary: Callable[[TableName], bool] = lambda _: True,
     foreign: Callable[[TableName], bool] = lambda _: True,
 ) -> list[_Row]:
@@ -73,7 +74,7 @@ def _foreign(
     return sorted(rows, key=_order)
 
 
-def _rows(key: ForeignKey, name: TableName, other: BackendTableInfo) -> Iterator[_Row]:
+def _rows(key: ForeignKey, name: TableName, other: TableInfo) -> Iterator[_Row]:
     referred = next((one.name for one in other.keys.candidates if one.columns == key.references), None)
     for place, (column, reference) in enumerate(zip(key.columns, key.references, strict=True), 1):
         yield {

@@ -5,9 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.catalog import TableInfo
 from flightllm.common.arrow_types import declared
 from flightllm.common.names import CATALOG
-from flightllm.flight.backend import BackendCatalog, BackendTableInfo
+from flightllm.flight.backend import BackendCatalog
 from flightllm.flight.key_rows import key_rows
 from flightllm.flight.like import like
 from flightllm.flight.messages import Command
@@ -125,7 +126,7 @@ def _tables(message: Any, catalog: BackendCatalog, most_bytes: int) -> list[dict
     in_schema, named = _like(message, "db_schema_filter_pattern"), _like(message, "table_name_filter_pattern")
     types = {_table_type(kind) for kind in message.table_types}
 
-    def asked(table: BackendTableInfo) -> bool:
+    def asked(table: TableInfo) -> bool:
         right_type = not types or _table_type(table.type) in types
         return right_type and in_schema(table.name.schema) and named(table.name.name)
 
@@ -134,7 +135,7 @@ def _tables(message: Any, catalog: BackendCatalog, most_bytes: int) -> list[dict
     return [_row(table, most_bytes if message.include_schema else None) for table in found]
 
 
-def _row(table: BackendTableInfo, most_bytes: int | None) -> dict[str, Any]:
+def _row(table: TableInfo, most_bytes: int | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "catalog_name": CATALOG,
         "db_schema_name": table.name.schema,
@@ -146,7 +147,7 @@ def _row(table: BackendTableInfo, most_bytes: int | None) -> dict[str, Any]:
     return row
 
 
-def _encoded(table: BackendTableInfo, most_bytes: int) -> bytes:
+def _encoded(table: TableInfo, most_bytes: int) -> bytes:
     """Encode a table's schema with as much column metadata as fits into `most_bytes`.
 
     The limit is necessary because one value of a result cannot be sent in pieces. The names of catalog, schema and

@@ -94,9 +94,9 @@ class SessionStore:
                 entry.used = now
                 entry.by_cookie = entry.by_cookie or name == call.cookie
             else:
-                self._tell(call, key)
+                self._check_not_lost(call, key)
                 if len(self._entries) >= self._limits.sessions:
-                    old.append(self._one_too_many(principal, now - self._limits.idle_seconds))
+                    old.append(self._make_room(principal, now - self._limits.idle_seconds))
                 opened = secrets.token_urlsafe(24)
                 session = self._database.session(principal, peer=peer)
                 entry = self._entries[opened] = _Entry(session, key, now, session.get_options())
@@ -136,7 +136,7 @@ class SessionStore:
 
     def _expired(self, horizon: float) -> list[BackendSession]:
         """Remove the sessions not used since `horizon`."""
-        return [self._lose(name) for name in self._unused(horizon)]
+        return [self._evict(name) for name in self._unused(horizon)]
 
     def _left(self, now: float) -> list[BackendSession]:
         """Remove the sessions of closed connections, at most every `_LOOK_SECONDS`."""
@@ -154,7 +154,7 @@ class SessionStore:
         """Return the names of the sessions not used since `horizon`, the oldest first."""
         return list(takewhile(lambda name: self._entries[name].used <= horizon, self._entries))
 
-    def _one_too_many(self, principal: Principal, horizon: float) -> BackendSession:
+    def _make_room(self, principal: Principal, horizon: float) -> BackendSession:
         """Remove the least recently used session of the user who has the most sessions.
 
         A session not used since `horizon` is preferred.
@@ -165,7 +165,7 @@ class SessionStore:
         name = max(unused or users, key=lambda name: counts[users[name]])
         if not unused and counts[users[name]] < counts[principal.name] + 2:
             raise busy("sessions", self._limits.sessions, "all sessions are in use")
-        return self._lose(name)
+        return self._evict(name)
 
     def close(self, call: CallerContext, principal: Principal, peer: str) -> None:
         """Close the call's session, if there is one."""
@@ -187,7 +187,7 @@ class SessionStore:
         entry = self._entries.get(call.cookie or "")
         return call.cookie if entry is not None and entry.key.user == principal else self._by_key.get(key)
 
-    def _tell(self, call: CallerContext, key: _Key) -> None:
+    def _check_not_lost(self, call: CallerContext, key: _Key) -> None:
         """Raise `NotFoundError` once if the client's session was closed with changed settings."""
         names = (name for name, lost in self._lost.items() if lost == key and call.names_session)
         name = call.cookie or next(names, "")
@@ -198,7 +198,7 @@ class SessionStore:
                 " set them again, or repeat the call to continue with the default settings"
             )
 
-    def _lose(self, name: str) -> BackendSession:
+    def _evict(self, name: str) -> BackendSession:
         """Remove a session whose client can come back."""
         entry = self._entries[name]
         if entry.session.get_options() != entry.options:

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from flightllm.errors import CancelledError, NotFoundError, PermissionDeniedError
+from flightllm.execution.describe import Description
+from flightllm.execution.kept_plans import KeptPlan
 from flightllm.flight.backend import (
-    BackendDescription,
-    BackendPlan,
     BackendQueryRecord,
     BackendQueryResult,
     BackendSession,
@@ -59,7 +59,7 @@ class Prepared:
 
     session: BackendSession
     text: str | bytes
-    description: BackendDescription
+    description: Description
     parameters: pa.Table | None = None
     origin: "Prepared | None" = None
     lost: bool = False
@@ -159,7 +159,7 @@ class FlightStatement:
     names: tuple[str, ...] = ()
     returned: pa.Table | None = None
     """The rows of RETURNING: the change ran in GetFlightInfo, and a fetch never runs it again."""
-    kept: BackendPlan | None = None
+    kept: KeptPlan | None = None
     """The plan that was made to describe the statement."""
     _schema: pa.Schema | None = None
     _waiting: BackendQueryResult | None = None

@@ -6,11 +6,12 @@ from functools import partial
 import pyarrow as pa
 
 from flightllm.errors import InvalidInputError
-from flightllm.flight.backend import BackendQueryResult, BackendReturned, BackendSession
+from flightllm.flight.backend import BackendQueryResult, BackendSession
 from flightllm.flight.core import Context, Core, call_of
 from flightllm.flight.long_texts import is_long
 from flightllm.flight.statements import FlightStatement
 from flightllm.observe.query_record import CancelToken
+from flightllm.session.session import Returned
 
 GRACE_SECONDS = 1.0
 """How long a stopped update can still report its end, so that a completed change is not reported as failed."""
@@ -21,7 +22,7 @@ class Outcome:
     """The outcome of a statement: a planned query, or a change that has run."""
 
     planned: BackendQueryResult | None = None
-    returned: BackendReturned | None = None
+    returned: Returned | None = None
     """The rows of RETURNING."""
     affected: int = -1
 
@@ -106,7 +107,7 @@ def run_update(
 
 def run_returning(
     core: Core, context: Context, session: BackendSession, sql: str, parameters: pa.Table | None
-) -> BackendReturned:
+) -> Returned:
     """Run a change with RETURNING as `run_update` does; return the changed rows too."""
     cancelled, settings = CancelToken(), call_of(context).settings
     update = partial(session.update_returning, sql, parameters, settings, cancelled=cancelled)

@@ -12,6 +12,16 @@ from flightllm.functions.interval_times import (
     interval_times,
 )
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
+from flightllm.functions.value_texts import (
+    ARRAY_TEXT,
+    DOUBLE_TEXT,
+    INTERVAL_TEXT,
+    REAL_TEXT,
+    array_text,
+    double_text,
+    interval_text,
+    real_text,
+)
 from flightllm.functions.zoned_time import ZONED_TIME, ZONED_TIME_ARGUMENTS, ZONED_TIME_OUTPUT, zoned_time
 
 INTERNAL: Final = (
@@ -19,7 +29,11 @@ INTERNAL: Final = (
     (zoned_time, list(ZONED_TIME_ARGUMENTS), ZONED_TIME_OUTPUT, "immutable", ZONED_TIME),
     (interval_times, list(INTERVAL_TIMES_ARGUMENTS), INTERVAL_TIMES_OUTPUT, "immutable", INTERVAL_TIMES),
     (half_even, list(HALF_EVEN_ARGUMENTS), HALF_EVEN_OUTPUT, "immutable", HALF_EVEN),
+    (double_text, [pa.float64()], pa.string(), "immutable", DOUBLE_TEXT),
+    (real_text, [pa.float32()], pa.string(), "immutable", REAL_TEXT),
+    (interval_text, [pa.month_day_nano_interval(), pa.bool_()], pa.string(), "immutable", INTERVAL_TEXT),
+    (array_text, [pa.list_(pa.string())], pa.string(), "immutable", ARRAY_TEXT),
 )
 """The arguments of `datafusion.udf` for each function."""
-CALLED: Final = (ZONED_TIME, INTERVAL_TIMES, HALF_EVEN)
+CALLED: Final = (ZONED_TIME, INTERVAL_TIMES, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT)
 """The names that the passes over a text write in it."""

@@ -15,10 +15,11 @@ from flightllm.kvcache.recent import RecentKeys
 from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
-from flightllm.kvcache.stream.fetch import ChunkSource, fetch
+from flightllm.kvcache.stream.fetch import fetch
 from flightllm.kvcache.stream.items import Loaded
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.source import ChunkSource
 
 if TYPE_CHECKING:
     import torch

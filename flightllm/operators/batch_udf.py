@@ -20,7 +20,7 @@ from flightllm.operators.call_context import CallContext, CallSite, ModelBinding
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.prompt_sender import Trace
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.rows import Counters, Reading, Said, answer_column, given_fields, read_answer, sql_value
+from flightllm.operators.rows import Counters, Reading, Response, answer_column, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
 
 _Function: TypeAlias = Callable[..., pa.Array]
@@ -177,13 +177,13 @@ class _Rows:
             self._budget.settle(self._reservations.pop(completion.id), completion)
         row = completion.id
         request = self._flying.pop(row)
-        said = Said.of(self._call, completion, request.limit)
-        found = read_answer(self._call, said)
+        response = Response.of(self._call, completion, request.limit)
+        found = read_answer(self._call, response)
         first = self._first.pop(row, None)
         if first is not None:
             found = repaired(first, found)
         elif self._repairs and found.fault is not None:
-            prompt = repair_prompt(request.prompt, said, found.fault, self._call.parameters.constraint)
+            prompt = repair_prompt(request.prompt, response, found.fault, self._call.parameters.constraint)
             self._first[row] = found
             self._again.append(replace(request, prompt=prompt))
             return

@@ -155,8 +155,8 @@ class CallExecutor:
 
     def _take_answer(self, answered: Answered, window: BatchWindow) -> None:
         """Record and write an answer, and go on with the batches that waited for it."""
-        self._registry.record(answered.prompt, answered.said, answered.reading)
-        write_answer(answered.prompt, answered.reading, self._sites, answered.said)
+        self._registry.record(answered.prompt, answered.response, answered.reading)
+        write_answer(answered.prompt, answered.reading, self._sites, answered.response)
         self._advance_all(answered.prompt, window)
 
     def _take_shared_answers(self, window: BatchWindow) -> None:

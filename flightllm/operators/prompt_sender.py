@@ -19,7 +19,7 @@ from flightllm.llm.engine import Completion, Request, Reuse, call_site
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.prompts import PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.rows import AnswerReader, Reading, Said, read_answer
+from flightllm.operators.rows import AnswerReader, Reading, Response, read_answer
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Answered:
     """A prompt with its answer."""
 
     prompt: PendingPrompt
-    said: Said
+    response: Response
     reading: Reading
 
 
@@ -84,7 +84,7 @@ class PromptSender:
                 if budget.refusal is None:
                     return None
                 self._ready.popleft()
-                return self._refused(prompt, Said(None, budget.refusal))
+                return self._refused(prompt, Response(None, budget.refusal))
         self._ready.popleft()
         self._sent[request.id] = prompt
         prompt.max_tokens = request.limit
@@ -101,13 +101,13 @@ class PromptSender:
             self._trace.received(completion)
         prompt = self._sent.pop(completion.id)
         self._account(prompt, completion)
-        said, reading = self._readers[prompt.call].read(completion, prompt.max_tokens)
+        response, reading = self._readers[prompt.call].read(completion, prompt.max_tokens)
         if prompt.first_answer is not None:
             _, first_reading = prompt.first_answer
-            return Answered(prompt, said, repaired(first_reading, reading))
-        if reading.fault is not None and self._repairs(prompt, said, reading):
+            return Answered(prompt, response, repaired(first_reading, reading))
+        if reading.fault is not None and self._repairs(prompt, response, reading):
             return None
-        return Answered(prompt, said, reading)
+        return Answered(prompt, response, reading)
 
     def abandon(self) -> None:
         """Release the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
@@ -118,7 +118,7 @@ class PromptSender:
             if self._binding.budget is not None and prompt.reservation is not None:
                 self._binding.budget.release(prompt.reservation, sent=left)
 
-    def _refused(self, prompt: PendingPrompt, refusal: Said) -> Answered:
+    def _refused(self, prompt: PendingPrompt, refusal: Response) -> Answered:
         """Return a prompt that is not sent. If this was a second attempt, the prompt keeps its first answer."""
         if prompt.first_answer is not None:
             return Answered(prompt, *prompt.first_answer)
@@ -133,14 +133,14 @@ class PromptSender:
         if self._binding.budget is not None and prompt.reservation is not None:
             self._binding.budget.settle(prompt.reservation, completion)
 
-    def _repairs(self, prompt: PendingPrompt, said: Said, reading: Reading) -> bool:
+    def _repairs(self, prompt: PendingPrompt, response: Response, reading: Reading) -> bool:
         """Return whether an answer has the wrong form, so that the prompt must be sent again; make it ready then."""
         site = self._sites[prompt.call]
         constraint = site.ai.parameters.constraint
         if constraint is None or reading.fault is None or not self._binding.repair:
             return False
-        prompt.first_answer = said, reading
-        prompt.repair = repair_prompt(site.prompt(prompt.fields), said, reading.fault, constraint)
+        prompt.first_answer = response, reading
+        prompt.repair = repair_prompt(site.prompt(prompt.fields), response, reading.fault, constraint)
         self._ready.appendleft(prompt)
         return True
 

@@ -12,7 +12,7 @@ from flightllm.llm.engine import Dispatch
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.call_context import CallContext, CallSite
-from flightllm.operators.rows import Named, Reading, Said, given_fields, read_answer, sql_value
+from flightllm.operators.rows import Named, Reading, Response, given_fields, read_answer, sql_value
 
 Fields: TypeAlias = list[tuple[str, str]]
 """The named values of one prompt, in prompt order."""
@@ -64,7 +64,7 @@ class PendingPrompt:
     dispatch: Dispatch | None = None
     max_tokens: int = 0
     """The token limit of the request."""
-    first_answer: tuple[Said, Reading] | None = None
+    first_answer: tuple[Response, Reading] | None = None
     """The unusable first answer, if the prompt is sent again."""
     repair: str | None = None
     """The text that is sent the second time; it begins with the text of the prompt."""
@@ -191,7 +191,7 @@ class PromptRegistry:
         self._sent_here: dict[bytes, PendingPrompt] = {}
         self._sent_elsewhere: dict[bytes, PendingPrompt] = {}
         self._failed: dict[bytes, str] = {}
-        self._cut: dict[bytes, Said] = {}
+        self._cut: dict[bytes, Response] = {}
         """Answers that the token limit cut short. Only this pass uses them: another limit gives another answer."""
 
     @property
@@ -213,7 +213,7 @@ class PromptRegistry:
         """Return the answer of a prompt, or None if no usable one is known."""
         key, site = prompt.key, self._sites[prompt.call]
         if key in lookup.cached:
-            reading = read_answer(site.ai, Said(lookup.cached[key]))
+            reading = read_answer(site.ai, Response(lookup.cached[key]))
             if reading.failure is None:
                 site.counters.add(cache_hits=prompt.first_use)
                 return reading
@@ -256,13 +256,13 @@ class PromptRegistry:
         self._sent_here[key] = prompt
         return True
 
-    def record(self, prompt: PendingPrompt, said: Said, reading: Reading) -> None:
+    def record(self, prompt: PendingPrompt, response: Response, reading: Reading) -> None:
         """Cache the answer to a prompt of this pass, and share it with the queries that wait for it."""
         key = prompt.key
         del self._sent_here[key]
-        kept = said.text if reading.failure is None and said.cut is None else None
-        if said.cut is not None and prompt.repair is None:
-            self._cut[key] = said
+        kept = response.text if reading.failure is None and response.cut is None else None
+        if response.cut is not None and prompt.repair is None:
+            self._cut[key] = response
         elif reading.failure is not None:
             self._failed[key] = reading.failure
         elif kept is not None:
@@ -276,7 +276,7 @@ class PromptRegistry:
             if prompt is None:
                 continue
             site = self._sites[prompt.call]
-            reading = read_answer(site.ai, Said(text))
+            reading = read_answer(site.ai, Response(text))
             if reading.failure is None:
                 site.counters.add(cache_hits=1)
                 yield prompt, reading
@@ -286,10 +286,10 @@ class PromptRegistry:
     def _answer_of_this_pass(self, prompt: PendingPrompt) -> Reading | None:
         """Return an earlier answer of this pass: a failure, or a text that the token limit cut."""
         key, site = prompt.key, self._sites[prompt.call]
-        said = self._cut.get(key)
-        if said is not None and said.cut is not None:
+        response = self._cut.get(key)
+        if response is not None and response.cut is not None:
             limit = site.ai.max_tokens(prompt.fields) or site.ai.parameters.max_tokens
-            if limit > said.cut:
+            if limit > response.cut:
                 del self._cut[key]  # this call leaves more room for an answer than the earlier call did
         if key in self._failed:
             return Reading(None, self._failed[key])
@@ -300,18 +300,20 @@ class PromptRegistry:
         return reading
 
 
-def write_answer(prompt: PendingPrompt, reading: Reading, sites: Sequence[CallSite], said: Said | None = None) -> None:
+def write_answer(
+    prompt: PendingPrompt, reading: Reading, sites: Sequence[CallSite], response: Response | None = None
+) -> None:
     """Write an answer, or the value that `on_error` gives for a failure, into every slot of a prompt.
 
     Raises:
         EngineError: the reading is a failure, and a call of the slots has `on_error => 'fail'`.
     """
-    cut = said is not None and said.cut is not None
+    cut = response is not None and response.cut is not None
     for slot in prompt.slots:
         call, open_batch = slot.call, slot.open_batch
         site, batch = sites[call], open_batch.batch
         # A cut text is a failure for one call and an answer for another, as `on_truncated` says.
-        own = read_answer(site.ai, said) if cut and said is not None and call != prompt.call else reading
+        own = read_answer(site.ai, response) if cut and response is not None and call != prompt.call else reading
         batch.answers[call][slot.tuple_index] = sql_value(site.ai, own.value, own.failure)
         open_batch.pending -= 1
         if own.failure is not None:

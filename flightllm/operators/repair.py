@@ -3,18 +3,18 @@
 from flightllm.functions.confidence import answer_alone
 from flightllm.llm.engine import Choice, Constraint, JsonSchema
 from flightllm.llm.prompt_formats import CUE
-from flightllm.operators.rows import Reading, Said
+from flightllm.operators.rows import Reading, Response
 
 _MOST_SHOWN = 1_000
 """Characters of an answer, and of the options, that the second prompt repeats."""
 
 
-def repair_prompt(prompt: str, said: Said, fault: str, constraint: Constraint) -> str:
+def repair_prompt(prompt: str, response: Response, fault: str, constraint: Constraint) -> str:
     """Return the prompt that asks again: the first prompt, its answer, and the reason why that is unusable.
 
     It begins with the first prompt, so that the engine's prefix cache still covers this part.
     """
-    answer = answer_alone(said.text or "").strip()[:_MOST_SHOWN].replace("\n", "\n  ")
+    answer = answer_alone(response.text or "").strip()[:_MOST_SHOWN].replace("\n", "\n  ")
     wrong = f"This answer cannot be used: {fault}.\n{_wish(constraint)}"
     if prompt.endswith(f"\n{CUE}"):
         return f"{prompt} {answer}\n\n{wrong}\n{CUE}"

@@ -29,7 +29,7 @@ _MOST_TOKENS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Response:
     """A model's response to one prompt: a text, or an error. `cut` is the token limit, if that ended the text."""
 
     text: str | None
@@ -39,7 +39,7 @@ class Said:
     """The text ended long before the limit: the model's context was full, or the endpoint has its own limit."""
 
     @classmethod
-    def of(cls, call: AICall, completion: Completion, max_tokens: int) -> "Said":
+    def of(cls, call: AICall, completion: Completion, max_tokens: int) -> "Response":
         """Read a completion of a request that allowed `max_tokens`, with its probability if the call asks for it."""
         text, error = completion.text, completion.error
         if text is not None and error is None:
@@ -104,42 +104,43 @@ class AnswerReader:
         self._call = call
         choice = isinstance(call.parameters.constraint, Choice) and not call.parameters.probability
         self._keeps = choice and not pa.types.is_nested(call.output)  # a nested value could be changed by its user
-        self._known = Newest[str, tuple[Said, Reading]](_KEPT_READINGS)
+        self._known = Newest[str, tuple[Response, Reading]](_KEPT_READINGS)
 
-    def read(self, completion: Completion, max_tokens: int) -> tuple[Said, Reading]:
-        """Return what a model said in reply to a request that allowed `max_tokens`, and its reading."""
+    def read(self, completion: Completion, max_tokens: int) -> tuple[Response, Reading]:
+        """Return a model's response to a request that allowed `max_tokens`, and its reading."""
         text = completion.text
         plain = completion.error is None and completion.refusal is None and completion.finish_reason == "stop"
         if plain and text is not None and (known := self._known.get(text)) is not None:
             return known
-        said = Said.of(self._call, completion, max_tokens)
-        reading = read_answer(self._call, said)
-        found = said, reading
+        response = Response.of(self._call, completion, max_tokens)
+        reading = read_answer(self._call, response)
+        found = response, reading
         of_answer = reading.failure is None or reading.fault is not None
         if of_answer and plain and text is not None and self._keeps and len(text) <= _KEPT_TEXT:
             self._known[text] = found
         return found
 
 
-def read_answer(call: AICall, said: Said) -> Reading:
+def read_answer(call: AICall, response: Response) -> Reading:
     """Return the value of an answer, or its failure.
 
     For any engine and function, a column of the call's type can hold the value. A text that the token limit cut is a
     failure, with two exceptions: the call keeps cut texts, or nothing can follow in an answer of the call's kind.
     """
-    if said.text is None:
-        return Reading(None, said.error or "no answer")
-    reading = _read(call, said.text)
-    if said.cut is None:
+    if response.text is None:
+        return Reading(None, response.error or "no answer")
+    reading = _read(call, response.text)
+    if response.cut is None:
         return reading
     constraint = call.parameters.constraint
-    if reading.failure is None and (call.on_truncated == "keep" or _is_whole(call, said.text)):
+    if reading.failure is None and (call.on_truncated == "keep" or _is_whole(call, response.text)):
         return reading
-    cut = (
-        f"the answer was cut at its limit of {said.cut:,} tokens: write max_tokens => {min(2 * said.cut, _MOST_TOKENS)}"
-    )
-    if said.early:
-        cut = f"the answer was cut before its limit of {said.cut:,} tokens, at the model's own: give the call less text"
+    if response.early:
+        before = f"before its limit of {response.cut:,} tokens, at the model's own"
+        cut = f"the answer was cut {before}: give the call less text"
+    else:
+        more = min(2 * response.cut, _MOST_TOKENS)
+        cut = f"the answer was cut at its limit of {response.cut:,} tokens: write max_tokens => {more}"
     if constraint is None:
         keep = "" if reading.failure is not None else ", or on_truncated => 'keep' for the part that there is"
         return Reading(None, cut + keep)

@@ -87,7 +87,7 @@ def rewrite(
 def applies(rule: Rule, counts: Counter[type[Node]]) -> bool:
     """Return whether a plan with these numbers of nodes of each kind has what a rule moves."""
     needs = _NEEDS.get(rule)
-    return needs is None or any(kinds <= counts for kinds in needs)
+    return needs is None or any(all(counts[k] >= n for k, n in kinds.items()) for kinds in needs)
 
 
 def counted(root: Node) -> Counter[type[Node]]:

@@ -123,7 +123,7 @@ def only_where(condition: Expression, expression: Expression) -> Expression:
 def slots(message: Message) -> Iterator[Expression]:
     """Yield the outermost expressions inside `message`, in place, without entering the relations of subqueries."""
     if isinstance(message, Expression):  # most expressions are like these; Protocol Buffers list fields slowly
-        if _is_leaf(message):
+        if is_leaf(message):
             return
         if message.WhichOneof("rex_type") == "scalar_function":
             yield from (one.value for one in message.scalar_function.arguments if one.HasField("value"))
@@ -139,7 +139,7 @@ def slots(message: Message) -> Iterator[Expression]:
                 yield from slots(item)
 
 
-def _is_leaf(expression: Expression) -> bool:
+def is_leaf(expression: Expression) -> bool:
     """Return whether an expression is a literal, or a field of the input."""
     kind = expression.WhichOneof("rex_type")
     if kind == "selection":

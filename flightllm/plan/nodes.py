@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from operator import is_
 
 from google.protobuf.message import Message
 from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortField, SortRel
@@ -263,20 +264,16 @@ Node = Scan | Filter | Project | Join | Aggregate | Sort | Fetch | SetOp | AiMap
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the inputs of `node`, left to right."""
-    match node:
-        case Scan():
-            return ()
-        case Join(left, right):
-            return (left, right)
-        case SetOp(inputs):
-            return inputs
-        case _:
-            return (node.input,)
+    if isinstance(node, Scan):
+        return ()
+    if isinstance(node, Join):
+        return (node.left, node.right)
+    return node.inputs if isinstance(node, SetOp) else (node.input,)
 
 
 def with_children(node: Node, inputs: tuple[Node, ...]) -> Node:
     """Return `node` over other inputs; the same object if all inputs are the same."""
-    if all(a is b for a, b in zip(children(node), inputs, strict=True)):
+    if all(map(is_, children(node), inputs)):
         return node
     match node:
         case Scan():
@@ -295,10 +292,12 @@ def transform(node: Node, function: Callable[[Node], Node]) -> Node:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield `node` and all nodes below it."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    """Yield `node` and all nodes below it, each before its inputs, from left to right."""
+    waiting = [node]  # planning walks a plan a hundred times, and a generator for each level is slow
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(children(node)))
 
 
 def keep(node: Node, width: int) -> Node:
@@ -308,7 +307,7 @@ def keep(node: Node, width: int) -> Node:
 
 def has_ai(node: Node) -> bool:
     """Return whether an AI operator is in the tree."""
-    return any(isinstance(n, AiMap) for n in walk(node))
+    return isinstance(node, AiMap) or any(isinstance(n, AiMap) for n in walk(node))
 
 
 def call_expressions(calls: Iterable[Call]) -> list[Expression]:
@@ -337,7 +336,7 @@ def own_messages(node: Node) -> tuple[Message, ...]:
 
 def windows(node: Project) -> list[Expression]:
     """Return the window functions that the projection computes."""
-    parts = (e for x in node.expressions for e in ex.walk(x))
+    parts = (e for x in node.expressions if not ex.is_leaf(x) for e in ex.walk(x))
     return [e for e in parts if e.WhichOneof("rex_type") == "window_function"]
 
 

@@ -18,7 +18,7 @@ from flightllm.datafusion.errors import EVALUATED_EARLY, mapped_error
 from flightllm.errors import AICallError, LimitExceededError, SqlError
 from flightllm.functions.call import MODEL, AICall
 from flightllm.plan.bounds import Unbounded
-from flightllm.plan.call_extraction import extract_calls
+from flightllm.plan.call_hoisting import hoist_calls
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import Node, own_messages, walk
 from flightllm.plan.pin_time import pin_time
@@ -89,7 +89,7 @@ def plan_query(
     functions = Functions.of(plan)
     reader = SubstraitReader(functions, _null_aware(logical.display_indent()), calls)
     read = push_down(reader.read(plan.relations[0].root.input), functions, calls)
-    root = extract_calls(read, functions, calls)
+    root = hoist_calls(read, functions, calls)
     _check_lifted(root, functions, calls)
     return PlannedQuery(root, functions)
 
@@ -138,7 +138,7 @@ def list_arguments(
 
     `plan` plans the query in `context`. It runs once for each call that takes texts, each time with one call's types
     still unknown, and reads the types from DataFusion's error. Where it fails for another reason, the real planning
-    fails as well. A plan without casts has no lists among its texts; see `has_no_cast`.
+    fails as well. A plan without casts has no lists among its texts; see `schema_without_cast`.
 
     Raises:
         AICallError: the elements are structs or lists themselves, or a call that is not answered by a language model
@@ -165,13 +165,17 @@ def list_arguments(
     return found
 
 
-def has_no_cast(context: SessionContext, frame: DataFrame) -> bool:
-    """Return whether the plan of a query certainly casts nothing; its text leaves out most rows of VALUES."""
+def schema_without_cast(context: SessionContext, frame: DataFrame) -> pa.Schema | None:
+    """Return a query's columns with coerced types if its plan certainly casts nothing, or None.
+
+    The text of a plan leaves out most rows of VALUES, so a plan with VALUES gives None.
+    """
     try:
-        text = analyzed(context, frame).logical_plan().display_indent()
+        found = analyzed(context, frame)
+        text = found.logical_plan().display_indent()
     except Exception:  # noqa: BLE001 - the boundary to DataFusion, which raises builtin exceptions
-        return False
-    return "CAST(" not in text and "Values:" not in text
+        return None
+    return None if "CAST(" in text or "Values:" in text else found.schema()
 
 
 def _register(context: SessionContext, stub: str, call: AICall, type_: pa.DataType) -> None:

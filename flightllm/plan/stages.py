@@ -1,6 +1,6 @@
 """Cut a plan at its AI operators: relational stages for DataFusion, and between them operators that fill tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
@@ -222,6 +222,8 @@ class Cutter:
         self._context = context
         self._functions = functions
         self._numbers: dict[int, RowIdStage] = {}
+        self._schemas: dict[str, pa.Schema] = {}
+        """The columns of the stage inputs, by the name of their table."""
         self._limited: set[int] = set()
         """Identities of the unions whose inputs run one after the other."""
         self._names = (f"s{i}" for i in count())
@@ -236,7 +238,8 @@ class Cutter:
         plan = self._replace(root, stage_inputs, ordered=ordered)
         plan = self._plannable(plan)
         encoded = to_plan(plan, self._functions)
-        schema = positional(stage_frame(self._context, encoded).schema().types)
+        types = _picked_types(plan, self._schemas) or stage_frame(self._context, encoded).schema().types
+        schema = positional(types)
         streams = _streams(plan, stage_inputs)
         picks = _picks(plan) if streams else None
         found = () if streams or not stage_inputs else self._deciders(plan, stage_inputs)
@@ -452,6 +455,7 @@ class Cutter:
 
     def _table(self, table: str, schema: pa.Schema) -> Scan:
         register(self._context, table, schema, [])
+        self._schemas[table] = schema
         types = tuple(schema.types)
         if any(map(pa.types.is_nested, types)):  # the names of their fields are in the plan, too
             return scan(self._context, table)
@@ -519,6 +523,17 @@ def _picks(plan: Node) -> tuple[int, ...] | None:
     below = _picks(plan.input) if isinstance(plan, Project) else None
     places = [ex.field_index(e) for e in plan.expressions] if isinstance(plan, Project) else []
     return None if below is None or None in places else tuple(below[place] for place in places if place is not None)
+
+
+def _picked_types(plan: Node, inputs: Mapping[str, pa.Schema]) -> list[pa.DataType]:
+    """Return the types of a plan that only picks columns and rows of a stage input; empty for any other plan."""
+    if isinstance(plan, Scan):
+        return list(inputs[_table_of(plan)].types) if _table_of(plan) in inputs else []
+    if isinstance(plan, Filter | Sort | Fetch):
+        return _picked_types(plan.input, inputs)
+    places = [ex.field_index(e) for e in plan.expressions] if isinstance(plan, Project) else [None]
+    below = [] if None in places or not isinstance(plan, Project) else _picked_types(plan.input, inputs)
+    return [below[place] for place in places if place is not None] if below else []
 
 
 def _is_ordered(node: Node) -> bool:

@@ -181,6 +181,8 @@ def messages(message: Message, kind: type[_M]) -> Iterator[_M]:
     """Yield every message of type `kind` inside `message`, also in subqueries."""
     if isinstance(message, kind):
         yield message
+    if isinstance(message, Expression) and ex.is_leaf(message):
+        return
     for descriptor, value in message.ListFields():
         if descriptor.message_type is not None:
             for item in (value,) if isinstance(value, Message) else value:

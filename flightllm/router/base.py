@@ -1,39 +1,14 @@
 """The protocol of routing policies: prompts in, replicas out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
-from flightllm.router.tree import TOKEN_BYTES
-
-if TYPE_CHECKING:
-    from flightllm.router.fleet import Fleet
-    from flightllm.router.local_queue import LocalQueue
+from flightllm.router.fleet import Fleet
+from flightllm.router.local_queue import LocalQueue
+from flightllm.router.prompt import RoutedPrompt
 
 POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch")
-
-
-@dataclass(frozen=True, slots=True)
-class RoutedPrompt:
-    """A prompt on its way to a replica; `tokens` is the result of `tree.pack`."""
-
-    key: int
-    """Unique among all prompts that have no answer yet."""
-    tokens: bytes
-    answer_tokens: int
-    """The largest number of tokens that the answer can have."""
-    salt: bytes = b""
-    """Prompts with different salts share no prefix."""
-    priority: int = 0
-    """Prompts of a lower number are sent first."""
-
-    @property
-    def count(self) -> int:
-        """Return the number of the prompt's tokens."""
-        return len(self.tokens) // TOKEN_BYTES
 
 
 class Router(Protocol):

@@ -1,24 +1,20 @@
 """Answer the prompts of one query on several replicas."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from flightllm.errors import CancelledError, EngineUnavailableError, InternalError, check_cancelled
 from flightllm.llm.engine import Completion, More, Request, pull
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.local_queue import LocalQueue
+from flightllm.router.prompt import RoutedPrompt
+from flightllm.router.replica import Replica
+from flightllm.router.replicas import Replicas
 from flightllm.router.waves import wave_size
-
-if TYPE_CHECKING:
-    from flightllm.router.engine import RoutedEngine
-    from flightllm.router.replica import Replica
 
 _PULLED: Final = 256
 """The most prompts to pull before the next answers are yielded."""
@@ -47,8 +43,8 @@ class RoutedCall:
     has room and pulls them. The routed engine's lock guards the queues and `_open`.
     """
 
-    def __init__(self, engine: RoutedEngine, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> None:
-        self._engine = engine
+    def __init__(self, replicas: Replicas, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> None:
+        self._cluster = replicas
         self._requests = requests
         self._cancelled = cancelled
         self._results: SimpleQueue[_Result] = SimpleQueue()
@@ -59,7 +55,7 @@ class RoutedCall:
         self._sent: dict[int, set[int]] = {}
         """The keys of the prompts that a replica's engine has pulled and not answered, by replica."""
         self._threads: dict[int, threading.Thread] = {}
-        self._work = threading.Condition(engine.lock)
+        self._work = threading.Condition(replicas.lock)
         self._stopped = False
         self._pulled: list[Request] = []
         """Requests that were pulled and are not routed yet."""
@@ -67,7 +63,7 @@ class RoutedCall:
         """Whether no prompt was routed yet."""
         self._vain: dict[int, float] = {}
         """The time of each replica's last attempt to steal that found no prompt."""
-        self._horizon = engine.horizon
+        self._horizon = replicas.horizon
         self._engaged = time.monotonic()
 
     def stream(self) -> Generator[Completion, None, None]:
@@ -96,15 +92,15 @@ class RoutedCall:
             return
         self._engaged = now
         with self._work:
-            self._engine.refresh()
+            self._cluster.refresh()
             if any(self._queues.values()):
-                for replica in self._engine.fleet.numbers:
+                for replica in self._cluster.fleet.numbers:
                     if replica not in self._threads:
                         self._begin(replica)
 
     def _pull(self, more: More) -> More:
         """Pull requests while there is room, and route them once a wave is full or no more can be pulled now."""
-        wanted = wave_size(self._engine.replicas, self._horizon, first=self._first)
+        wanted = wave_size(self._cluster.replicas, self._horizon, first=self._first)
         room = min(_PULLED, min(wanted, self._horizon - len(self._open)) - len(self._pulled))
         if more is More.READY and room > 0:
             pulled, more = pull(self._requests, room, self._cancelled)
@@ -114,7 +110,7 @@ class RoutedCall:
         if self._pulled and (more is not More.READY or len(self._pulled) >= wanted or self._runs_dry()):
             self._first = False
             requests, self._pulled = self._pulled, []
-            prompts = self._engine.prompts(requests)
+            prompts = self._cluster.prompts(requests)
             with self._work:
                 self._open |= {p.key: (r, p) for r, p in zip(requests, prompts, strict=True)}
                 self._route(prompts)
@@ -123,19 +119,19 @@ class RoutedCall:
     def _runs_dry(self) -> bool:
         """Return whether the queue of a replica that is up has run empty, although it had prompts of this call."""
         with self._work:
-            return any(not queue for replica, queue in self._queues.items() if self._engine.fleet.is_up(replica))
+            return any(not queue for replica, queue in self._queues.items() if self._cluster.fleet.is_up(replica))
 
     def _route(self, prompts: list[RoutedPrompt]) -> None:
         """Queue prompts at the replicas that the policy chooses; the caller holds the lock."""
-        self._engine.refresh()
-        self._engine.probe()
-        self._engine.router.route(prompts, time.monotonic())
+        self._cluster.refresh()
+        self._cluster.probe()
+        self._cluster.router.route(prompts, time.monotonic())
         self._queue(prompts)
         self._work.notify_all()
 
     def _queue(self, prompts: list[RoutedPrompt]) -> None:
         """Queue prompts at the replicas to which they were assigned; the caller holds the lock."""
-        assigned, share = self._engine.fleet.queued(prompts)
+        assigned, share = self._cluster.fleet.queued(prompts)
         for one in assigned:
             replica = one.replica
             self._queues.setdefault(replica, LocalQueue()).push(one.prompt, share)
@@ -145,7 +141,7 @@ class RoutedCall:
 
     def _begin(self, replica: int) -> None:
         """Start a replica's thread."""
-        self._replicas[replica] = self._engine.replica(replica)
+        self._replicas[replica] = self._cluster.replica(replica)
         name = f"replica-{replica}"
         thread = self._threads[replica] = threading.Thread(target=self._serve, args=(replica,), name=name, daemon=True)
         thread.start()
@@ -182,13 +178,13 @@ class RoutedCall:
             replica = self._replicas.pop(lost.replica)
             replica.waiting -= len(queue)
             if not replica.engine.alive:  # otherwise it has already been reopened
-                self._engine.lost(lost.replica, str(lost.error))
+                self._cluster.lost(lost.replica, str(lost.error))
             for _ in sent:
-                replica.ended(None, self._engine.costs)
+                replica.ended(None, self._cluster.costs)
             prompts = [prompt for key, (_, prompt) in self._open.items() if key in keys]
             del self._threads[lost.replica]
             for prompt in prompts:
-                self._engine.fleet.withdrawn(prompt.key)
+                self._cluster.fleet.withdrawn(prompt.key)
             self._route(prompts)
 
     def _serve(self, replica: int) -> None:
@@ -250,7 +246,7 @@ class RoutedCall:
             return False
         before = {number: len(queue) for number, queue in others.items()}
         try:
-            stolen = self._engine.router.steal(replica, others, now)
+            stolen = self._cluster.router.steal(replica, others, now)
         finally:
             for number, count in before.items():
                 self._replicas[number].waiting -= count - len(others[number])
@@ -262,16 +258,16 @@ class RoutedCall:
     def _answered(self, replica: int, completion: Completion) -> None:
         """Record an answer and pass it to the caller's thread; runs in the replica's thread."""
         key = completion.id
-        with self._engine.lock:
+        with self._cluster.lock:
             if self._stopped:
                 return
             if key not in self._sent.get(replica, ()):
                 raise InternalError(f"{self._replicas[replica].name} answered a prompt that it was not given")
             self._sent[replica].discard(key)
             request, _ = self._open[key]
-            self._replicas[replica].ended(completion, self._engine.costs)
-            if key in self._engine.fleet.open:
-                self._engine.fleet.finished(key, completion.completion_tokens if completion.text is not None else None)
+            self._replicas[replica].ended(completion, self._cluster.costs)
+            if key in self._cluster.fleet.open:
+                self._cluster.fleet.finished(key, completion.completion_tokens if completion.text is not None else None)
         self._results.put((key, replace(completion, id=request.id)))
 
     def _is_stopped(self) -> bool:
@@ -285,8 +281,8 @@ class RoutedCall:
                 self._replicas[number].waiting -= len(queue)
             for number, keys in self._sent.items():
                 for _ in keys:
-                    self._replicas[number].ended(None, self._engine.costs)
+                    self._replicas[number].ended(None, self._cluster.costs)
             self._sent.clear()
             for key in self._open:
-                self._engine.fleet.withdrawn(key)
+                self._cluster.fleet.withdrawn(key)
             self._work.notify_all()

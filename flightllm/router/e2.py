@@ -9,10 +9,10 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.hot_prefixes import HotPrefixes
 from flightllm.router.online import OnlineRouter
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.recent_load import RecentLoad
 from flightllm.router.tree import Node
 

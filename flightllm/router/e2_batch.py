@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from flightllm.router.base import RoutedPrompt, Router, create_router
+from flightllm.router.base import Router, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.partition import partition_prompts
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.steal import steal
 
 FEW: Final = 4

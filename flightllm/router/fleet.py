@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from flightllm.errors import EngineUnavailableError
 from flightllm.llm.cost import Rates
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.cache import ReplicaCache
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import Node, PrefixTree
 
 WINDOW_SECONDS: Final = 180.0

@@ -1,8 +1,8 @@
 """`least_loaded`: choose the replica with the fewest unanswered prompts."""
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import Node
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from flightllm.router.base import RoutedPrompt
+from flightllm.router.prompt import RoutedPrompt
 
 GROUPS: Final = 10
 """Priority groups by cached share (Preble, P)."""

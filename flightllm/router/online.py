@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.local_queue import LocalQueue
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import Node
 
 

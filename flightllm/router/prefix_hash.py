@@ -5,9 +5,9 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import TOKEN_BYTES, Node
 
 PREFIX_TOKENS: Final = 256

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.llm.cost import Rates
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import Node
 
 

@@ -2,9 +2,9 @@
 
 from itertools import count
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.online import OnlineRouter
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import Node
 
 

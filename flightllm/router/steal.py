@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Assigned, Fleet
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.segment import find_segment
 
 

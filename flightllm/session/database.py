@@ -27,6 +27,7 @@ from flightllm.functions.registry import scalars_registrar
 from flightllm.observe.query_log import QueryLog
 from flightllm.observe.session_log import SessionLog
 from flightllm.observe.tracing import create_spans
+from flightllm.operators.answer_store import AnswerStore
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.in_flight import InFlightRequests
 from flightllm.operators.temporary_answers import TemporaryAnswers
@@ -119,9 +120,7 @@ class Database:
             config.models,
         )
         queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
-        path = config.cache.path or config.data_folder / "answers.sqlite"
-        most = config.cache.max_bytes
-        cache = AnswerCache(path, most) if config.cache.enabled else TemporaryAnswers(most)
+        cache = _open_cache(config)
         with ExitStack() as opened:
             opened.callback(cache.close)
             indexes = VectorIndexes(config.data_folder / "vectors")
@@ -137,46 +136,43 @@ class Database:
 
             access = open_access(config)
             opened.callback(access.close)
-            users = AccessTables(access.store)
-            made = ObjectTables(objects, engines)
-            built = IndexTable(indexes, revision, config.embedding.model)
-            settings = SettingsTable(config, sessions)
             system = ServerTables(
                 queries,
                 CacheTable(cache),
-                built,
-                users,
-                made,
+                IndexTable(indexes, revision, config.embedding.model),
+                AccessTables(access.store),
+                ObjectTables(objects, engines),
                 ReplicaTable(engines),
                 sessions,
-                settings,
+                SettingsTable(config, sessions),
                 KeyTables(tables),
                 FileTable(data_files),
             )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
+            catalog.store.moving = access.store.moving
             catalog.store.functions = scalars_registrar(functions, lambda: engines.own.engine)
             check_owners(access.store, _owners(catalog, objects))
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads the engine now, so that a wrong engine setting fails at the start
             services = Services(
-                config,
-                catalog,
-                functions,
-                objects,
-                engines,
-                cache,
-                InFlightRequests(),
-                Loop(),
-                workers,
-                indexes,
-                access,
-                access.rights(LOCAL),
-                backends,
-                Isolation(config.limits, config.storage),
-                watch or Watch(),
+                config=config,
+                catalog=catalog,
+                functions=functions,
+                objects=objects,
+                engines=engines,
+                cache=cache,
+                in_flight=InFlightRequests(),
+                loop=Loop(),
+                workers=workers,
+                indexes=indexes,
+                access=access,
+                rights=access.rights(LOCAL),
+                backends=backends,
+                isolation=Isolation(config.limits, config.storage),
+                watch=watch or Watch(),
             )
             opened.pop_all()
         database = cls(services, queries, sessions, notes, lock)
@@ -260,6 +256,12 @@ class Database:
         self.queries.close()
         if self._lock is not None:
             self._lock.close()
+
+
+def _open_cache(config: Config) -> AnswerStore:
+    most = config.cache.max_bytes
+    path = config.cache.path or config.data_folder / "answers.sqlite"
+    return AnswerCache(path, most) if config.cache.enabled else TemporaryAnswers(most)
 
 
 def _owners(catalog: Catalog, objects: Objects) -> set[str]:

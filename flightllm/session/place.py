@@ -72,6 +72,7 @@ class SessionPlace:
         return NameContext(
             is_table=self._store.entries.__contains__,
             columns_of=self._columns_of,
+            view_of=self._view_of,
             names_intervals=self._store.interval_tables.named_in,
             schemas=lambda: [*self._catalog().schemas(), "information_schema"],
             path=self._path,
@@ -88,6 +89,10 @@ class SessionPlace:
         except FlightLLMError:
             return {}
         return dict(zip(schema.names, schema.types, strict=True))
+
+    def _view_of(self, name: TableName) -> str:
+        entry = self._catalog().entries.get(name)
+        return "" if entry is None else entry.query or entry.restricted
 
     def _open(self) -> None:
         """Create the schema of temporary tables, unless it exists."""

@@ -16,7 +16,8 @@ from flightllm.dialect import sent_texts
 from flightllm.dialect.output_names import output_names, without_marks
 from flightllm.errors import FlightLLMError, NotFoundError, SqlError
 from flightllm.execution.context import Services
-from flightllm.execution.query import Query, plan
+from flightllm.execution.planning import plan
+from flightllm.execution.query import Query
 from flightllm.execution.summarize import SummarizeQuery, summary
 from flightllm.execution.utility import DescribedQuery, DescribeQuery, ExplainQuery, ShowQuery
 from flightllm.session.place import SessionPlace

@@ -8,8 +8,8 @@ from typing import ClassVar
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
+from flightllm.sql.alter_statements import read_alter
 from flightllm.sql.client_parameters import keeps_parameter, resets_parameter
-from flightllm.sql.cursor import Cursor
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
@@ -23,9 +23,8 @@ from flightllm.sql.setting_statements import read_reset, read_set, read_show
 from flightllm.sql.statement import REFUSED, Statement
 from flightllm.sql.table_statements import read_create, read_drop
 from flightllm.sql.tokens import Token, TokenKind
+from flightllm.sql.truncate_statements import read_truncate
 
-ANSWER_CACHE = TableName("system", "cache")
-"""The system table of the answer cache; TRUNCATE uses this name."""
 _OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
     "vector": read_index_statement,
     "row": read_access_statement,
@@ -240,21 +239,11 @@ class _StatementReader:
         inner._at = self._at
         return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)
 
-    def _truncate(self) -> Statement:
-        """Read TRUNCATE [TABLE] system.cache, which deletes all cached answers.
+    def _alter(self) -> Statement:
+        return read_alter(self._tokens, self._rest(0))
 
-        No other table can be truncated.
-        """
-        self._at = 1
-        _ = self._take("table")
-        target = self._name()
-        if target != ANSWER_CACHE:
-            raise UnsupportedError(
-                f"only {ANSWER_CACHE.display} can be truncated, not {target.display}: DELETE FROM empties a table made"
-                " with CREATE TABLE; files and system tables are read-only"
-            )
-        Cursor(self._tokens, self._at).end(f"TRUNCATE TABLE {ANSWER_CACHE.display} takes nothing more")
-        return Statement("truncate", self._rest(0), target=target)
+    def _truncate(self) -> Statement:
+        return read_truncate(self._tokens, self._rest(0))
 
     # --- pieces
 
@@ -307,6 +296,7 @@ class _StatementReader:
         "create": _create,
         "drop": _drop,
         "refresh": _refresh,
+        "alter": _alter,
         "grant": _access,
         "revoke": _access,
         "insert": _insert,

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from flightllm.common.names import quoted
 from flightllm.errors import SqlError
+from flightllm.sql.joins import FULL, INNER, RIGHT, join_kind
 from flightllm.sql.keywords import JOIN_KINDS
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
@@ -15,7 +15,6 @@ from flightllm.sql.tree import Tree, parse_query, written
 
 MergedColumns = Mapping[str, Node]
 """The expression of each merged column by its name."""
-_DIRECTIONS: Final = {"Left": "left", "LeftOuter": "left", "Right": "right", "RightOuter": "right", "FullOuter": "full"}
 
 
 class UnreadableError(Exception):
@@ -132,17 +131,17 @@ class JoinedTables:
         if kind(factor) == "NestedJoin" and not fields["alias"]:
             side, inner = self._chain(fields["table_with_joins"])
             return side, {"NestedJoin": {**fields, "table_with_joins": inner}}
-        columns = self._columns.of_table(factor)
-        named = None if columns is None else [column.name for column in columns]
-        return Side([_Table(_qualifier(factor), named, factor)]), factor
+        _, columns = self._columns.table(factor)
+        return Side([_Table(_qualifier(factor), columns, factor)]), factor
 
     def _join(self, left: Side, right: Side, join: Json) -> tuple[Side, Json]:
         operator = join["join_operator"]
         name = kind(operator)
         constraint: Json = body(operator) if name else None
-        halved = name.endswith(("Semi", "Anti"))
+        how = join_kind(join) or INNER
+        halved = not (how.left and how.right)
         both = Side([*left.tables, *right.tables], {**left.merged, **right.merged})
-        kept = (right if name.startswith("Right") else left) if halved else both
+        kept = both if not halved else left if how.left else right
         if constraint == "Natural":
             names = self._natural(left, right, join)
         elif kind(constraint) == "Using":
@@ -156,20 +155,19 @@ class JoinedTables:
         else:
             return both, operator
         merged, equal = dict[str, Node](), list[str]()
-        direction = _DIRECTIONS.get(name, "")
         given: dict[str, Json] = {}
         for number, key in enumerate(names):
             one, other = (self._key(side, key, join, halved=halved) for side in (left, right))
             given |= {f"a{number}": one, f"b{number}": other}
             equal.append(f"a{number} = b{number}")
-            merged[key] = other if direction == "right" else one
-            if direction == "full":
+            merged[key] = other if how == RIGHT else one
+            if how == FULL:
                 merged[key] = written('"coalesce"(a, b)', a=one, b=other)
         condition = written(" AND ".join(equal) or "true", **given)
         if not halved:
             self._merges = True
-            self.outer |= direction != ""
-            self.missing |= dict.fromkeys(names if direction in {"right", "full"} else (), join)
+            self.outer |= how != INNER
+            self.missing |= dict.fromkeys(names if how.keeps_right else (), join)
             kept = Side(both.tables, {**merged, **{key: one for key, one in both.merged.items() if key not in merged}})
         return kept, {name: {"On": condition}}
 

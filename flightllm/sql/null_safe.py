@@ -28,9 +28,7 @@ def same_value(left: Json, right: Json, of: Type) -> Json:
 
 
 def _form(left: Type, right: Type) -> str:
-    if is_number(left) and is_number(right):
-        return _EQUAL.format(a="a", b="b", none="0")
-    if left is None or left != right:
+    if left is None or (left != right and not (is_number(left) and is_number(right))):
         return "coalesce(a = b OR (a IS NULL AND b IS NULL), false)"
     return _of_one_type(left)
 

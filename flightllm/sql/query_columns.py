@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from flightllm.sql.joins import join_kind
 from flightllm.sql.nodes import Json, body, is_query, kind, name_of, parts
 from flightllm.sql.tree import text_of
 
@@ -13,11 +14,23 @@ Type: TypeAlias = pa.DataType | None
 """The type of an expression; None if it is unknown."""
 TableColumns = Callable[[Sequence[str]], Mapping[str, pa.DataType]]
 """Returns the columns of the table that the parts of a name mean; the result is empty for an unknown table."""
-_LEFT_ALONE: Final = frozenset({"Semi", "LeftSemi", "Anti", "LeftAnti"})
-_BOTH: Final = frozenset(
-    {"Join", "Inner", "Left", "LeftOuter", "Right", "RightOuter", "FullOuter", "CrossJoin", "StraightJoin"}
-)
-"""Joins with the columns of both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A session's tables, views and functions by name. It returns the columns of a table as any `TableColumns`.
+
+    `view_of` returns the query of the view that the parts of a name mean, or "". `own_functions` are the lower-case
+    names of the functions in the configuration's folders; each of them asks a model.
+    """
+
+    columns_of: TableColumns
+    view_of: Callable[[Sequence[str]], str] = lambda _: ""
+    own_functions: frozenset[str] = frozenset()
+
+    def __call__(self, parts: Sequence[str]) -> Mapping[str, pa.DataType]:
+        """Return the columns of a table."""
+        return self.columns_of(parts)
 
 
 class Column(NamedTuple):
@@ -67,21 +80,26 @@ class QueryColumns:
         """Return the columns of a query's body."""
         return self._body(query, ())
 
-    def of_table(self, factor: Json) -> Columns:
-        """Return the columns of a table, a query or joins in parentheses, as a FROM has them."""
-        return self._factor(factor, (), ()).columns
+    def table(self, factor: Json) -> tuple[str, list[str] | None]:
+        """Return the name of a table, a query or joins in parentheses of a FROM, and the names of its columns.
 
-    def table(self, factor: Json) -> tuple[str, frozenset[str] | None]:
-        """Return the name of a table of FROM and the names of its columns, or None for unknown columns."""
+        The columns are None if they are unknown.
+        """
         found = self._factor(factor, (), ())
         columns = found.columns
-        return found.name, None if columns is None else frozenset(column.name for column in columns)
+        return found.name, None if columns is None else [column.name for column in columns]
 
     def common(self, table: Json) -> Json:
         """Return the query of WITH that a table means, or None."""
         fields = body(table)
         found = self._definition(fields, [name_of(body(part)) for part in fields["name"]])
         return found["query"] if found is not None else None
+
+    def common_as_is(self, table: Json) -> Json:
+        """Return the query of WITH that a table means, or None; also None if WITH gives names to its columns."""
+        fields = body(table)
+        found = self._definition(fields, [name_of(body(part)) for part in fields["name"]])
+        return found["query"] if found is not None and not found["alias"]["columns"] else None
 
     def named(self, identifier: Json) -> Type:
         """Return the type of the column that a node names; see `nodes.kind` Identifier and CompoundIdentifier."""
@@ -179,11 +197,12 @@ class QueryColumns:
             found.append(self._factor(item["relation"], found, outer))
             for join in item["joins"]:
                 right = self._factor(join["relation"], found, outer)
-                merged = _merged(join["join_operator"], right.columns, _all(found))
+                how = join_kind(join)
+                merged = None if how is None or not how.left else _merged(join, right.columns, _all(found))
                 self._expressions(join["join_operator"], ([*found, right], *outer))
                 if merged is None:
                     return None
-                if kind(join["join_operator"]) not in _LEFT_ALONE:
+                if how is not None and how.right:
                     found.append(_Table(right.name, right.columns, merged))
         return found
 
@@ -388,12 +407,9 @@ def _renamed(columns: Columns, alias: Json) -> Columns:
     return [*map(Column, names, types), *(columns or [])[len(names) :]]
 
 
-def _merged(operator: Json, columns: Columns, before: Columns) -> Sequence[str] | None:
-    """Return the columns of a join's right side that are columns of its left side, too; None for unknown joins."""
-    name = kind(operator)
-    if name not in _BOTH and name not in _LEFT_ALONE:
-        return None
-    constraint = body(operator)
+def _merged(join: Json, columns: Columns, before: Columns) -> Sequence[str] | None:
+    """Return the columns of a join's right side that USING or NATURAL merges; None if they are unknown."""
+    constraint = body(join["join_operator"])
     if constraint == "Natural":
         if columns is None or before is None:
             return None

@@ -71,9 +71,13 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("sqrt", "cbrt", "exp", "ln", "log", "log10", "power", "pow", "random", "pi"), pa.float64()),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "degrees", "radians"), pa.float64()),
     **dict.fromkeys(("percent_rank", "cume_dist", "date_part", "__half_even"), pa.float64()),
+    **dict.fromkeys(("stddev", "stddev_pop", "stddev_samp", "var", "var_pop", "var_samp", "variance"), pa.float64()),
+    **dict.fromkeys(("corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2"), pa.float64()),
     **dict.fromkeys(("lower", "upper", "concat", "concat_ws", "substr", "substring", "replace", "trim"), pa.string()),
     **dict.fromkeys(("btrim", "ltrim", "rtrim", "lpad", "rpad", "left", "right", "repeat", "reverse"), pa.string()),
     **dict.fromkeys(("split_part", "to_char", "initcap", "md5", "chr", "string_agg", "translate"), pa.string()),
+    **dict.fromkeys(("encode", "regexp_replace", "array_to_string"), pa.string()),
+    **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }
 """The types of functions whose result has one type for all arguments."""

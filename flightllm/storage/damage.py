@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from flightllm.errors import ConfigError
 from flightllm.storage.layout import FILES, MANIFEST, PREVIOUS, READING, is_data
-from flightllm.storage.made import is_made, mark_of
+from flightllm.storage.made import mark_of
 from flightllm.storage.sealed import check_version, unsealed
 
 _T = TypeVar("_T")
@@ -34,7 +34,7 @@ def list_of_tables(folder: Path) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise damaged(folder, "it cannot be read") from error
     found = _tables_without_list(folder)
-    if not found and not is_made(folder):
+    if not found and not mark_of(folder).exists():
         return None
     if path.exists():  # a server made its first table meanwhile
         return list_of_tables(folder)
@@ -42,7 +42,7 @@ def list_of_tables(folder: Path) -> str | None:
         raise ConfigError(
             f"the list of tables {path} is missing, but {found}. Nothing was changed. {_ways_out(folder)}"
         )
-    mark = mark_of(folder)
+    mark = mark_of(folder).path
     raise ConfigError(
         f"the folder of tables {folder} is {'empty' if folder.is_dir() else 'missing'}, but {mark.name} tells that"
         " there were tables. Nothing was changed. Mount the folder's disk if it has its own; or restore the data folder"
@@ -145,7 +145,8 @@ def _tables_without_list(folder: Path) -> str:
 def _ways_out(folder: Path) -> str:
     before = _previous(folder)
     middle = f"or put {PREVIOUS} in its place: {before}; " if before else ""
-    away = f"move the folder {folder} and the file {mark_of(folder)} away" if is_made(folder) else f"move {folder} away"
+    mark = mark_of(folder)
+    away = f"move the folder {folder} and the file {mark.path} away" if mark.exists() else f"move {folder} away"
     return f"Restore the data folder from a backup; {middle}or {away} to start without tables"
 
 

@@ -35,7 +35,13 @@ def disk_errors(what: str = "tables") -> Iterator[None]:
         ) from error
 
 
-_OF_ONE_FILE = frozenset({errno.ENOENT, errno.EISDIR, errno.EPERM, errno.EACCES, errno.ELOOP})
+_MISSING = frozenset({errno.ENOENT, errno.EISDIR, errno.ELOOP})
+_OF_ONE_FILE = _MISSING | {errno.EPERM, errno.EACCES}
+
+
+def is_missing(error: OSError) -> bool:
+    """Return whether an error says that a file is not there: its place can have a folder or a loop of links."""
+    return error.errno in _MISSING
 
 
 def of_one_file(error: OSError) -> bool:

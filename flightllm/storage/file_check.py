@@ -1,6 +1,5 @@
 """Compares data files with their digests, in the background."""
 
-import errno
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +13,7 @@ from flightllm.common.stopping import check_wanted
 from flightllm.errors import InternalError
 from flightllm.storage.damage import list_of_tables, named_files
 from flightllm.storage.digest import digest_of
+from flightllm.storage.disk import is_missing
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.layout import FILES
 from flightllm.storage.rows import StoredFile
@@ -38,7 +38,6 @@ _REST = 3
 A low priority of its thread would not do: busy cores could stop the thread while it holds a lock or the interpreter.
 """
 _LONGEST_REST_SECONDS = 1.0
-_MISSING = frozenset({errno.ENOENT, errno.EISDIR, errno.ELOOP})
 _LONGEST_END_SECONDS = 5.0
 """`close` waits this long for the thread, because a disk that hangs must not keep the server from ending."""
 _log = structlog.get_logger(__name__)
@@ -144,7 +143,7 @@ class FileCheck:
         try:
             whole = digest_of(self._folder.file(file.name), rest) == file.sha256
         except OSError as error:  # a statement replaced the file; or it is lost, which each look-up of its table sees
-            if error.errno not in _MISSING:
+            if not is_missing(error):
                 raise
             self._states[file.name] = "missing"
             return

@@ -23,7 +23,7 @@ from flightllm.storage.disk import disk_errors, of_one_file
 from flightllm.storage.layout import COPY, DAMAGED, FILES, MANIFEST, PREVIOUS, READING, UNFINISHED
 from flightllm.storage.leftovers import Leftovers
 from flightllm.storage.lock import FolderLock
-from flightllm.storage.made import mark, mark_of
+from flightllm.storage.made import mark_of
 from flightllm.storage.sealed import sealed, unsealed
 
 _log = structlog.get_logger(__name__)
@@ -137,10 +137,11 @@ class TablesFolder:
 
     def mark(self) -> None:
         """Write the file beside the folder that tells that there is a manifest; if this fails, the next call tries."""
+        mark = mark_of(self._folder)
         try:
-            mark(self._folder)
+            mark.write()
         except OSError as error:
-            _log.warning("a file cannot be written", file=str(mark_of(self._folder)), error=error.strerror)
+            _log.warning("a file cannot be written", file=str(mark.path), error=error.strerror)
 
     def _publish(self, names: Collection[str]) -> None:
         """Give data files the name that the manifest has; the unfinished name stays until the manifest is written.
@@ -252,7 +253,7 @@ class TablesFolder:
             if remove:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 with suppress(OSError):
-                    mark_of(self._folder).unlink(missing_ok=True)
+                    mark_of(self._folder).path.unlink(missing_ok=True)
             self._lock.close()
 
 

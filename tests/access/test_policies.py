@@ -12,7 +12,7 @@ import pytest
 from flightllm.access.store import User
 from flightllm.common.names import STORED_SUFFIX
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
-from flightllm.execution.bind import without_sizes
+from flightllm.execution.plan_texts import without_sizes
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.sql.grants import AccessPolicy

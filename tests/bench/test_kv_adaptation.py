@@ -15,10 +15,10 @@ from bench.network import Network
 from bench.traces import GIGABIT, Trace, random_trace
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import TEXT, Ladder
-from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.llm.cost import Rates
 from tests.kv_stores import CODECS, FlightStore, flight_chunks, kept
 

@@ -9,10 +9,11 @@ import pytest
 from bench.router_workloads import BLOCK_TOKENS, Tools, poisson
 from bench.simulation import Arrival, Cluster, Outcome, simulate, work_off
 from flightllm.llm.engine import PrefixCache
-from flightllm.router.base import RoutedPrompt, create_router
+from flightllm.router.base import create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.online import OnlineRouter
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.round_robin import RoundRobin
 from flightllm.router.tree import Node
 

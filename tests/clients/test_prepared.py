@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flightllm.execution.query import plan
+from flightllm.execution.planning import plan
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session.database import Database
 from tests.flight_messages import count, fetch, prepare, prepared, put

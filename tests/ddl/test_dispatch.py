@@ -11,7 +11,7 @@ import pytest
 from flightllm.access.store import User
 from flightllm.ddl.dispatch import bound_texts
 from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, SqlError, UnknownTableError
-from flightllm.execution.query import plan
+from flightllm.execution.planning import plan
 from flightllm.functions import FunctionRegistry
 from flightllm.observe.query_record import CancelToken
 from flightllm.session.database import Database

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.dialect.output_names import output_names
-from flightllm.execution.query import plan
+from flightllm.execution.planning import plan
 from flightllm.session.session import Session
 from flightllm.sql.names import NO_NAMES, Item, OutputNames
 from flightllm.sql.parameters import parameter_names

@@ -2,13 +2,13 @@
 
 import pytest
 
-from flightllm.engines.kv_addresses import check_heard, check_told
+from flightllm.engines.kv_addresses import check_bind_address, check_connect_address
 
 
 @pytest.mark.parametrize("address", ["", "tcp://host:5557", "tcp://10.0.0.7:1", "tcp://[::1]:65535", "ipc:///run/kv"])
 def test_heard(address: str) -> None:
     """A host and a port, or a path, can be subscribed at."""
-    check_heard("kv_events", address)
+    check_connect_address("kv_events", address)
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_heard(address: str) -> None:
 def test_not_heard(address: str) -> None:
     """What ZeroMQ would refuse, or wait for in vain, is refused with the form that is wanted."""
     with pytest.raises(ValueError, match=r"^kv_events: expected .* tcp://HOST:PORT or ipc://PATH; got"):
-        check_heard("kv_events", address)
+        check_connect_address("kv_events", address)
 
 
 def test_told() -> None:
     """An engine listens at a port of all addresses, or at a path."""
     for address in ("", "tcp://*:5557", "ipc:///run/kv"):
-        check_told("kv_events", address)
+        check_bind_address("kv_events", address)
     for address in ("tcp://host:5557", "tcp://*", "tcp://*:*", "*:5557", "tcp://*:0"):
         with pytest.raises(ValueError, match=r"^kv_replay: expected an address to listen at"):
-            check_told("kv_replay", address)
+            check_bind_address("kv_replay", address)

@@ -12,7 +12,9 @@ from flightllm.config.session_settings import Settings
 from flightllm.engines.predict import tokenizing
 from flightllm.errors import BudgetExceededError
 from flightllm.execution.accounting import _answers
-from flightllm.execution.query import BatchQuery, StagedQuery, plan
+from flightllm.execution.batch_query import BatchQuery
+from flightllm.execution.planning import plan
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.functions.call import MODEL
 from flightllm.operators.budget import Account, RequestBudget
 from flightllm.operators.call_context import ModelBinding

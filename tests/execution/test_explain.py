@@ -14,7 +14,8 @@ from flightllm.engines.observed import LearnedByUser
 from flightllm.engines.registry import OpenModel
 from flightllm.execution.accounting import prompt_tokens
 from flightllm.execution.estimate import DryRun
-from flightllm.execution.query import StagedQuery, plan
+from flightllm.execution.planning import plan
+from flightllm.execution.staged_query import StagedQuery
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText

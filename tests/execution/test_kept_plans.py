@@ -8,7 +8,7 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.common.principal import Principal
-from flightllm.execution.query import plan as plan_query
+from flightllm.execution.planning import plan as plan_query
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import open_database

@@ -11,13 +11,15 @@ from uuid import uuid4
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
+from flightllm.catalog import TableInfo
 from flightllm.common.limits import TimeLimit
+from flightllm.common.names import TableName
 from flightllm.common.principal import Principal
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.execution.describe import Description
 from flightllm.observe.spans import NO_SPANS
 from flightllm.recovery.quarantine import Quarantine
 from flightllm.session.session import Returned
-from flightllm.sql.keys import NO_KEYS, TableKeys
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
 _SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
@@ -70,34 +72,6 @@ class Result:
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     query: Record
-
-
-@dataclass(frozen=True)
-class Described:
-    """A planned statement."""
-
-    schema: pa.Schema
-    is_update: bool
-    parameters: pa.Schema
-    plan: None = None
-
-
-@dataclass(frozen=True)
-class Name:
-    """A table's name."""
-
-    schema: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Info:
-    """A table of the catalog."""
-
-    name: Name
-    type: str
-    schema: pa.Schema
-    keys: TableKeys = NO_KEYS
 
 
 class TinyDatabase:
@@ -155,10 +129,10 @@ class TinyDatabase:
                 return record
         raise NotFoundError(f"there is no query {query_id!r}; see system.queries")
 
-    def tables(self) -> list[Info]:
+    def tables(self) -> list[TableInfo]:
         """Return the tables."""
         names = self.context.catalog("flightllm").schema("public").table_names()
-        return [Info(Name("public", name), "BASE TABLE", self.context.table(name).schema()) for name in names]
+        return [TableInfo(TableName("public", name), "BASE TABLE", self.context.table(name).schema()) for name in names]
 
     def close(self) -> None:
         """Do nothing."""
@@ -205,15 +179,15 @@ class TinySession:
 
     def describe(
         self, sql: str, row: pa.RecordBatch | None = None, settings: Mapping[str, str] | None = None
-    ) -> Described:
+    ) -> Description:
         """Plan a statement."""
         del settings
         parameters = pa.schema([(str(i), pa.string()) for i in range(sql.count("?"))])
         if _UPDATE.match(sql):
-            return Described(pa.schema([]), is_update=True, parameters=parameters)
+            return Description(pa.schema([]), is_update=True, parameters=parameters)
         if _SLOW.match(sql):
-            return Described(pa.schema([("a", pa.int64())]), is_update=False, parameters=parameters)
-        return Described(
+            return Description(pa.schema([("a", pa.int64())]), is_update=False, parameters=parameters)
+        return Description(
             self._plan(_bind(sql, row).replace("?", "'0'").replace("settings()", "'0'")).schema(),
             is_update=False,
             parameters=parameters,
@@ -240,7 +214,7 @@ class TinySession:
         """Keep no plans."""
         del plan, sql, settings
 
-    def describe_plan(self, plan: bytes) -> Described:
+    def describe_plan(self, plan: bytes) -> Description:
         """Take no plans."""
         raise InvalidInputError(f"no Substrait plan of {len(plan)} bytes")
 

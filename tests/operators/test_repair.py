@@ -9,7 +9,7 @@ import pytest
 from flightllm.config import Config, EngineConfig, FunctionsConfig
 from flightllm.llm.engine import Choice, JsonSchema, Request
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.rows import Reading, Said
+from flightllm.operators.rows import Reading, Response
 from flightllm.session.database import Database
 from tests.databases import ask, small_database
 from tests.using_engines import Scripted, using
@@ -126,7 +126,7 @@ def test_texts_are_not_asked_again(database: Database) -> None:
 def test_prompt(constraint: Choice | JsonSchema) -> None:
     """The prompt begins with the first one and ends with its cue; a long answer is shortened."""
     first = "Is it?\n\nnote: a\nAnswer:"
-    prompt = repair_prompt(first, Said("Well.\n" * 900), "no option", constraint)
+    prompt = repair_prompt(first, Response("Well.\n" * 900), "no option", constraint)
     assert prompt.startswith(f"{first} Well.\n  Well.\n")
     assert prompt.endswith("\nAnswer:")
     assert len(prompt) < 2_000

@@ -12,7 +12,7 @@ from flightllm.functions.base import Answer
 from flightllm.functions.call import AICall
 from flightllm.functions.confidence import with_confidence
 from flightllm.llm.engine import Completion, Parameters
-from flightllm.operators.rows import AnswerReader, Said, read_answer
+from flightllm.operators.rows import AnswerReader, Response, read_answer
 
 
 def call_of(answer: Answer, on_truncated: str = "error") -> AICall:
@@ -78,10 +78,10 @@ def whole() -> Answer:
 )
 def test_cut_answers(make: Callable[[], Answer], text: str, usable: bool) -> None:
     """A text that the limit cut is an answer only where nothing can follow; the whole text says the same or more."""
-    cut = read_answer(call_of(make()), Said(text, cut=8))
+    cut = read_answer(call_of(make()), Response(text, cut=8))
     assert (cut.failure is None) is usable
     if usable:
-        assert cut == read_answer(call_of(make()), Said(text))
+        assert cut == read_answer(call_of(make()), Response(text))
     else:
         assert "cut at its limit of 8 tokens: write max_tokens => 16" in str(cut.failure)
 
@@ -89,24 +89,24 @@ def test_cut_answers(make: Callable[[], Answer], text: str, usable: bool) -> Non
 @pytest.mark.parametrize(("make", "text"), [(lambda: text_answer("x"), "half a"), (score, "7"), (yes_no, "No")])
 def test_kept_cut_answers(make: Callable[[], Answer], text: str) -> None:
     """A call that keeps what was cut reads it as if it were whole."""
-    assert read_answer(call_of(make(), "keep"), Said(text, cut=8)) == read_answer(call_of(make()), Said(text))
+    assert read_answer(call_of(make(), "keep"), Response(text, cut=8)) == read_answer(call_of(make()), Response(text))
 
 
 def test_no_text_and_no_reason() -> None:
     """What another query failed to get is a failure without a reason, and no NULL."""
-    assert read_answer(call_of(text_answer("x")), Said(None)).failure == "no answer"
+    assert read_answer(call_of(text_answer("x")), Response(None)).failure == "no answer"
 
 
 def test_completions() -> None:
     """A refusal and a filter's stop are errors that say so, whatever text there is."""
     call = call_of(text_answer("x"))
-    assert Said.of(call, Completion(0, "a"), 8) == Said("a")
-    assert Said.of(call, Completion(0, "a", finish_reason="length"), 8) == Said("a", cut=8)
-    early = Said.of(call, Completion(0, "a", completion_tokens=3, finish_reason="length"), 8)
+    assert Response.of(call, Completion(0, "a"), 8) == Response("a")
+    assert Response.of(call, Completion(0, "a", finish_reason="length"), 8) == Response("a", cut=8)
+    early = Response.of(call, Completion(0, "a", completion_tokens=3, finish_reason="length"), 8)
     assert "give the call less text, or on_truncated" in str(read_answer(call_of(text_answer("x")), early).failure)
-    assert Said.of(call, Completion(0, "", refusal="I will not"), 8).error == "the model refused: I will not"
-    assert Said.of(call, Completion(0, "a", finish_reason="content_filter"), 8).text is None
-    assert Said.of(call, Completion(0, None, "gone"), 8) == Said(None, "gone")
+    assert Response.of(call, Completion(0, "", refusal="I will not"), 8).error == "the model refused: I will not"
+    assert Response.of(call, Completion(0, "a", finish_reason="content_filter"), 8).text is None
+    assert Response.of(call, Completion(0, None, "gone"), 8) == Response(None, "gone")
 
 
 def test_a_cut_answer_with_a_probability() -> None:
@@ -115,7 +115,7 @@ def test_a_cut_answer_with_a_probability() -> None:
         parameters = Parameters(8, constraint=make().constraint, probability=True)
         call = replace(call_of(with_confidence(make())), parameters=parameters)
         text = "Yes" if usable else "7"
-        said = Said.of(call, Completion(0, text, finish_reason="length", confidence=0.5), 8)
+        said = Response.of(call, Completion(0, text, finish_reason="length", confidence=0.5), 8)
         reading = read_answer(call, said)
         assert (reading.failure is None) == usable
         assert not usable or reading.value == {"answer": "Yes", "confidence": 0.5}
@@ -127,10 +127,10 @@ def test_what_another_answer_can_mend() -> None:
     def defect(text: str) -> str:
         raise TypeError(text)
 
-    assert "expected one of" in (read_answer(call_of(yes_no()), Said("Maybe")).fault or "")
-    assert read_answer(call_of(yes_no()), Said(None, "gone")).fault is None
+    assert "expected one of" in (read_answer(call_of(yes_no()), Response("Maybe")).fault or "")
+    assert read_answer(call_of(yes_no()), Response(None, "gone")).fault is None
     broken = Answer("x", pa.string(), defect)
-    assert read_answer(call_of(broken), Said("a")).fault is None
+    assert read_answer(call_of(broken), Response("a")).fault is None
 
 
 def counting(answer: Answer) -> tuple[AICall, list[str]]:
@@ -151,7 +151,7 @@ def test_equal_answers_are_parsed_once(make: Callable[[], Answer]) -> None:
     reader, said = AnswerReader(call), ["1", "Yes", "1", "Yes", "Maybe", "Yes", "Maybe"]
     found = [reader.read(Completion(number, text), 8) for number, text in enumerate(said)]
     assert texts == ["1", "Yes", "Maybe"]
-    assert found == [(Said(text), read_answer(call, Said(text))) for text in said]
+    assert found == [(Response(text), read_answer(call, Response(text))) for text in said]
 
 
 def test_only_whole_answers_are_remembered() -> None:

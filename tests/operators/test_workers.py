@@ -12,7 +12,8 @@ import pytest
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError, LimitExceededError
-from flightllm.execution.query import BatchQuery, plan
+from flightllm.execution.batch_query import BatchQuery
+from flightllm.execution.planning import plan
 from flightllm.operators.workers import Workers, parallel_parts
 from flightllm.session.database import Database
 from flightllm.sql.parsed_text import ParsedText

@@ -3,8 +3,9 @@
 import pytest
 
 from flightllm.config.session_settings import Settings
-from flightllm.execution.query import StagedQuery, plan
-from flightllm.plan.stages import Limit, Operator, Relational, RowIdStage, StageInput, United
+from flightllm.execution.planning import plan
+from flightllm.execution.staged_query import StagedQuery
+from flightllm.plan.stages import Limit, Operator, Relational, RowIdStage, StageInput, United, stage_frame
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
@@ -109,3 +110,22 @@ def test_order_of_many(session: Session) -> None:
     inner = "SELECT id, ai_gen('y', b => ai_gen('x', k)) AS g FROM big ORDER BY id DESC LIMIT 20000"
     ids = [row["id"] for row in ask(session, f"SELECT id FROM ({inner}) WHERE length(g) > 2", cache="off").rows]
     assert ids == list(range(30_000, 10_000, -1))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT note, id FROM people WHERE ai_filter('x', note) LIMIT 3",
+        "SELECT ai_gen('x', note), score FROM people ORDER BY score LIMIT 3",
+        "SELECT id, score FROM (SELECT * FROM people ORDER BY id LIMIT 5) AS p WHERE ai_filter('x', note) AND id > 1",
+        "SELECT [id, id] AS l, ai_gen('x', note) AS g, ai_score('y', note) FROM people LIMIT 2",
+        "SELECT count(*), id FROM people WHERE ai_filter('x', note) GROUP BY id",
+    ],
+)
+def test_types(database: Database, sql: str) -> None:
+    """Each stage has the types that DataFusion gives to its plan."""
+    query = plan(ParsedText(sql), database._services, Settings())
+    assert isinstance(query, StagedQuery)
+    top = query._stage
+    for stage in (top, *(s for stage_input in stage_inputs(top) for s in inputs(stage_input))):
+        assert stage.schema.types == stage_frame(query._context, stage.plan).schema().types

@@ -5,11 +5,12 @@ from itertools import pairwise
 import pytest
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.router.base import RoutedPrompt, create_router
+from flightllm.router.base import create_router
 from flightllm.router.e2_batch import FEW, E2Batch
 from flightllm.router.fleet import Fleet
 from flightllm.router.least_loaded import LeastLoaded
 from flightllm.router.local_queue import LocalQueue
+from flightllm.router.prompt import RoutedPrompt
 from tests.routing import BLOCK, assign, fleet, prompt
 
 

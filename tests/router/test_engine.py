@@ -16,8 +16,9 @@ from flightllm.engines.fake.engine import FakeEngine, FakeOptions
 from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
 from flightllm.llm.cost import Rates
 from flightllm.llm.engine import Completion, Engine, KvEventsAddress, Parameters, PrefixCache, Request
-from flightllm.router.base import POLICIES, RoutedPrompt, Router
+from flightllm.router.base import POLICIES, Router
 from flightllm.router.engine import RoutedEngine
+from flightllm.router.prompt import RoutedPrompt
 from tests.kv_publisher import KvPublisher, stored
 from tests.servers import await_true
 

@@ -10,9 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from flightllm.llm.engine import KvEventsAddress
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import pack
 
 pytest.importorskip("msgspec", reason="the extra 'cluster' is not installed")

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.local_queue import GROUPS, LocalQueue
+from flightllm.router.prompt import RoutedPrompt
 
 
 def one(key: int, priority: int = 0) -> RoutedPrompt:

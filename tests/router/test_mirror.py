@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import pack
 
 BLOCK_TOKENS = 2

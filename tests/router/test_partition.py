@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.partition import _Timeline, _water_level, partition_prompts
 from flightllm.router.prefix_sorted_batch import PrefixSortedBatch
+from flightllm.router.prompt import RoutedPrompt
 from tests.routing import BLOCK, assign, fleet, prompt
 
 

@@ -15,10 +15,10 @@ from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
 from flightllm.engines.vllm.engine import VllmEngine, create
 from flightllm.llm.engine import Parameters, Request, cache_salt
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.kv_events import KvSubscription
 from flightllm.router.mirror import KvMirror
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import pack
 from tests.packages import NEEDS_VLLM
 from tests.servers import await_true

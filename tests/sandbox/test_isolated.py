@@ -12,13 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-import flightllm.execution.isolated
-import flightllm.execution.query
 from flightllm.access.store import User
 from flightllm.catalog.shipping import shipped
 from flightllm.common.principal import Principal
 from flightllm.config import Config, EngineConfig, LimitsConfig
 from flightllm.errors import CancelledError, FlightLLMError, LimitExceededError, UnsupportedError
+from flightllm.execution import batch_query, isolated, plain_query, staged_query
 from flightllm.plan.bounds import Unbounded
 from flightllm.session.database import Database
 from flightllm.session.session import Session
@@ -102,8 +101,8 @@ def session(database: Database) -> Session:
 @pytest.fixture
 def everything_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every query run in processes of their own."""
-    monkeypatch.setattr(flightllm.execution.query, "unbounded", lambda *_: Unbounded("a test wants it"))
-    monkeypatch.setattr(flightllm.execution.isolated, "unbounded", lambda *_: Unbounded("a test wants it"))
+    for module in (plain_query, batch_query, staged_query, isolated):
+        monkeypatch.setattr(module, "unbounded", lambda *_: Unbounded("a test wants it"))
 
 
 def _rows(session: Session, sql: str) -> pa.Table:

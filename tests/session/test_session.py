@@ -22,7 +22,7 @@ from flightllm.errors import (
     SqlError,
     UnsupportedError,
 )
-from flightllm.execution.query import plan
+from flightllm.execution.planning import plan
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, ask_both, canonical, small_database

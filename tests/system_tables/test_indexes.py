@@ -36,16 +36,13 @@ def test_cache(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("TRUNCATE TABLE people", "only system.cache can be truncated, not people: DELETE FROM empties"),
-        ("TRUNCATE TABLE cache", "only system.cache can be truncated, not cache"),
-        ("TRUNCATE system.queries", "not system.queries.*files and system tables are read-only"),
-        ("TRUNCATE TABLE system.cache CASCADE", "'CASCADE' was not expected: TRUNCATE TABLE system.cache takes"),
-        ("TRUNCATE TABLE", "name"),
+        ("TRUNCATE TABLE cache", "there is no table 'cache'"),
+        ("TRUNCATE system.queries", "'system.queries' belongs to the server and can only be read"),
         ("DELETE FROM system.cache", "system"),
     ],
 )
 def test_others_are_refused(tmp_path: Path, sql: str, message: str) -> None:
-    """Anything else after TRUNCATE is refused, with what to write instead."""
+    """No other statement empties the cache, and TRUNCATE empties no other table of the server."""
     database = small_database(tmp_path)
     with pytest.raises(FlightLLMError, match=message):
         database.session().update(sql)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from flightllm.config.secrets import REFERENCE, checked_secret, read_secret
-from flightllm.engines.kv_addresses import check_heard
+from flightllm.engines.kv_addresses import check_connect_address
 from flightllm.engines.options import read_options
 from flightllm.engines.providers import NAMES, Provider, named, provider_at
 from flightllm.engines.secrets import holds_secret, shown_address
@@ -133,8 +133,8 @@ class OpenAIOptions:
         for name in ("kv_hints", "reuse_hints"):
             if getattr(self, name) and not self.tokenizer:
                 raise ValueError(f"{name}: needs the tokenizer; write tokenizer = the model's folder or hub name")
-        check_heard("kv_events", self.kv_events)
-        check_heard("kv_replay", self.kv_replay)
+        check_connect_address("kv_events", self.kv_events)
+        check_connect_address("kv_replay", self.kv_replay)
         if min(self.block_tokens, self.cache_blocks) < 1 or self.max_model_len < 0:
             raise ValueError("block_tokens and cache_blocks must be at least 1, max_model_len must not be negative")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from flightllm.engines.kv_addresses import check_told
+from flightllm.engines.kv_addresses import check_bind_address
 from flightllm.llm.engine import KvEventsAddress
 
 
@@ -22,8 +22,8 @@ class KvPublishing:
         if replay and not (listen and isinstance(listen, str)):
             raise ValueError('kv_replay: needs an address of new events; write kv_events = "tcp://*:5557" too')
         if isinstance(listen, str):
-            check_told("kv_events", listen)
-            check_told("kv_replay", replay)
+            check_bind_address("kv_events", listen)
+            check_bind_address("kv_replay", replay)
             self._bound = KvEventsAddress(listen, replay)
         else:
             self._bound = KvEventsAddress("")

@@ -18,8 +18,9 @@ from flightllm.kvcache.background import Background
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.connector.paged import PagedMemory
 from flightllm.kvcache.connector.tasks import LoadTask
-from flightllm.kvcache.stream.fetch import ChunkSource, fetch
+from flightllm.kvcache.stream.fetch import fetch
 from flightllm.kvcache.stream.items import Recompute
+from flightllm.kvcache.stream.source import ChunkSource
 
 _log = structlog.get_logger(__name__)
 

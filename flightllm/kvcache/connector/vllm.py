@@ -39,9 +39,9 @@ from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.store.base import ChunkStore
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
-from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.llm.cost import Rates
 from flightllm.llm.files import model_digest
 from flightllm.log import configure_logging

@@ -1,21 +1,17 @@
 """Transfer one chunk: choose its codec, watch the transfer, and cancel it if another choice is faster."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from flightllm.errors import NotFoundError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.base import TEXT, ChunkCosts, HeldChunk, Situation
 from flightllm.kvcache.stream.items import Reason
+from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.kvcache.stream.transfer import Transfer
-
-if TYPE_CHECKING:
-    from flightllm.kvcache.stream.fetch import ChunkSource
 
 _LOOK_SECONDS: Final = 0.02
 """How often the policy is asked whether to go on with a transfer."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Self
 
@@ -13,34 +12,15 @@ import structlog
 
 from flightllm.errors import BitstreamError, FlightLLMError
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.codec.base import Codec
-from flightllm.kvcache.stream.base import FetchPolicy
 from flightllm.kvcache.stream.chunk_transfer import Arrived, FetchRequest
 from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
-from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefetch import Prefetcher
-from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.source import ChunkSource
 
 if TYPE_CHECKING:
     import torch
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkSource:
-    """The origin of an engine's KV chunks, and the policy that chooses among them.
-
-    All requests of an engine share one source.
-    """
-
-    link: Link
-    codecs: Mapping[str, Codec]
-    """The codecs that can be decoded here, by name. Chunks in other codecs are not fetched."""
-    policy: FetchPolicy
-    prefill: Prefill
-    device: str = "cpu"
-    """The device that layers are decoded to."""
 
 
 class ChunkFetch:

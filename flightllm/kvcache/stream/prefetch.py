@@ -1,10 +1,8 @@
 """Fetch a prompt's chunks in a thread, one chunk ahead of the engine that decodes them."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -13,9 +11,7 @@ from flightllm.kvcache.stream.chunk_transfer import Arrived, ChunkTransfers, Fet
 from flightllm.kvcache.stream.handover import Handover
 from flightllm.kvcache.stream.items import Reason, Recompute
 from flightllm.kvcache.stream.route import find_route, gap
-
-if TYPE_CHECKING:
-    from flightllm.kvcache.stream.fetch import ChunkSource
+from flightllm.kvcache.stream.source import ChunkSource
 
 _LOOKUP_SECONDS: Final = 0.1
 """A healthy store answers a lookup within this time, even over a new connection."""

@@ -1,8 +1,11 @@
 """Compare with the values of an array as PostgreSQL does: for DataFusion, a NULL among them is a value that differs."""
 
+from collections.abc import Collection
+
 from flightllm.sql.nodes import Json, Node, body, kind, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.passes.subqueries.shapes import changes_per_call
+from flightllm.sql.query_columns import Known, TableColumns
 from flightllm.sql.tree import Tree, written
 
 
@@ -16,23 +19,28 @@ def has_any_array(text: ParsedText) -> bool:
     )
 
 
-def any_arrays(tree: Tree, _: TableColumns) -> Tree:
+def any_arrays(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `x = ANY (ARRAY[1, 2])` as `x IN (1, 2)`, and let the NULLs of an array make a comparison NULL.
 
-    `x < ANY (l)` becomes `x < ANY (l) OR CASE WHEN array_position(l, NULL) IS NOT NULL THEN NULL ELSE false END`.
+    `x < ANY (l)` becomes `CASE WHEN cardinality(l) = 0 THEN false WHEN x < ANY (l) THEN true WHEN array_position(l,
+    NULL) IS NULL THEN x < ANY (l) END`.
     """
-    return tree.rebuilt(_with_nulls)
+    own = columns_of.own_functions if isinstance(columns_of, Known) else ()
+    return tree.rebuilt(lambda node: _with_nulls(node, own))
 
 
-def _with_nulls(node: Node) -> Json:
+def _with_nulls(node: Node, own_functions: Collection[str]) -> Json:
     if kind(node) != "AnyOp" or kind(body(node)["right"]) == "Subquery":
         return node
     fields = body(node)
     array = unnested(fields["right"])
     if fields["compare_op"] == "Eq":
         listed = body(array)["elem"] if kind(array) == "Array" else []
-        return {"InList": {"expr": fields["left"], "list": listed, "negated": False}} if listed else node
+        if listed:
+            return {"InList": {"expr": fields["left"], "list": listed, "negated": False}}
     if any(kind(part) == "Value" and kind(body(part)["value"]) == "Placeholder" for part in walk(array)):
         return node  # a parameter has one place in the text
-    nulls = "CASE WHEN array_position(l, NULL) IS NOT NULL THEN NULL ELSE false END"
-    return written(f"(found OR {nulls})", found=node, l=array)
+    if changes_per_call([fields["left"], array], own_functions):
+        return node  # a model must not be asked twice
+    known = "WHEN found THEN true WHEN array_position(l, NULL) IS NULL THEN found"
+    return written(f"CASE WHEN cardinality(l) = 0 THEN false {known} END", found=node, l=array)

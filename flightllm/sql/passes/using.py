@@ -5,6 +5,7 @@ from typing import Final
 
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.joined_tables import JoinedTables, MergedColumns, UnreadableError, merged_item, place_of_join
+from flightllm.sql.joins import FULL, join_kind
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, rebuilt, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import QueryColumns, TableColumns, identifiers
@@ -102,7 +103,7 @@ class _Writer:
         star = any(kind(item) == "Wildcard" for item in fields.get("returning") or ())
         if found.missing and (found.reads or star or self._replaced(read, merged) is not read):
             join = next(iter(found.missing.values()))
-            word = "FULL" if kind(join["join_operator"]) == "FullOuter" else "RIGHT"
+            word = "FULL" if join_kind(join) == FULL else "RIGHT"
             raise _refused(word, place_of_join(self._tree, join), "")
 
     def _select(self, select: Node, order: Json) -> tuple[Node, Json]:
@@ -183,10 +184,8 @@ class _Writer:
         """Return the columns of a query around that surely no table of a subquery's FROM has."""
         factors = [one["relation"] for item in items for one in (item, *item["joins"])]
         for factor in factors:
-            known = self._columns.of_table(factor)
-            columns = (
-                {} if known is None else {n: c for n, c in columns.items() if n not in {one.name for one in known}}
-            )
+            _, known = self._columns.table(factor)
+            columns = {} if known is None else {name: one for name, one in columns.items() if name not in known}
         return columns
 
 

@@ -15,9 +15,9 @@ from flightllm.config import EngineConfig
 from flightllm.engines import create_engine
 from flightllm.engines.predict import tokenizing
 from flightllm.llm.engine import Choice, Parameters, cache_salt
-from flightllm.router.base import RoutedPrompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
+from flightllm.router.prompt import RoutedPrompt
 from flightllm.router.tree import pack
 from tests.conftest import MakeRequests
 from tests.engines.conftest import ANSWERING, need_vllm, serving

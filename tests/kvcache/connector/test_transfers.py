@@ -20,9 +20,9 @@ from flightllm.kvcache.connector.tasks import LoadTask, Save
 from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
-from flightllm.kvcache.stream.fetch import ChunkSource
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.llm.cost import Rates
 from tests.kvcache.connector.memories import BLOCKS, TOKENS, memory
 from tests.kvcache.connector.stores import MemoryStore

@@ -17,11 +17,12 @@ from flightllm.errors import StoreUnavailableError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import TEXT, FetchPolicy, Ladder, Situation
-from flightllm.kvcache.stream.fetch import ChunkFetch, ChunkSource, fetch
+from flightllm.kvcache.stream.fetch import ChunkFetch, fetch
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.items import Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.llm.cost import Rates
 from tests.kv_stores import CODECS, Kept, MemoryStore, kept, kv_threads
 from tests.servers import await_true

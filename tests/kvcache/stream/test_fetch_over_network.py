@@ -12,10 +12,11 @@ import torch
 from bench.network import Network
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
-from flightllm.kvcache.stream.fetch import ChunkSource, fetch
+from flightllm.kvcache.stream.fetch import fetch
 from flightllm.kvcache.stream.items import Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.kvcache.stream.source import ChunkSource
 from flightllm.llm.cost import Rates
 from tests.kv_stores import CODECS, FlightStore, Kept, flight_chunks, kept, kv_threads
 from tests.servers import await_true

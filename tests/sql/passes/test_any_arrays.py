@@ -3,6 +3,9 @@
 import pytest
 
 from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.any_arrays import any_arrays
+from flightllm.sql.tree import parse
 from tests.databases import rows
 
 
@@ -28,3 +31,13 @@ def test_columns(session: Session) -> None:
     arrays = "(VALUES (1, make_array(1, NULL)), (2, make_array(5)), (3, NULL)) v(id, l)"
     found = rows(session, f"SELECT id, 3 < ANY (l) AS r FROM {arrays} ORDER BY id")
     assert [row["r"] for row in found] == [None, True, None]
+    found = rows(session, f"SELECT id, NOT 5 = ANY (l) AS r FROM {arrays} ORDER BY id")
+    assert [row["r"] for row in found] == [None, False, None]
+
+
+def test_a_call_is_not_doubled(session: Session) -> None:
+    """An array that changes from call to call is computed once."""
+    assert rows(session, "SELECT count(*) AS n FROM (SELECT 2.0 = ANY (make_array(random(), NULL)) AS r)") == [{"n": 1}]
+    parsed = parse(ParsedText("SELECT 2 = ANY (make_array(random()))"))
+    assert parsed is not None
+    assert any_arrays(parsed, lambda _: {}) is parsed

@@ -63,7 +63,7 @@ def _answer(session: Session, sql: str) -> Text:
             count, given = done.affected, _given(done.rows)
         else:
             count, given = session.update(sql), Given()
-        changed = count != 0
+        changed = count != 0 or sql.startswith("TRUNCATE")  # counts no rows
         return Text(sql, given, count, _queried(session, steps(sql)[1]))
     finally:
         if changed:

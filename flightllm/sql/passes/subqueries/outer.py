@@ -8,10 +8,12 @@ from typing import Final
 from flightllm.common.cached import cached_property
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
+from flightllm.sql.joins import FULL, INNER, LEFT, RIGHT, join_kind
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, unnested
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, without
 from flightllm.sql.passes.subqueries.questions import ARRAY, Place, Question, questions
-from flightllm.sql.passes.subqueries.references import References, Scope, names_of, outermost_queries
+from flightllm.sql.passes.subqueries.references import References, Scope, is_column, names_of, outermost_queries
 from flightllm.sql.passes.subqueries.shapes import (
     aggregates,
     changes_per_call,
@@ -27,16 +29,15 @@ from flightllm.sql.passes.subqueries.shapes import (
 )
 from flightllm.sql.passes.subqueries.spreading import Domain, Spreader, chained, derived, left_join
 from flightllm.sql.passes.subqueries.steady import queries_of_with, steady
-from flightllm.sql.query_columns import QueryColumns, TableColumns
-from flightllm.sql.tree import text_of, written, written_query
+from flightllm.sql.query_columns import Known, QueryColumns, TableColumns
+from flightllm.sql.tree import parse, text_of, written, written_query
 from flightllm.sql.types import ExpressionTypes, expressions_of
 
 _SIGNS: Final = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _EXTREMES: Final = {"Lt": "max", "LtEq": "max", "Gt": "min", "GtEq": "min"}
 _ONE_ROW: Final = "more than one row returned by a subquery used as an expression: "
+_WITH_CALL: Final = "with a call of a model or of a volatile function in it"
 _BEFORE_GROUPING: Final = ("selection", "group_by", "from")
-_NESTED: Final = {"Left", "LeftOuter", "Right", "RightOuter", "FullOuter"}
-_KEEPS_RIGHT: Final = {"Right", "RightOuter", "FullOuter"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Statement:
     columns_of: TableColumns
     position: Callable[[Json], str]
     numbers: "count[int]" = field(default_factory=lambda: count(1))
+    _views: dict[tuple[str, ...], Json] = field(default_factory=dict)
 
     @cached_property
     def references(self) -> References:
@@ -67,6 +69,23 @@ class Statement:
     def columns(self) -> QueryColumns:
         """Return the columns of the statement's tables and queries."""
         return QueryColumns(self.root, self.columns_of)
+
+    def common(self, table: Json) -> Json:
+        """Return the query of WITH or the view that a table means, or None."""
+        found = self.columns.common(table)
+        if found is not None or not isinstance(self.columns_of, Known):
+            return found
+        names = tuple(name_of(body(part)) for part in body(table)["name"])
+        if names not in self._views:
+            text = self.columns_of.view_of(names)
+            tree = parse(ParsedText(text)) if text else None
+            self._views[names] = body(tree.root) if tree is not None and kind(tree.root) == "Query" else None
+        return self._views[names]
+
+    def changes_per_call(self, value: Json) -> bool:
+        """Return whether a value calls a model or a volatile function, also in a query or a view that it reads."""
+        own = self.columns_of.own_functions if isinstance(self.columns_of, Known) else ()
+        return changes_per_call([value, *queries_of_with([value], self.common)], own)
 
     @cached_property
     def types(self) -> ExpressionTypes:
@@ -149,7 +168,7 @@ class Outer:
         """Yield the conditions of WHERE that hold for every row that a subquery sees."""
         for one in conjuncts(self._select["selection"]):
             known = all(scope.has(names_of(node)) for node in self._references.free(one))
-            if known and not changes_per_call(one) and next(outermost_queries(one), None) is None:
+            if known and not self._statement.changes_per_call(one) and next(outermost_queries(one), None) is None:
                 yield one
 
     # --- clauses
@@ -196,28 +215,28 @@ class Outer:
             matches = joined([matches, body(constraint)])
         elif constraint != "None":
             raise self._refused(asked.node, "beside USING or NATURAL")
-        if kind(found) not in {"CrossJoin", "Join", "Inner", "Left", "LeftOuter"}:
+        if join_kind(join) not in {INNER, LEFT}:
             raise self._refused(asked.node, "on the right of this join")
-        after = "Left" if kind(found) in {"Left", "LeftOuter"} else "Inner"
+        after = "Left" if join_kind(join) == LEFT else "Inner"
         relation = {"Derived": {**body(spread), "alias": alias}}
         return {**join, "relation": relation, "join_operator": {after: {"On": matches}}}
 
     def _joined(self, table: Json) -> Json:
         """Return a table of FROM whose ON conditions have no subqueries that DataFusion cannot plan."""
-        operators = {kind(join["join_operator"]) for join in table["joins"]}
+        kinds = {join_kind(join) for join in table["joins"]}
         joins = list[Json]()
         for join in table["joins"]:
             how = join["join_operator"]
             constraint: Json = body(how) if kind(how) else None
             if kind(constraint) != "On" or not any(map(self._is_new, questions(body(constraint), condition=False))):
                 joins.append(join)
-            elif kind(how) in {"Join", "Inner"} and not operators & _KEEPS_RIGHT:
+            elif join_kind(join) == INNER and kinds.isdisjoint({RIGHT, FULL}):
                 parts = list(conjuncts(body(constraint)))
                 moved = [one for one in parts if any(map(self._is_new, questions(one, condition=False)))]
                 kept = joined([one for one in parts if one not in moved]) or written("true")
                 self._moved += moved
                 joins.append({**join, "join_operator": {kind(how): {"On": kept}}})
-            elif kind(how) in _NESTED:
+            elif join_kind(join) in {LEFT, RIGHT, FULL}:
                 joins += self._outer_join({**table, "joins": list(joins)}, join)
             else:
                 raise self._refused(body(constraint), "in ON of this join")
@@ -234,7 +253,7 @@ class Outer:
         left = Around([before], self._references.scope([before]))
         right = Around([{"relation": join["relation"], "joins": []}], self._references.scope([{**join, "joins": []}]))
         changes = dict[int, Json]()
-        for found in questions(condition, condition=kind(operator) in {"Left", "LeftOuter"}):
+        for found in questions(condition, condition=join_kind(join) == LEFT):
             if self._is_new(found):
                 asked, place = found
                 nodes = self._nodes(asked, self._where.scope)
@@ -311,7 +330,7 @@ class Outer:
 
     def _shared_answer(self, asked: Question, place: Place, clause: str) -> Json:
         """Return the answer to a question beside WHERE's tables: the same text has one join, and equals its key."""
-        if changes_per_call(asked.node):
+        if self._statement.changes_per_call(asked.node):
             return self._answer(asked, place, clause, self._where)
         key = (text_of(asked.node), self._is_late(place, clause), place.false)
         if key not in self._answers:
@@ -343,11 +362,11 @@ class Outer:
         self, nodes: Sequence[Node], around: Around, asked: Question, *, late: bool
     ) -> tuple[Domain, list[Node]]:
         """Return the values of the outer columns, and a column for each key."""
-        if changes_per_call([*around.tables, *queries_of_with(around.tables, self._statement.columns.common)]):
+        if self._statement.changes_per_call(around.tables):
             raise self._refused(
                 asked.node, "beside a table that calls a model or a volatile function: store the table first by"
             )
-        tables = steady(around.tables, self._statement.columns.common)
+        tables = steady(around.tables, self._statement.common, self._statement.columns.common_as_is)
         if tables is None:
             raise self._refused(
                 asked.node,
@@ -373,11 +392,17 @@ class Outer:
 
     def _check_keys(self, nodes: Sequence[Node], asked: Question) -> None:
         """Refuse a subquery that reads a column outside the keys of GROUP BY, as PostgreSQL does."""
-        keys = [unnested(by_number(key, self._select["projection"])) for key in keys_of(self._select)]
-        grouped = {names_of(key)[-1] for key in keys if kind(key) in {"Identifier", "CompoundIdentifier"}}
-        names = {name_of(body(one)["alias"]) for one in self._select["projection"] if kind(one) == "ExprWithAlias"}
-        if any(names_of(node)[-1] not in grouped or names_of(node)[-1] in names - grouped for node in nodes):
+        items, scope = self._select["projection"], self._where.scope
+        numbered = (unnested(by_number(key, items)) for key in keys_of(self._select))
+        keys = [key if not is_column(key) or scope.has(names_of(key)) else by_name(key, items) for key in numbered]
+        grouped = {self._place_of(key) for key in keys if is_column(key)}
+        if any(self._place_of(node) not in grouped for node in nodes):
             raise self._refused(asked.node, "with a column outside the keys of GROUP BY")
+
+    def _place_of(self, node: Node) -> tuple[str | None, str]:
+        """Return the table and the name of a column."""
+        names = names_of(node)
+        return self._where.scope.table(names), names[-1]
 
     def spread(self, query: Json, domain: Domain, nodes: Sequence[Node], columns: Sequence[Node]) -> Json:
         """Return a query for all values of its outer columns."""
@@ -393,6 +418,10 @@ class Outer:
     def nodes(self, value: Json, scope: Scope) -> list[Node]:
         """Return the columns of a scope that a value reads."""
         return self._references.inside(value, scope)
+
+    def changes_per_call(self, value: Json) -> bool:
+        """Return whether a value calls a model or a volatile function."""
+        return self._statement.changes_per_call(value)
 
     def refused(self, asked: Question, what: str) -> UnsupportedError:
         """Return the error about a question."""
@@ -495,13 +524,13 @@ class _Asking:
         asked, query = self._asked, self._asked.query
         late = any(aggregates(value) for value in self._values)
         alone = not self._nodes(query, ())
-        if late or changes_per_call(asked.left) or (alone and asked.operator not in {"Eq", "NotEq"}):
+        if late or self._outer.changes_per_call(asked.left) or (alone and asked.operator not in {"Eq", "NotEq"}):
             if not alone or len(self._values) > 1:
                 raise self._outer.refused(asked, "with an aggregate or a call of a model before it")
             return self._by_extremes(query)
         false = self._false and not asked.negated
-        if changes_per_call(query) and not false:
-            raise self._outer.refused(asked, "with a call of a model in it where it can be NULL")
+        if self._outer.changes_per_call(query) and not false:
+            raise self._outer.refused(asked, f"{_WITH_CALL} where it can be NULL")
         sign = _SIGNS[asked.operator]
         found = self._exists_where(lambda pairs: joined([written(f"x {sign} v", v=v, x=x) for x, v in pairs]))
         if false:
@@ -537,8 +566,8 @@ class _Asking:
     def _by_extremes(self, query: Json) -> Json:
         """Return the answer from the least and the greatest value, or from a list of the different ones."""
         asked = self._asked
-        if changes_per_call(query):
-            raise self._outer.refused(asked, "with a call of a model in it")
+        if self._outer.changes_per_call(query):
+            raise self._outer.refused(asked, _WITH_CALL)
         number = self._outer.number()
         value = quoted(f"value {number}")
 

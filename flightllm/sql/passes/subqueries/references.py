@@ -88,7 +88,8 @@ class References:
                 if kind(relation) == "NestedJoin" and not body(relation)["alias"]:
                     yield from self._tables([body(relation)["table_with_joins"]])
                 else:
-                    yield self._columns.table(relation)
+                    name, columns = self._columns.table(relation)
+                    yield name, None if columns is None else frozenset(columns)
 
     def free(self, value: Json) -> list[Node]:
         """Return the columns in a value that no query inside the value has."""

@@ -1,6 +1,6 @@
 """The contents of a SELECT: aggregates, windows, calls of a model, and parts that the pass does not read."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from flightllm.sql.aggregates import AGGREGATES
@@ -11,7 +11,8 @@ _CLAUSES: Final = ("top", "prewhere", "into", "connect_by", "cluster_by", "distr
 _MODEL: Final = ("ai_", "vector_")
 _SETS: Final = frozenset({"unnest"})
 """Functions of SELECT that return several rows."""
-_VOLATILE: Final = frozenset({"random", "uuid", "gen_random_uuid", "nextval"})
+_VOLATILE: Final = frozenset({"random", "uuid", "gen_random_uuid", "nextval", "llm"})
+"""Functions whose value changes from call to call; `llm` asks a model, as the functions do that begin with `_MODEL`."""
 
 
 def own_nodes(value: Json) -> Iterator[Node]:
@@ -35,10 +36,13 @@ def is_aggregate(node: Node) -> bool:
     return kind(node) == "Function" and body(node)["over"] is None and function_name(body(node)) in AGGREGATES
 
 
-def changes_per_call(value: Json) -> bool:
-    """Return whether a value calls a model or a volatile function, also in a query in it."""
+def changes_per_call(value: Json, own_functions: Collection[str] = ()) -> bool:
+    """Return whether a value calls a model or a volatile function, also in a query in it.
+
+    `own_functions` are the server's own functions, which ask a model.
+    """
     names = (function_name(body(node)) for node in walk(value) if kind(node) == "Function")
-    return any(name in _VOLATILE or name.startswith(_MODEL) for name in names)
+    return any(name in _VOLATILE or name in own_functions or name.startswith(_MODEL) for name in names)
 
 
 def keys_of(select: Json) -> list[Json]:

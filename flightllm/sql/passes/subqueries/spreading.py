@@ -10,6 +10,7 @@ from itertools import count
 
 from flightllm.common.names import quoted
 from flightllm.errors import UnsupportedError
+from flightllm.sql.joins import FULL, INNER, LEFT, RIGHT, join_kind
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, walk
 from flightllm.sql.null_safe import same_value
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, item, rows_as_selects, without
@@ -86,7 +87,7 @@ def chained(tables: Sequence[Json]) -> list[Json]:
 
 
 def _alone(table: Json) -> Json:
-    if not any(kind(join["join_operator"]) in {"Right", "RightOuter", "FullOuter"} for join in table["joins"]):
+    if not any(join_kind(join) in {RIGHT, FULL} for join in table["joins"]):
         return table
     return {"relation": {"NestedJoin": {"table_with_joins": table, "alias": None}}, "joins": []}
 
@@ -227,9 +228,9 @@ class Spreader:
             matches = list[Json]()
             relation = self._table(join["relation"], matches)
             operator = self._placed(join["join_operator"])
-            if matches and kind(operator) in {"Left", "LeftOuter"} and kind(body(operator)) == "On":
+            if matches and join_kind(join) == LEFT and kind(body(operator)) == "On":
                 operator = {kind(operator): {"On": joined([body(body(operator)), *matches])}}
-            elif matches and kind(operator) not in {"Inner", "Join", "CrossJoin"}:
+            elif matches and join_kind(join) != INNER:
                 raise self._refused("an outer join with a table that reads it")
             else:
                 conditions += matches
@@ -242,6 +243,8 @@ class Spreader:
         fields = body(relation)
         if kind(relation) != "Derived":
             raise self._refused("a table function or a join in parentheses that reads it")
+        if fields["lateral"]:  # it can read the tables before it, too; it becomes a join with their rows later
+            return self._placed(relation)
         alias = fields["alias"]
         if alias is None or alias["columns"]:
             name = name_of(alias["name"]) if alias else f"rows {next(self._numbers)}"

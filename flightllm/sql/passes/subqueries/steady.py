@@ -1,31 +1,37 @@
-"""Tables that are read twice, for their rows and for their keys: both times must find the same rows.
+"""Tables that are read twice, for their rows and for their keys: the keys must be those of all the rows.
 
-LIMIT without ORDER BY takes the rows that come first, and their order differs from run to run.
+LIMIT takes the rows that come first. Without ORDER BY, their order differs from run to run; with ORDER BY, that of
+equal rows does.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, parts, walk
+from flightllm.sql.joins import INNER, join_kind
+from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, replaced, walk
+from flightllm.sql.passes.subqueries.items import by_name
 from flightllm.sql.passes.subqueries.shapes import is_limited, is_single
+from flightllm.sql.passes.subqueries.spreading import derived
+from flightllm.sql.tree import written
 from flightllm.sql.types import function_name
 
-_INNER: Final = frozenset({"Join", "Inner", "CrossJoin"})
 _NUMBERS: Final = frozenset({"row_number", "first_value", "last_value", "nth_value", "lag", "lead", "ntile"})
 """Window functions whose values depend on the order of all rows."""
 
 
-def steady(tables: Sequence[Json], common: Callable[[Json], Json]) -> list[Json] | None:
+def steady(
+    tables: Sequence[Json], common: Callable[[Json], Json], of_with: Callable[[Json], Json]
+) -> list[Json] | None:
     """Return tables of a FROM that have all the rows of the given ones at each time; None if there are no such tables.
 
-    A query that only its LIMIT makes unsteady goes without the LIMIT. `common` returns the query of WITH that a
-    table means, or None.
+    A query that only its LIMIT makes unsteady has more rows. `common` returns the query of WITH or the view
+    that a table means, or None; `of_with` only that of WITH, and only if WITH does not list its columns.
     """
     found = list[Json]()
     for table in tables:
         relations = [table["relation"], *(join["relation"] for join in table["joins"])]
-        inner = all(kind(join["join_operator"]) in _INNER for join in table["joins"])
-        after = [_without_limit(one) if inner else one for one in relations]
+        inner = all(join_kind(join) == INNER for join in table["joins"])
+        after = [_with_more_rows(one, of_with) if inner else one for one in relations]
         if any(map(_is_unsteady, [*after, *queries_of_with(after, common)])):
             return None
         if all(new is old for new, old in zip(after, relations, strict=True)):
@@ -36,18 +42,46 @@ def steady(tables: Sequence[Json], common: Callable[[Json], Json]) -> list[Json]
     return found
 
 
-def _without_limit(relation: Json) -> Json:
-    if kind(relation) != "Derived":
+def _with_more_rows(relation: Json, of_with: Callable[[Json], Json]) -> Json:
+    """Return a table of FROM that surely has the rows that LIMIT takes from the given one."""
+    if kind(relation) == "Derived":
+        query = body(relation)["subquery"]
+        more = _more_rows(query)
+        return relation if more is query else {"Derived": {**body(relation), "subquery": more}}
+    query = of_with(relation) if kind(relation) == "Table" and not body(relation)["args"] else None
+    more = _more_rows(query) if query is not None and query["order_by"] else query
+    if more is query:
         return relation
-    fields = body(relation)
-    query = fields["subquery"]
-    if not _is_unordered(query):
-        return relation
-    return {"Derived": {**fields, "subquery": {**query, "limit_clause": None, "fetch": None}}}
+    alias = body(relation)["alias"] or derived(query, name_of(body(body(relation)["name"][-1])))["Derived"]["alias"]
+    return {"Derived": {**body(derived(more, "")), "alias": alias}}
+
+
+def _more_rows(query: Json) -> Json:
+    """Return a query without a LIMIT that has no order, or with all rows that equal the last one in its order."""
+    if _is_unordered(query):
+        return {**query, "limit_clause": None, "fetch": None}
+    if kind(query["body"]) != "Select":
+        return query
+    select = body(query["body"])
+    clause, order = query["limit_clause"], query["order_by"]
+    if select["distinct"] or select["qualify"] or query["fetch"] or kind(clause) != "LimitOffset":
+        return query
+    if kind(order["kind"]) != "Expressions":
+        return query
+    most = body(clause)["limit"]
+    if most is None or body(clause)["limit_by"]:
+        return query
+    rank = written("rank() OVER () <= most", most=most)
+    if body(clause)["offset"]:
+        rank = written("rank() OVER () <= most + skipped", most=most, skipped=body(clause)["offset"]["value"])
+    keys = [{**key, "expr": by_name(key["expr"], select["projection"])} for key in body(order["kind"])]
+    window = next(node for node in walk(rank) if kind(node) == "WindowSpec")
+    ranked = replaced(rank, {id(window): {"WindowSpec": {**body(window), "order_by": keys}}})
+    return {**query, "limit_clause": None, "order_by": None, "body": {"Select": {**select, "qualify": ranked}}}
 
 
 def queries_of_with(tables: Sequence[Json], common: Callable[[Json], Json]) -> list[Json]:
-    """Return the queries of WITH that tables of a FROM read, also through each other."""
+    """Return the queries of WITH and the views that tables of a FROM read, also through each other."""
     found, seen, todo = list[Json](), set[int](), list[Json](tables)
     while todo:
         part = todo.pop()

@@ -9,6 +9,7 @@ from flightllm.errors import FlightLLMError, UnsupportedError
 from flightllm.session.session import Session
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.subqueries import subqueries
+from flightllm.sql.query_columns import Known
 from flightllm.sql.tree import parse
 from tests.databases import ask
 
@@ -235,3 +236,50 @@ def test_keys_and_limits_of_every_kind(session: Session, sql: str, wanted: list[
     session.update("INSERT INTO lists SELECT 3, make_array('')")
     session.update("INSERT INTO lists SELECT 4, make_array(CAST(NULL AS text))")
     assert sorted(rows(session, sql), key=repr) == sorted(wanted, key=repr)
+
+
+@pytest.mark.parametrize(
+    ("view", "told"),
+    [
+        ("SELECT x, g, random() AS r FROM a", "beside a table that calls a model or a volatile function"),
+        ("SELECT x, g FROM a WHERE ai_filter('Is it odd?', CAST(x AS text))", "beside a table that calls a model"),
+        ("SELECT x, g FROM a LIMIT 3", "without ORDER BY"),
+    ],
+)
+def test_views_are_read(session: Session, view: str, told: str) -> None:
+    """The rows of such a view differ from run to run, and so do those of a view over it."""
+    session.update(f"CREATE OR REPLACE VIEW inner_v AS {view}")
+    session.update("CREATE OR REPLACE VIEW outer_v AS SELECT x, g FROM inner_v")
+    for name in ("inner_v", "outer_v"):
+        with pytest.raises(UnsupportedError, match=told):
+            rows(session, f"SELECT x FROM {name} AS v WHERE x NOT IN (SELECT y FROM b WHERE b.g = v.g)")
+
+
+def test_own_functions_ask_a_model() -> None:
+    """A function of the configuration's folders has any name, and is never called twice."""
+    known = Known(columns_of, own_functions=frozenset({"judge"}))
+    tree = parse(ParsedText("SELECT (SELECT max(y) FROM b WHERE b.g < v.g) + 1 FROM (SELECT judge(x) AS g FROM a) v"))
+    assert tree is not None
+    assert subqueries(tree, columns_of) is not tree
+    with pytest.raises(UnsupportedError, match="beside a table that calls a model"):
+        subqueries(tree, known)
+
+
+@pytest.mark.parametrize(
+    "rows_of",
+    [
+        "SELECT x, g FROM a ORDER BY g LIMIT 2",
+        "SELECT x + 1 AS x, g FROM a ORDER BY x DESC NULLS LAST LIMIT 1 OFFSET 2",
+    ],
+)
+def test_keys_of_ordered_rows_hold_their_equals(session: Session, rows_of: str) -> None:
+    """Of rows that are equal in the order, LIMIT takes any."""
+    pairs = (
+        f"SELECT o.x, (SELECT count(*) FROM b WHERE b.y <= o.x) AS n FROM ({rows_of}) o",
+        f"WITH o AS ({rows_of}) SELECT o.x, (SELECT count(*) FROM b WHERE b.y <= o.x) AS n FROM o",
+    )
+    for sql in pairs:
+        tree = parse(ParsedText(sql))
+        assert tree is not None
+        assert "rank() OVER (ORDER BY" in subqueries(tree, columns_of).printed()
+        assert all(n is not None for _, n in rows(session, sql))

@@ -66,3 +66,20 @@ SELECT unnest(ARRAY[1, 2]) AS v, unnest(ARRAY['a', 'b', 'c']) AS w
 SELECT v * 2 AS d FROM unnest(ARRAY[1, 2, 3]) AS v WHERE v > 1
 SELECT generate_subscripts(ARRAY['a', 'b'], 1) AS i
 SELECT array_agg(v ORDER BY v DESC) AS a FROM unnest(ARRAY[1, 3, 2]) u(v)
+WITH t(i, l) AS (VALUES (1, ARRAY[7, NULL]), (2, ARRAY[1, NULL]), (3, ARRAY[7]), (4, ARRAY[1]), (5, NULL::int[]), (6, ARRAY[]::int[]), (7, ARRAY[NULL]::int[])) SELECT i, 7 = ANY (l), NOT 7 = ANY (l), NULL = ANY (l), (SELECT 1) = ANY (l), i = ANY (l), i = SOME (l) FROM t ORDER BY i
+WITH t(i, l) AS (VALUES (1, ARRAY[7, NULL]), (2, ARRAY[1, NULL]), (3, ARRAY[7]), (4, ARRAY[1]), (5, NULL::int[]), (6, ARRAY[]::int[]), (7, ARRAY[NULL]::int[])) SELECT i FROM t WHERE NOT 7 = ANY (l) ORDER BY i
+WITH t(i, l) AS (VALUES (1, ARRAY[7, NULL]), (2, ARRAY[1, NULL]), (3, ARRAY[7]), (4, ARRAY[1]), (5, NULL::int[]), (6, ARRAY[]::int[]), (7, ARRAY[NULL]::int[])) SELECT i, 7 <> ALL (l), 7 < ALL (l), 7 > ANY(l), 7 >= ALL (l), 7 = ALL (l), NULL <> ALL (l), 7 <> ANY (l), NULL < ANY (l) FROM t ORDER BY i
+WITH t(i, l) AS (VALUES (1, ARRAY['a', NULL]), (2, ARRAY['b']), (3, NULL)) SELECT i, 'a' = ANY (l), NOT ('a' = ANY (l)), 'a' <> ALL (l), NULL::text = ANY (l) FROM t ORDER BY i
+SELECT 3 <> ALL (ARRAY[1, 2, NULL]), 3 <> ALL (ARRAY[3, NULL]), 3 = ALL (ARRAY[3, NULL]), 3 = ALL (ARRAY[3,3]), 1 < ALL (ARRAY[2, 3]), NULL = ALL (ARRAY[1]), NULL <> ALL (ARRAY[]::int[])
+SELECT array_remove(ARRAY[1, 2, 2, 3], 2) AS a, array_remove(ARRAY[1, NULL, 2, NULL], NULL) AS b
+SELECT k, array_remove(a, b[1]) AS r FROM v_ints
+SELECT k, array_remove(a, b[1]) AS r FROM v_texts
+SELECT id, array_remove(l || l, NULL) AS r FROM lists
+SELECT array_replace(ARRAY[1, 2, 2, 3], 2, 5) AS a, array_replace(ARRAY[1, NULL, NULL], NULL, 5) AS b
+SELECT k, array_replace(a || a, b[1], NULL) AS r FROM v_ints
+SELECT array_agg(DISTINCT g) AS r FROM nums
+SELECT g, array_agg(DISTINCT x) AS r FROM nums GROUP BY g
+SELECT g, array_agg(DISTINCT x) FILTER (WHERE y > 5) AS r FROM nums GROUP BY g
+SELECT string_agg(DISTINCT g, '-') AS r FROM nums
+SELECT boss, string_agg(DISTINCT dept, ', ') AS r FROM emp GROUP BY boss
+SELECT array_agg(DISTINCT x ORDER BY x DESC) AS r FROM nums

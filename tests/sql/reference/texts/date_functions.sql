@@ -89,3 +89,16 @@ SELECT date 'infinity' > current_date AS r
 SELECT to_char(1.5 * interval '1 hour', 'HH24:MI') AS a
 SELECT 'today'::date = current_date AS r
 SELECT 'tomorrow'::date - 'yesterday'::date AS r
+SELECT k, extract(second FROM a) AS r, date_part('milliseconds', b) AS s FROM v_timestamp
+SELECT k, extract(second FROM a) AS r, extract(millisecond FROM b) AS s FROM v_timestamptz
+SELECT k, extract(second FROM a) AS r, extract(microsecond FROM b) AS s FROM v_time
+SELECT extract(millisecond FROM timestamp '2024-01-01 00:00:01.50025') AS r
+SELECT extract(second FROM a) AS s, count(*) AS n FROM v_timestamp GROUP BY extract(second FROM a)
+SELECT k, extract(epoch FROM b - a) AS r, extract(epoch FROM b - a) / 3600 AS s FROM v_timestamp
+SELECT k, extract(epoch FROM b - a) AS r FROM v_timestamptz
+SELECT k, date_part('day', b - a) AS d, date_part('hour', b - a) AS h, date_part('minute', b - a) AS m FROM v_timestamp
+SELECT k, extract(second FROM b - a) AS s, extract(millisecond FROM b - a) AS m, extract(microsecond FROM b - a) AS u FROM v_timestamp
+SELECT k, extract(year FROM b - a) AS y, extract(month FROM b - a) AS m FROM v_timestamp
+SELECT extract(epoch FROM max(b - a)) AS r, extract(epoch FROM sum(b - a)) AS s FROM v_timestamp WHERE k < 3
+WITH d AS (SELECT k, b - a AS i FROM v_timestamp) SELECT k FROM d WHERE extract(epoch FROM i) > 2563199
+SELECT extract(hour FROM b - a) AS h, count(*) AS n FROM v_timestamp GROUP BY extract(hour FROM b - a)

@@ -120,3 +120,7 @@ SELECT x = g = true AS r FROM a
 SELECT 'a' LIKE 'b' LIKE 'c' AS r
 SELECT '\x6'::bytea AS r
 SELECT 'a\b'::bytea AS r
+SELECT a.g, (SELECT count(*) FROM c WHERE c.g = b.g) FROM a JOIN b ON b.g = a.g GROUP BY a.g
+SELECT x AS g, (SELECT count(*) FROM c WHERE c.g = a.g) FROM a GROUP BY x
+SELECT g, (SELECT count(*) FROM c WHERE c.y = b.g) FROM a JOIN b USING (g) GROUP BY g
+SELECT x + 1 AS k, (SELECT count(*) FROM c WHERE c.y = a.x + 1) FROM a GROUP BY k

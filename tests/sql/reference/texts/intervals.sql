@@ -190,3 +190,6 @@ SELECT d FROM (VALUES (timestamp '2023-12-31', timestamp '2023-12-31 23:59:59'),
 SELECT id FROM stays WHERE opened < closed::date
 SELECT id FROM stays WHERE opened::date = closed::date
 SELECT id FROM stays WHERE opened::date <= arrives
+SELECT extract(epoch FROM interval '1 year') AS a, extract(epoch FROM interval '14 months 2 days') AS b, extract(epoch FROM interval '-25 months') AS c
+SELECT k, date_part('epoch', a) AS e, extract(second FROM a) AS s, extract(hour FROM b) AS h FROM v_interval
+SELECT extract(second FROM interval '61.5 seconds') AS a, extract(millisecond FROM interval '61.5 seconds') AS b

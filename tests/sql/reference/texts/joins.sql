@@ -171,3 +171,8 @@ SELECT a.x, l.k, r.k AS m FROM a JOIN v_date l ON l.k = a.x JOIN v_timestamp r O
 SELECT a.x, l.k, r.k AS m FROM a JOIN v_interval l ON l.k = a.x JOIN v_interval r ON r.a IS NOT DISTINCT FROM l.a
 SELECT a.x, l.k, r.k AS m FROM a JOIN v_ints l ON l.k = a.x JOIN v_ints r ON r.a IS NOT DISTINCT FROM l.a
 SELECT a.x, b.y FROM a JOIN b ON a.g = b.g JOIN c ON (c.g, c.y) IS NOT DISTINCT FROM (a.g, b.y)
+SELECT count(a.*) AS n FROM a
+SELECT count(a.*) AS n FROM a LEFT JOIN c ON a.x = c.y
+SELECT count(c.*) AS n FROM a LEFT JOIN c ON a.x = c.y
+SELECT count(p.*) AS n FROM a p RIGHT JOIN c ON p.x = c.y
+SELECT count(c.*) AS n FROM a JOIN c ON a.x = c.y

@@ -90,3 +90,7 @@ SELECT w::varchar(2) || 'x' AS r FROM words WHERE w::varchar(2) = 'ap'
 SELECT x::varchar(1) AS r FROM a
 SELECT CAST('\x6162' AS bytea) AS x, '\x'::bytea AS z, 'a\\b\001'::bytea AS w, 'ab'::bytea AS v
 SELECT E'\\x6162'::bytea AS r
+SELECT k, encode(a, 'base64') AS r FROM v_bytea
+SELECT encode(repeat('ab', 57)::bytea, 'base64') AS a, encode(repeat('ab', 100)::bytea, 'base64') AS b
+SELECT decode(encode(repeat('ab', 100)::bytea, 'base64'), 'base64') AS r
+SELECT encode('\x6162', 'hex') AS a, encode('\x6162', 'base64') AS b, encode('ab', 'hex') AS c

@@ -105,3 +105,25 @@ SELECT x FROM (SELECT x, g, row_number() OVER (PARTITION BY g ORDER BY x) AS n F
 SELECT count(*) AS n FROM (SELECT x, g, row_number() OVER (PARTITION BY g) AS n FROM a) t WHERE n = 1 AND x NOT IN (SELECT y FROM b WHERE b.g = t.g)
 WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT n FROM r WHERE n NOT IN (SELECT y FROM c WHERE c.g = r.n)
 SELECT a.x, l.y, m.y FROM a LEFT JOIN LATERAL (SELECT y FROM b WHERE b.g = a.g ORDER BY y LIMIT 1) l ON true LEFT JOIN LATERAL (SELECT c.y FROM c WHERE c.y > l.y ORDER BY y LIMIT 1) m ON true
+SELECT x FROM a WHERE EXISTS (SELECT 1 FROM b, LATERAL (SELECT c.y FROM c WHERE c.g = b.g AND c.y > a.x LIMIT 1) l WHERE b.g = a.g)
+SELECT x, (SELECT sum(l.y) FROM b, LATERAL (SELECT c.y FROM c WHERE c.g = b.g AND c.y >= a.x ORDER BY c.y LIMIT 1) l) FROM a
+SELECT x, (SELECT sum(l.y) FROM b CROSS JOIN LATERAL (SELECT max(c.y) AS y FROM c WHERE c.g = b.g AND c.y >= a.x) l) FROM a
+SELECT x, (SELECT count(l.y) FROM b LEFT JOIN LATERAL (SELECT c.y FROM c WHERE c.g = b.g AND c.y >= a.x) l ON true WHERE b.g = a.g) FROM a
+SELECT a.g, (SELECT count(*) FROM c WHERE c.g = a.g) FROM a JOIN b ON b.g = a.g GROUP BY a.g
+SELECT a.g, (SELECT count(*) FROM c WHERE c.g = b.g) FROM a JOIN b ON b.g = a.g GROUP BY a.g, b.g
+SELECT g AS h, (SELECT count(*) FROM c WHERE c.g = a.g) FROM a GROUP BY g
+SELECT a.x AS g, (SELECT count(*) FROM c WHERE c.g = a.g) FROM a GROUP BY a.x, a.g
+SELECT x, (SELECT count(*) FROM LATERAL (SELECT c.y FROM c WHERE c.y > a.x) l) FROM a
+SELECT l.* FROM a, LATERAL (SELECT b.y, m.k FROM b, LATERAL (SELECT count(*) AS k FROM c WHERE c.g = b.g AND c.y > a.x) m WHERE b.g = a.g) l
+SELECT g AS x, (SELECT count(*) FROM c WHERE c.g = a.g), (SELECT 1 WHERE a.g > 1) FROM a GROUP BY g
+SELECT a.g, (SELECT count(*) FROM c WHERE c.g = g2.g) FROM a JOIN b g2 ON g2.g = a.g GROUP BY 1, g2.g
+SELECT g, (SELECT count(*) FROM c WHERE c.y = g) FROM a GROUP BY g
+SELECT g, (SELECT count(*) FROM c WHERE c.y = a.g) FROM a JOIN b USING (g) GROUP BY g
+SELECT x AS k, (SELECT count(*) FROM c WHERE c.y = a.x) FROM a GROUP BY k
+SELECT x, (SELECT sum(l.y) FROM b, LATERAL (SELECT c.y FROM c WHERE c.g = b.g AND c.y >= a.x ORDER BY c.y LIMIT 1) l, LATERAL (SELECT l.y + a.x AS z) m WHERE m.z > 2) FROM a
+SELECT x FROM a WHERE x IN (SELECT l.k FROM b, LATERAL (SELECT b.y + a.g AS k UNION ALL SELECT a.x) l)
+SELECT x, (SELECT max(u) FROM b, LATERAL unnest(ARRAY[b.y, a.x]) u) FROM a
+SELECT o.x, (SELECT count(*) FROM b WHERE b.y <= o.x) FROM (SELECT x FROM a ORDER BY x DESC NULLS LAST LIMIT 3) o ORDER BY 1
+WITH o AS (SELECT x, g FROM a ORDER BY x NULLS LAST, g NULLS LAST LIMIT 2 OFFSET 1) SELECT o.x, (SELECT count(*) FROM b WHERE b.y <= o.x) FROM o ORDER BY 1, 2
+WITH o AS (SELECT x AS z, sum(g) AS s FROM a GROUP BY x ORDER BY s DESC NULLS LAST, z NULLS LAST LIMIT 2) SELECT q.z, (SELECT count(*) FROM b WHERE b.y <= q.z) FROM o q ORDER BY 1, 2
+WITH o(k, m) AS (SELECT x, g FROM a ORDER BY 1 NULLS LAST, 2 NULLS LAST LIMIT 2) SELECT o.k, (SELECT count(*) FROM b WHERE b.y <= o.k) FROM o ORDER BY 1, 2

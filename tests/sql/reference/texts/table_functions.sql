@@ -50,3 +50,12 @@ UPDATE a SET x = (SELECT sum(n) FROM generate_series(1, a.g) n)
 WITH w AS (SELECT id, v FROM lists, unnest(l) AS u(v)) SELECT id, sum(v) AS s FROM w GROUP BY id
 SELECT w FROM words, unnest(string_to_array(w, ' ')) AS p(q) WHERE q <> ''
 SELECT id, q FROM words, unnest(string_to_array(w, ' ')) AS q
+SELECT generate_series(1, 3) AS n
+SELECT x, generate_series(1, x) AS n FROM a WHERE x < 4
+SELECT max(x) AS m, generate_series(1, 2) AS n FROM a
+SELECT generate_series(1, 3) * 10 AS n, 'a' AS t
+SELECT generate_series(1, 3) AS n, generate_series(1, 2) AS o
+SELECT generate_series(5, 1, -2) AS n ORDER BY n
+SELECT generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day')::date AS d
+SELECT n, count(*) AS c FROM (SELECT generate_series(1, x) AS n FROM a) t GROUP BY n
+SELECT x FROM a WHERE x IN (SELECT generate_series(2, 3))

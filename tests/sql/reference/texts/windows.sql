@@ -142,3 +142,8 @@ SELECT id, max(x) FILTER (WHERE y > 1) OVER w AS s, row_number() OVER (w ROWS UN
 SELECT g, count(*) AS n, sum(count(*)) OVER (w ORDER BY g) AS t FROM nums GROUP BY g WINDOW w AS (PARTITION BY g > 'a')
 WITH q AS (SELECT id, sum(x) OVER (w ORDER BY id) AS s FROM nums WINDOW w AS (PARTITION BY g)) SELECT id, s FROM q WHERE s > 3
 SELECT id, sum(x) OVER W AS s FROM nums WINDOW w AS (ORDER BY id)
+SELECT id, lag(x, 1, 0.5) OVER (ORDER BY id) AS a, lead(x, 2, -1.25) OVER (ORDER BY id) AS b FROM nums
+SELECT k, lag(a, 1, 0.12345) OVER (ORDER BY k) AS r FROM v_numeric
+SELECT k, lead(a, 1, 7) OVER (ORDER BY k) AS a, lag(a, 1, -7) OVER (ORDER BY k) AS b FROM v_double
+SELECT k, lag(a, 1, 'none') OVER (ORDER BY k) AS r FROM v_text
+SELECT id, lead(x + 0.5, 1, 0) OVER (PARTITION BY g ORDER BY id) AS r FROM nums

@@ -1,4 +1,4 @@
-"""Moves AI calls out of expressions into `AiMap` operators, each with the guard that SQL's short circuits imply."""
+"""Move AI calls out of expressions into `AiMap` operators, each with the guard that SQL's short circuits imply."""
 
 from collections.abc import Iterable, Mapping
 from itertools import count
@@ -23,12 +23,12 @@ _SAFE = frozenset(
 """Functions that never raise an error, whatever their arguments are."""
 
 
-def extract_calls(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> Node:
+def hoist_calls(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> Node:
     """Return the tree with every call of a stub in `calls` computed by an `AiMap` below the node that uses the call."""
-    return transform(root, _CallExtractor(functions, calls).node)
+    return transform(root, _CallHoister(functions, calls).node)
 
 
-class _CallExtractor:
+class _CallHoister:
     def __init__(self, functions: Functions, calls: Mapping[str, AICall]) -> None:
         self._functions = functions
         self._calls = calls

@@ -1,0 +1,139 @@
+"""A query whose AI calls run as batch functions."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import structlog
+from datafusion import SessionContext
+
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
+from flightllm.engines.registry import OpenModel
+from flightllm.errors import FlightLLMError, LimitExceededError, UnsupportedError
+from flightllm.execution.accounting import AskingQuery, real_bindings
+from flightllm.execution.bind import MERGE_JOINS, frame_of, join_settings, named, scalar_context, shown
+from flightllm.execution.context import Services
+from flightllm.execution.plan_texts import datafusion_plans, index_lines
+from flightllm.execution.row_numbers import OverStoredNumbers
+from flightllm.functions.call import AICall
+from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.batch_udf import BatchFunctions
+from flightllm.operators.call_context import ModelBinding
+from flightllm.operators.workers import parallel_parts
+from flightllm.plan.bounds import unbounded
+from flightllm.plan.planner import register_stubs
+from flightllm.sql.calls import Extracted
+
+_log = structlog.get_logger(__name__)
+
+
+class BatchQuery:
+    """A query whose AI calls run as batch functions, because of a setting or because operators cannot run them.
+
+    The setting `flightllm.optimizer = off` is the plain baseline: one call per row, without a cache.
+    """
+
+    path = "batch functions"
+
+    def __init__(self, services: Services, settings: Settings, extracted: Extracted, reason: str) -> None:
+        self.services = services
+        self.settings = settings
+        self.extracted = extracted
+        self._reason = reason
+        self._stored = OverStoredNumbers(
+            services, extracted, lambda found: BatchQuery(services, settings, found, reason)
+        )
+        context = scalar_context(services, extracted, parallel=False)
+        register_stubs(context, extracted.calls)
+        planned = frame_of(context, extracted)
+        if unlimited := unbounded(context, planned, services.config.limits):
+            raise UnsupportedError(
+                f"an AI call and a part without a memory bound ({unlimited}) would run in one process"
+                f" ({reason}): keep the rows without the AI call in a table by CREATE TABLE … AS first"
+            )
+        self.planned_schema = planned.schema()
+        self.schema = shown(planned, extracted)
+        self._join_settings = join_settings(planned)
+        self.merges_joins = MERGE_JOINS in self._join_settings
+        if self.merges_joins:  # the context is then parallel, so the plan must show its parallel parts
+            context = self._context()
+            register_stubs(context, extracted.calls)
+            planned = frame_of(context, extracted)
+        self._planned = planned
+        self.calls: Collection[AICall] = extracted.calls.values()
+
+    def _context(self) -> SessionContext:
+        """Return a context whose joins are correct; it keeps the order of rows unless it needs sort-merge joins."""
+        context = scalar_context(self.services, self.extracted, parallel=self.merges_joins)
+        for setting in self._join_settings:
+            context.sql(setting)
+        return context
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Run the query within the session's budget; see `run_on`."""
+        with real_bindings(self, record) as bindings:
+            yield from self.run_on(bindings, record)
+
+    def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
+        """Run the query with functions that ask the engine, once enough of DataFusion's threads are free.
+
+        Raises:
+            LimitExceededError: the query has more parallel parts than the server has threads.
+        """
+        if stored := self._stored.get(record.cancelled.is_set):
+            yield from stored.run_on(bindings, record)
+            return
+        parts = self._parts()
+        yield from self.services.workers.paced(self._run(record, bindings), parts, record.cancelled.is_set)
+
+    def variants(self, models: Mapping[str | None, OpenModel]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+        """Yield nothing: there is no plan to change."""
+        del models
+        yield from ()
+
+    def _parts(self) -> int:
+        try:
+            plan = self._planned.execution_plan()
+        except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
+            _log.debug("no physical plan without calls", error=str(error))
+            return 1
+        parts, most = parallel_parts(plan, self.extracted.calls), self.services.workers.size
+        if parts > most:
+            raise LimitExceededError(
+                f"{parts} parts of a UNION with AI calls would run at once, but the limit is {most}: split the query"
+                f" ({self._reason})"
+            )
+        return parts
+
+    def _run(self, record: QueryRecord, bindings: Mapping[str, ModelBinding]) -> Batches:
+        context = self._context()
+        errors: list[Exception] = []
+        functions = BatchFunctions(
+            bindings,
+            self.settings.optimizer,
+            lambda call: record.call_site(call.function, call.text, backend=call.backend, model=call.model),
+            record.cancelled.is_set,
+            self.services.backends.searcher,
+            errors,
+        )
+        functions.register(context, self.extracted.calls)
+        frame = frame_of(context, self.extracted)
+        try:
+            batches = self.services.loop.stream(frame, record.cancelled.is_set, context=context)
+            yield from named(batches, self.schema)
+        except FlightLLMError as error:
+            if errors:
+                raise errors[0] from error
+            raise type(error)(self.extracted.display_name(str(error))) from error
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the reason for batch functions, the calls, and DataFusion's plans."""
+        calls = "\n".join(call.text for call in self.extracted.calls.values())
+        how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
+        title, text = "batch functions", f"{how}: {self._reason}\n{calls}"
+        try:
+            plans = datafusion_plans(self._planned)
+        except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
+            _log.debug("no physical plan without calls", error=str(error))
+            plans = [("logical_plan", self._planned.optimized_logical_plan().display_indent())]
+        indexes = index_lines(self.extracted, self.services)
+        return [(title, text), *indexes, *((name, self.extracted.display_name(plan)) for name, plan in plans)]

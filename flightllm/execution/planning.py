@@ -1,0 +1,163 @@
+"""From SQL text to a planned query: read files and run searches in FROM, extract AI calls, and choose how to run it."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from types import MappingProxyType
+from uuid import uuid4
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from flightllm.catalog.numbered import NumberedTable
+from flightllm.common.stopping import check_wanted, text_is_read
+from flightllm.config.session_settings import Settings
+from flightllm.execution.batch_query import BatchQuery
+from flightllm.execution.bind import SEARCH_CATALOG, Planned, extract
+from flightllm.execution.cancel_token import stop_of_planning
+from flightllm.execution.context import Services
+from flightllm.execution.plain_query import PlainQuery
+from flightllm.execution.query import Query
+from flightllm.execution.read_files import MAY_BE_FILE, replace_files
+from flightllm.execution.row_numbers import with_numbers_due
+from flightllm.execution.staged_query import StagedQuery
+from flightllm.functions.call import EMBEDDING, SEARCH
+from flightllm.observe.query_record import QueryRecord
+from flightllm.plan.substrait import NotExpressibleError
+from flightllm.sql.calls import Extracted
+from flightllm.sql.guard import check_sql
+from flightllm.sql.names import NO_NAMES, OutputNames
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
+from flightllm.sql.table_functions import TableCall, replace_table_functions
+
+_FILE = f"{SEARCH_CATALOG}.public.file"
+"""The prefix of the names of tables that stand for files in FROM."""
+
+
+def plan(
+    text: ParsedText,
+    services: Services,
+    settings: Settings,
+    tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({}),
+    *,
+    names: OutputNames = NO_NAMES,
+) -> PlainQuery | BatchQuery | StagedQuery:
+    """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
+
+    `tables` are tables of only this query, by names in `SEARCH_CATALOG`. `names` are the names of its columns.
+
+    Raises:
+        SqlError: the text cannot be planned, or an AI call in it is wrong (`AICallError`).
+    """
+    given, text = text, services.catalog.inline_views(text)
+    if text is not given:
+        check_sql(text, services.config.limits)
+    text, read = _files_read(text, services)
+    tables = {**tables, **read}
+    extracted, planned = Extracted(text.sql, {}, tables), None
+    if services.functions.may_be_in(text.sql):
+        text, found, searched = _searched(text, services, settings)
+        extracted, planned = extract(text, services, {**tables, **found})
+        extracted = replace(extracted, searched=searched)
+    check_wanted()
+    query = plan_extracted(replace(extracted, names=names), services, settings, planned)
+    text_is_read()
+    return query
+
+
+def plan_extracted(
+    extracted: Extracted, services: Services, settings: Settings, planned: Planned | None = None
+) -> PlainQuery | BatchQuery | StagedQuery:
+    """Plan a query whose AI calls are already stubs; `planned` is its first plan, if that exists."""
+    query = _planned(extracted, services, settings, planned)
+    # Sort-merge joins need a parallel context, in which rows cannot be numbered.
+    due = with_numbers_due(extracted) if query.merges_joins else None
+    return query if due is None else _planned(due, services, settings)
+
+
+def _planned(
+    extracted: Extracted, services: Services, settings: Settings, planned: Planned | None = None
+) -> PlainQuery | BatchQuery | StagedQuery:
+    if not extracted.calls:
+        return PlainQuery(services, extracted)
+    if not settings.optimizer:
+        return BatchQuery(services, settings, extracted, "the setting flightllm.optimizer is off")
+    try:
+        return StagedQuery(services, settings, extracted, planned=planned)
+    except NotExpressibleError as reason:
+        return BatchQuery(services, settings, extracted, str(reason))
+    except DecodeError:  # protobuf's limit
+        return BatchQuery(services, settings, extracted, "its expressions are too deep")
+
+
+def _files_read(text: ParsedText, services: Services) -> tuple[ParsedText, Mapping[str, pa.Table]]:
+    """Read the files in FROM; return the text with tables in their place, and these tables by name."""
+    tables: dict[str, pa.Table] = {}
+
+    def kept(found: pa.Table) -> str:
+        name = f"{_FILE}{uuid4().hex}"
+        tables[name] = found
+        return name
+
+    if not MAY_BE_FILE.search(text.sql):
+        return text, tables
+    return replace_files(text, services, kept), tables
+
+
+def _searched(
+    text: ParsedText, services: Services, settings: Settings
+) -> tuple[ParsedText, Mapping[str, pa.Table], frozenset[str]]:
+    """Run the searches in FROM and ON; return the text with tables in their place, the tables, and the indexes."""
+    tables: dict[str, pa.Table] = {}
+    indexes: set[str] = set()
+
+    def rows(sql: str) -> pa.Table:
+        query = plan(ParsedText(sql), services, settings)
+        with closing(query.run(QueryRecord("", sql, stop_of_planning()))) as batches:
+            return pa.Table.from_batches(batches, query.schema)
+
+    def table(call: TableCall) -> str:
+        from flightllm.execution.vector_search import search_table
+
+        text_is_read()  # a search asks an endpoint: no other text waits for that
+        return kept(call.index, search_table(call, rows))
+
+    def pairs(join: SemanticJoin) -> Pairs:
+        from flightllm.execution.vector_search import join_table
+
+        text_is_read()
+        found, column = join_table(join, services, rows)
+        return Pairs(kept(join.index, found), column)
+
+    def kept(index: str, found: pa.Table) -> str:
+        name = f"{SEARCH_CATALOG}.public.found{len(tables)}"
+        tables[name] = found
+        indexes.add(index)
+        return name
+
+    if not services.functions.may_search(text.sql):
+        return text, tables, frozenset()
+    joined = replace_semantic_joins(text, services.functions, pairs)
+    return replace_table_functions(joined, services.functions, table), tables, frozenset(indexes)
+
+
+def is_lasting(query: Query) -> bool:
+    """Return whether a plan holds only text and tables: no rows of a search or of a file in FROM, and no index."""
+    if not isinstance(query, PlainQuery | BatchQuery | StagedQuery):
+        return False
+    extracted = query.extracted
+    searches = any(call.backend in {SEARCH, EMBEDDING} for call in extracted.calls.values())
+    files = any(name.startswith(_FILE) for name in extracted.tables)  # a file can change
+    return not (searches or files or extracted.searched or extracted.opened)
+
+
+def uses_ai(text: ParsedText, services: Services, settings: Settings) -> bool:
+    """Return whether the text, or a view that it reads, has AI calls."""
+    text = services.catalog.inline_views(text)
+    if not services.functions.may_be_in(text.sql):
+        return False
+    text, read = _files_read(text, services)
+    text, tables, _ = _searched(text, services, settings)
+    extracted, _ = extract(text, services, {**read, **tables})
+    return bool(extracted.calls)

@@ -1,0 +1,198 @@
+"""A query whose AI calls are operators between stages: plan, rewrite, cut and run."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from datafusion import SessionContext
+
+from flightllm.common.cached import cached_property
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.errors import full_disk_mapped
+from flightllm.datafusion.run import Batches
+from flightllm.engines.registry import OpenModel
+from flightllm.execution.accounting import AskingQuery, real_bindings
+from flightllm.execution.bind import (
+    MERGE_JOINS,
+    SEARCH_CATALOG,
+    Planned,
+    join_settings,
+    named,
+    plan_stubs,
+    scalar_context,
+    shown,
+    unevaluated,
+)
+from flightllm.execution.cancel_token import stopped
+from flightllm.execution.context import Services
+from flightllm.execution.isolated import Isolated
+from flightllm.execution.plan_texts import index_lines
+from flightllm.execution.row_numbers import OverStoredNumbers
+from flightllm.functions.call import EMBEDDING, AICall
+from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.call_context import ModelBinding
+from flightllm.operators.run import run
+from flightllm.operators.runtime import Runtime, SpoolLimits
+from flightllm.optimizer import LAST_RULES, RULES, applies, counted, rewrite
+from flightllm.optimizer.fuse import fuse
+from flightllm.optimizer.nearest_by_index import Nearest, nearest_by_index
+from flightllm.plan.bounds import unbounded
+from flightllm.plan.explain import explain_stages
+from flightllm.plan.nodes import Node, Project, Scan
+from flightllm.plan.planner import PlannedQuery, plan_query
+from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
+from flightllm.plan.substrait import to_plan
+from flightllm.sql.calls import Extracted
+
+
+class StagedQuery:
+    """A query whose AI calls are operators between relational stages."""
+
+    path = "operators"
+
+    def __init__(
+        self,
+        services: Services,
+        settings: Settings,
+        extracted: Extracted,
+        left_out: str = "",
+        *,
+        planned: Planned | None = None,
+    ) -> None:
+        self.services = services
+        self.settings = settings
+        self.extracted = extracted
+        first = planned or plan_stubs(services, extracted)
+        planning, frame = first.context, first.frame
+        self.unbounded = unbounded(planning, frame, services.config.limits)
+        read = plan_query(planning, frame, extracted.calls, self.unbounded)
+        if settings.rules and left_out != nearest_by_index.__name__:
+            read, extracted = _by_index(read, services, extracted)
+        root, self._rules = _rewritten(read, left_out) if settings.rules else (read.root, ())
+        if extracted is not self.extracted:
+            self._rules = (nearest_by_index.__name__, *self._rules)
+            self.extracted = extracted
+        self._stored = OverStoredNumbers(
+            services, extracted, lambda found: StagedQuery(services, settings, found, left_out)
+        )
+        self._joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
+        self.merges_joins = MERGE_JOINS in self._joins
+        self._context = self._set_up(parallel=True)
+        self._stage: Relational = Cutter(self._context, read.functions).cut(root)
+        self.planned_schema = frame.schema()
+        self.schema = shown(frame, extracted, first.schema)
+        self.calls: Collection[AICall] = extracted.calls.values()
+
+    def _set_up(self, *, parallel: bool) -> SessionContext:
+        context = scalar_context(self.services, self.extracted, parallel=parallel)
+        for setting in self._joins:
+            context.sql(setting)
+        return context
+
+    @cached_property
+    def _ordered(self) -> SessionContext:
+        """Return a context that keeps the order of rows, with the same stage inputs; few queries need it."""
+        context = self._set_up(parallel=self.merges_joins)
+        context.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
+        return context
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Run the query within the session's budget; see `run_on`."""
+        with real_bindings(self, record) as bindings:
+            yield from self.run_on(bindings, record)
+
+    def run_on(self, bindings: Mapping[str, ModelBinding], record: QueryRecord) -> Batches:
+        """Run the stages; their spill files are removed at the end.
+
+        Raises:
+            LimitExceededError: the disk or the spill limit has no room for the spill files.
+        """
+        if stored := self._stored.get(record.cancelled.is_set):
+            yield from stored.run_on(bindings, record)
+            return
+        limits = self.services.config.limits
+        with (
+            full_disk_mapped(),
+            TemporaryDirectory(prefix="flightllm-", dir=limits.spill_folder, ignore_cleanup_errors=True) as folder,
+        ):
+            runtime = Runtime(
+                context=self._context,
+                in_order=lambda: self._ordered,
+                bindings=bindings,
+                searcher=self.services.backends.searcher,
+                settings=self.settings,
+                loop=self.services.loop,
+                record=record,
+                folder=Path(folder),
+                room=SpoolLimits(limits.memory_bytes // 8, limits.spill_bytes),
+                elsewhere=Isolated(self.services, self.extracted),
+            )
+            with closing(runtime):
+                yield from named(run(self._stage, runtime), self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the rules that fired, the stages and the operators."""
+        rules = ("rules", ", ".join(self._rules) or "none fired")
+        indexes = index_lines(self.extracted, self.services)
+        return [rules, *indexes, *explain_stages(self._stage, self._context, folded=not self.unbounded)]
+
+    def variants(self, models: Mapping[str | None, OpenModel]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+        """Yield each optimization that saves calls or tokens, with a function that plans the query without it."""
+        extracted = (self._stored.query or self).extracted
+
+        def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
+            return lambda: StagedQuery(self.services, settings, extracted, left_out)
+
+        for name in self._rules:
+            yield name, planned(self.settings, name)
+        if self.settings.dedup:
+            yield "dedup", planned(replace(self.settings, dedup=False))
+        keeps = any(model.engine.prefix_cache is not None for model in models.values())
+        if self.settings.ordering != "none" and keeps:
+            yield "ordering", planned(replace(self.settings, ordering="none"))
+
+
+def _rewritten(planned: PlannedQuery, left_out: str) -> tuple[Node, tuple[str, ...]]:
+    """Apply all rules except `left_out`, with `fuse` last; return the root and the names of the rules that fired."""
+    rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
+    root, fired = rewrite(planned.root, planned.functions, rules, last)
+    fuses = left_out != fuse.__name__ and applies(fuse, counted(root))
+    fused = fuse(root, planned.functions) if fuses else root
+    return fused, fired if fused is root else (*fired, fuse.__name__)
+
+
+def _by_index(planned: PlannedQuery, services: Services, extracted: Extracted) -> tuple[PlannedQuery, Extracted]:
+    """Read only the nearest rows of tables, by their indexes, if the query drops all other rows."""
+    if not any(call.backend == EMBEDDING for call in extracted.calls.values()) or not services.indexes.names():
+        return planned, extracted
+    from flightllm.execution.vector_search import nearest_rows
+
+    def find(nearest: Nearest) -> Scan | None:
+        nonlocal extracted
+
+        def matching(rows: pa.Table) -> pa.ChunkedArray:
+            name = f"{SEARCH_CATALOG}.public.rows"
+            own = replace(extracted, tables={name: rows}, plan=None)
+            context = scalar_context(services, own, parallel=False)
+            condition = planned.functions.conjunction(nearest.conditions)
+            plan = to_plan(Project(scan(context, name), (condition,)), planned.functions)
+            frame, isolated = stage_frame(context, plan), Isolated(services, own)
+            if isolated.bounded(context, frame):
+                found = services.loop.stream(frame, stopped)
+            else:
+                found = isolated.stream(context, stopped, plan)
+            with closing(found) as batches:
+                return pa.chunked_array([batch.column(0) for batch in batches], pa.bool_())
+
+        found = nearest_rows(nearest, services, matching)
+        if found is None:
+            return None
+        name = f"{SEARCH_CATALOG}.public.found{len(extracted.tables)}"
+        tables, searched = {**extracted.tables, name: found.rows}, extracted.searched | {found.index}
+        extracted = replace(extracted, tables=tables, searched=searched)
+        return scan(scalar_context(services, extracted, planning=True), name)
+
+    return replace(planned, root=nearest_by_index(planned.root, planned.functions, find)), extracted

@@ -1,0 +1,94 @@
+"""The texts of values as PostgreSQL writes them; DataFusion writes `1e100`, `1 mons` and `[a, b]`."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT = "__double_text", "__real_text", "__interval_text", "__array_text"
+"""The names of the functions in SQL."""
+_DOUBLE_DIGITS: Final = 15
+_REAL_DIGITS: Final = 6
+"""The most digits before the point of a text without an exponent."""
+_SMALLEST: Final = -4
+"""The least exponent of a text without an exponent."""
+_SECOND: Final = 1_000_000_000
+_DAY: Final = 86_400 * _SECOND
+_QUOTED: Final = re.compile(r'[{}",\\\s]')
+
+
+def double_text(values: pa.Array) -> pa.Array:
+    """Return the texts of doubles: the fewest digits that tell a value from all others, as in `1e+100` and `2`."""
+    return pa.array(
+        [None if one is None else _number(repr(one), _DOUBLE_DIGITS) for one in values.to_pylist()], pa.string()
+    )
+
+
+def real_text(values: pa.Array) -> pa.Array:
+    """Return the texts of reals; see `double_text`."""
+    found = (None if one is None else _number(str(np.float32(one)), _REAL_DIGITS) for one in values.to_pylist())
+    return pa.array(found, pa.string())
+
+
+def interval_text(intervals: pa.Array, with_days: pa.Array) -> pa.Array:
+    """Return the texts of intervals, as in `1 mon -2 days +03:00:00`.
+
+    With `with_days`, the time counts as days of 24 hours, as between two timestamps.
+    """
+    rows = zip(intervals.to_pylist(), with_days.to_pylist(), strict=True)
+    found = (None if one is None else _interval(*one, with_days=days) for one, days in rows)
+    return pa.array(found, pa.string())
+
+
+def array_text(arrays: pa.Array) -> pa.Array:
+    """Return the texts of arrays of texts, as in `{a,"b c",NULL}`."""
+    found = (None if one is None else f"{{{','.join(map(_element, one))}}}" for one in arrays.to_pylist())
+    return pa.array(found, pa.string())
+
+
+def _number(shortest: str, most_digits: int) -> str:
+    """Return a number as text, from its shortest text in Python."""
+    value = Decimal(shortest)
+    if not value.is_finite():
+        return str(value)
+    exponent = value.adjusted() if value else 0
+    if _SMALLEST <= exponent < most_digits:
+        text = format(value, "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    digits = "".join(map(str, value.as_tuple().digits)).rstrip("0")
+    fraction = f".{digits[1:]}" if digits[1:] else ""
+    return f"{'-' if value.is_signed() else ''}{digits[0]}{fraction}e{exponent:+03}"
+
+
+def _interval(months: int, days: int, nanos: int, *, with_days: bool) -> str:
+    if with_days:
+        more = int(nanos / _DAY)
+        days, nanos = days + more, nanos - more * _DAY
+    years = int(months / 12)
+    return " ".join(_parts(((years, "year"), (months - 12 * years, "mon"), (days, "day")), nanos))
+
+
+def _parts(counts: tuple[tuple[int, str], ...], nanos: int) -> Iterator[str]:
+    """Yield the parts of an interval that are not 0; a part after a negative one has a sign."""
+    after_negative, empty = False, True
+    for count, unit in counts:
+        if count:
+            yield f"{'+' if after_negative and count > 0 else ''}{count} {unit}{'' if count == 1 else 's'}"
+            after_negative, empty = count < 0, False
+    if nanos or empty:
+        seconds, rest = divmod(abs(nanos), _SECOND)
+        fraction = f".{rest // 1000:06}".rstrip("0") if rest >= 1000 else ""
+        sign = "-" if nanos < 0 else "+" if after_negative else ""
+        yield f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
+
+
+def _element(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    if value and value.upper() != "NULL" and not _QUOTED.search(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,38 @@
+"""Write bytes in base 64 as PostgreSQL does: in lines of 76 signs, and with `=` at the end."""
+
+from typing import Final
+
+from flightllm.sql.nodes import Json, Node, body, kind
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import arguments, function_name
+
+FUNCTIONS: Final = frozenset({"encode", "decode"})
+"""The functions that write and read the form."""
+_WRITTEN: Final = {
+    "encode": r"regexp_replace(encode(v, 'base64pad'), '(.{76})', '\1' || chr(10), 'g')",
+    "decode": r"decode(regexp_replace(v, '\s', '', 'g'), 'base64')",
+}
+
+
+def has_base64(text: ParsedText) -> bool:
+    """Return whether a text names base 64."""
+    return "base64" in text.sql.lower()
+
+
+def base64(tree: Tree, _: TableColumns) -> Tree:
+    """Rewrite `encode(b, 'base64')` so that DataFusion fills the last group and breaks the lines.
+
+    `decode(t, 'base64')` reads a text without its line breaks.
+    """
+    return tree.rebuilt(_in_lines)
+
+
+def _in_lines(node: Node) -> Json:
+    text = _WRITTEN.get(function_name(body(node))) if kind(node) == "Function" else None
+    given = arguments(body(node)) if text else []
+    form = body(given[1])["value"] if len(given) == 2 and kind(given[1]) == "Value" else {}
+    if text is None or kind(form) != "SingleQuotedString" or body(form).lower() != "base64":
+        return node
+    return written(text, v=given[0])

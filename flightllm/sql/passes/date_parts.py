@@ -1,0 +1,91 @@
+"""Take parts of times and intervals as PostgreSQL does.
+
+DataFusion cuts the fraction of a second, counts 360 days for 12 months, and reads the time between two timestamps as
+one number: 2 days have the hour 48.
+"""
+
+from typing import Final
+
+from flightllm.sql.nodes import Json, Node, body, kind, walk
+from flightllm.sql.query_columns import TableColumns, Type
+from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name, is_date
+
+_UNITS: Final = {
+    **dict.fromkeys(("epoch", "epochs"), "epoch"),
+    **dict.fromkeys(("day", "days", "d"), "day"),
+    **dict.fromkeys(("hour", "hours", "hr", "hrs", "h"), "hour"),
+    **dict.fromkeys(("minute", "minutes", "min", "mins", "m"), "minute"),
+    **dict.fromkeys(("second", "seconds", "sec", "secs", "s"), "second"),
+    **dict.fromkeys(("millisecond", "milliseconds", "msec", "msecs", "ms"), "millisecond"),
+    **dict.fromkeys(("microsecond", "microseconds", "usec", "usecs", "us"), "microsecond"),
+    **{unit: "none" for one in ("month", "quarter", "year", "decade") for unit in (one, f"{one}s")},
+}
+"""The units by their names; of months and longer units, a time between two timestamps has 0."""
+_MICROS: Final = "CAST(round(date_part('epoch', CAST(v AS INTERVAL)) * 1000000) AS BIGINT)"
+_BETWEEN: Final = {
+    "epoch": "date_part('epoch', CAST(v AS INTERVAL))",
+    "day": f"({_MICROS} / 86400000000)",
+    "hour": f"({_MICROS} % 86400000000 / 3600000000)",
+    "minute": f"({_MICROS} % 3600000000 / 60000000)",
+    "second": f"({_MICROS} % 60000000 / 1000000.0)",
+    "millisecond": f"({_MICROS} % 60000000 / 1000.0)",
+    "microsecond": f"({_MICROS} % 60000000)",
+    "none": f"({_MICROS} * 0)",
+}
+"""The parts of a time between two timestamps: days, and a time of the same sign."""
+_OF_INTERVAL: Final = {
+    "epoch": "(date_part('epoch', CAST(v AS INTERVAL)) + 453600 * date_part('year', CAST(v AS INTERVAL)))",
+    "second": "(date_part('microsecond', CAST(v AS INTERVAL)) / 1000000.0)",
+    "millisecond": "(date_part('microsecond', CAST(v AS INTERVAL)) / 1000.0)",
+}
+"""The parts of an interval that differ: a year has 5.25 days more than DataFusion counts."""
+_OF_TIME: Final = {
+    "second": "(date_part('microsecond', v) / 1000000.0)",
+    "millisecond": "(date_part('microsecond', v) / 1000.0)",
+}
+"""The parts of a time that differ."""
+NAMES: Final = frozenset({"extract", "date_part", "datepart"})
+"""The functions that take parts."""
+
+
+def date_parts(tree: Tree, columns_of: TableColumns) -> Tree:
+    """Rewrite `extract(second FROM t)` as `(date_part('microsecond', t) / 1000000.0)`, and parts of intervals."""
+    if not any(_part(node) for node in walk(tree.root)):
+        return tree
+    types = ExpressionTypes(tree.root, columns_of)
+
+    def change(node: Node) -> Json:
+        part = _part(node)
+        if part is None:
+            return node
+        unit, value = part
+        text = _written(unit, types.of(value))
+        return written(text, v=value) if text else node
+
+    return tree.rebuilt(change)
+
+
+def _written(unit: str, given: Type) -> str | None:
+    if given == BETWEEN_TIMES:
+        return _BETWEEN[unit]
+    if given == INTERVAL:
+        return _OF_INTERVAL.get(unit)
+    return None if is_date(given) else _OF_TIME.get(unit)
+
+
+def _part(node: Node) -> tuple[str, Json] | None:
+    """Return the unit that a node takes and the value that it takes it from, or None."""
+    fields = body(node)
+    if kind(node) == "Extract":
+        field = fields["field"]
+        name = field if isinstance(field, str) else str(body(field).get("value", "")) if kind(field) == "Custom" else ""
+        value = fields["expr"]
+    elif kind(node) == "Function" and function_name(fields) in NAMES and len(given := arguments(fields)) == 2:
+        unit_node, value = given
+        literal = body(unit_node)["value"] if kind(unit_node) == "Value" else {}
+        name = body(literal) if kind(literal) == "SingleQuotedString" else ""
+    else:
+        return None
+    unit = _UNITS.get(name.lower())
+    return None if unit is None else (unit, value)

@@ -1,0 +1,99 @@
+"""Texts of values are those of PostgreSQL."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flightllm.errors import UnsupportedError
+from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.passes import edits
+from tests.databases import ask, rows, small_database
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Return a session with a table that has a column of each type."""
+    database = small_database(Path(tmp_path_factory.mktemp("data")))
+    session = database.session()
+    session.update(
+        "CREATE TABLE t (d double precision, at timestamp, seen timestamptz, o time, y bytea, l int[], w text[],"
+        " lasted interval, b boolean, x double precision[])"
+    )
+    session.update(
+        "INSERT INTO t VALUES (2, '2024-01-05 08:00:00.50', '2024-01-05 08:00:00.50+01', '08:00:00.5', X'6100',"
+        " ARRAY[1, NULL], ARRAY['a b', 'c'], interval '1 month 2 hours', true, ARRAY[1.5])"
+    )
+    yield session
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("d::text", "2"),
+        ("at::text", "2024-01-05 08:00:00.5"),
+        ("CAST(at::date AS varchar)", "2024-01-05"),
+        ("TRY_CAST(seen AS text)", "2024-01-05 07:00:00.5+00"),
+        ("(seen AT TIME ZONE 'Asia/Tokyo')::text", "2024-01-05 16:00:00.5"),
+        ("o::text", "08:00:00.5"),
+        ("y::text", r"\x6100"),
+        ("l::text", "{1,NULL}"),
+        ("w::text", '{"a b",c}'),
+        ("lasted::varchar(5)", "1 mon"),
+        ("(at - timestamp '2024-01-01')::text", "4 days 08:00:00.5"),
+        ("(at::date + interval '1 hour')::text", "2024-01-05 01:00:00"),
+        ("'at ' || at", "at 2024-01-05 08:00:00.5"),
+        ("d || ''", "2"),
+        ("concat(b, d, o)", "t208:00:00.5"),
+        ("concat_ws('/', d, NULL, b)", "2/t"),
+        ("1.50::text", "1.50"),
+        ("CAST(-1.50 AS text) || 1e3", "-1.501000"),
+        ("'it is ' || ai_gen('Say ?', d::text) IS NOT NULL", True),
+    ],
+)
+def test_values(session: Session, value: str, wanted: object) -> None:
+    """A cast, an operand of `||` and an argument of `concat` have PostgreSQL's text."""
+    assert ask(session, f"SELECT {value} AS v FROM t").table.to_pylist() == [{"v": wanted}]
+
+
+def test_changes_and_views(session: Session) -> None:
+    """Changes, their conditions and views have these texts, too."""
+    session.update("CREATE TABLE u (v text)")
+    session.update("INSERT INTO u SELECT at::text FROM t WHERE at::text LIKE '% 08%'")
+    session.update("CREATE VIEW seen_texts AS SELECT d::text AS v FROM t")
+    assert rows(session, "SELECT v FROM u UNION ALL SELECT v FROM seen_texts ORDER BY v") == [
+        {"v": "2"},
+        {"v": "2024-01-05 08:00:00.5"},
+    ]
+    assert session.update("UPDATE u SET v = (SELECT max(lasted)::text FROM t) WHERE v LIKE '2024%'") == 1
+    assert session.update("DELETE FROM u WHERE v = (SELECT max(lasted)::text FROM t)") == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wanted"),
+    [
+        ("'Costs ' || d", r"fields \(d = c\d\)"),
+        ("concat('Costs ', d, ' at ', at)", r"fields \(d = c\d, at = c\d\)"),
+        ("PROMPT('Costs {0}', d)", r"fields \(d = c\d\)"),
+        ("'a' || d::text", "__double_text"),
+    ],
+)
+def test_prompts(session: Session, prompt: str, wanted: str) -> None:
+    """The values of a joined prompt are still fields with their names; a cast in it has PostgreSQL's text."""
+    plan = ask(session, f"EXPLAIN SELECT ai_gen({prompt}), d::text FROM t").table["plan"].to_pylist()
+    assert re.search(wanted, "\n".join(plan))
+
+
+def test_refused(session: Session) -> None:
+    """An array whose elements have other texts is refused with what to write instead."""
+    with pytest.raises(UnsupportedError, match=r"the array at 1:8 .* write array_to_string"):
+        ask(session, "SELECT x::text FROM t")
+
+
+@pytest.mark.parametrize("sql", ["SELECT i::text FROM t", "SELECT 'a' || 'b'", "SELECT '2024-01-01'::timestamp"])
+def test_other_texts_stay(sql: str) -> None:
+    """A text without such a value stays."""
+    assert not list(edits(ParsedText(sql), lambda _: {}, lambda _: False))
