@@ -23,7 +23,7 @@ WORKERS = ("-n", "2")
 """Tests wait for processes and files much of the time, so two run side by side even on one core."""
 ENGINES = "vllm or ray"
 """Each worker would start engines of its own: their tests run after the others, in one process."""
-NAMES_ENGINES = re.compile(r"\bmark\.(vllm|ray)\b")
+ENGINE_MARK = re.compile(r"\bmark\.(vllm|ray)\b")
 """What the files of those tests contain: the run in one process need not read all the others."""
 NO_PLACES = ("--deselect", "--ignore", "--ignore-glob", "-k", "-p", "-o", "-W", "-c")
 """Options of pytest whose value chooses no test to run by its place."""
@@ -147,7 +147,7 @@ def runs(arguments: list[str], *, fast: bool, everything: bool) -> list[tuple[st
 def engine_files() -> list[str]:
     """Return the files of the tests that start engines."""
     found = sorted(Path(ROOT, "tests").rglob("test_*.py"))
-    return [str(path.relative_to(ROOT)) for path in found if NAMES_ENGINES.search(path.read_text(encoding="utf-8"))]
+    return [str(path.relative_to(ROOT)) for path in found if ENGINE_MARK.search(path.read_text(encoding="utf-8"))]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from flightllm.common.package_data import demo_model
 from flightllm.config import LimitsConfig
 from flightllm.llm.engine import Parameters, Request
 from flightllm.observe.query_log import QueryLog
-from tests.__main__ import NAMES_ENGINES
+from tests.__main__ import ENGINE_MARK
 
 # DataFusion starts its threads once per process, at its first use, which may come before a database chooses how many.
 os.environ.setdefault("TOKIO_WORKER_THREADS", "64")
@@ -83,7 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items
         if item.get_closest_marker("vllm") or item.get_closest_marker("ray")
     }
-    if unnamed := [path for path, text in read.items() if not NAMES_ENGINES.search(text)]:
+    if unnamed := [path for path, text in read.items() if not ENGINE_MARK.search(text)]:
         raise pytest.UsageError(f"write mark.vllm or mark.ray in {', '.join(map(str, unnamed))}: they have the mark")
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):

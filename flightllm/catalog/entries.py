@@ -192,7 +192,7 @@ Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
 
 
 def columns_in(entries: Mapping[TableName, Entry]) -> Known:
-    """Return what the passes ask about tables, also under a table's hidden name."""
+    """Return the columns and views of tables for the passes, also under a table's hidden name."""
 
     def found(parts: Sequence[str]) -> Entry | None:
         try:
@@ -207,7 +207,7 @@ def columns_in(entries: Mapping[TableName, Entry]) -> Known:
 
     def view_of(parts: Sequence[str]) -> str:
         entry = found(parts)
-        return entry.query if entry else ""
+        return entry.query or entry.restricted if entry else ""
 
     return Known(columns_of, view_of)
 

@@ -43,8 +43,8 @@ def to_truncate(store: TableStore, statement: Statement, seen: Collection[TableN
         known = ", ".join(sorted(entry.name.display for entry in more if entry.name in seen)) or "a table"
         if not statement.cascade:
             raise InvalidInputError(
-                f"{known} has foreign keys to the tables of TRUNCATE: name it in the same statement, or write CASCADE,"
-                " which empties it too"
+                f"{known} has foreign keys to the tables of TRUNCATE: name each of them in the same statement, or write"
+                " CASCADE"
             )
         if any(entry.name not in seen for entry in more):
             raise PermissionDeniedError(

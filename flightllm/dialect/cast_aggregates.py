@@ -9,6 +9,7 @@ from flightllm.dialect.text import Edit
 from flightllm.dialect.types import end_of_cast_value
 from flightllm.sql.aggregates import AGGREGATES
 from flightllm.sql.arguments import split_arguments
+from flightllm.sql.model_calls import asks_model
 from flightllm.sql.names import identifier
 from flightllm.sql.parsed_text import ParsedText
 
@@ -136,4 +137,4 @@ def _calls(source: Source, at: int) -> bool:
 def _is_ai(source: Source, at: int) -> bool:
     """Return whether the name at a token can be that of an AI function."""
     name = source.tokens[at].text.lower()
-    return name == "llm" or name.startswith("ai_") or name in source.place.own_functions
+    return asks_model(name, source.place.own_functions)

@@ -66,7 +66,7 @@ class Source(ParsedText):
 
     @property
     def known(self) -> Known:
-        """Return what the session knows of the names in the text."""
+        """Return the session's tables, views and functions."""
         return Known(self.columns_of, self.view_of, self.place.own_functions)
 
     def view_of(self, parts: Sequence[str]) -> str:

@@ -190,7 +190,7 @@ class _Planned:
             raise
 
     def _columns_in(self, tables: Tables) -> Known:
-        """Return what the passes ask about stored tables and the change's own tables."""
+        """Return the columns and views of stored tables, and the columns of the change's own tables."""
         own = {tuple(name.split(".")): table.schema for name, table in tables.items()}
         stored = columns_in(self.services.catalog.entries)
 
@@ -198,7 +198,7 @@ class _Planned:
             schema = own.get(tuple(parts))
             return stored(parts) if schema is None else dict(zip(schema.names, schema.types, strict=True))
 
-        return replace(stored, columns_of=found)
+        return replace(stored, columns_of=found, own_functions=self.services.functions.own_names)
 
     def selection(self) -> Selection:
         order = (ORDER,) if self.given.conflict else ()

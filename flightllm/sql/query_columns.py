@@ -21,7 +21,7 @@ class Known:
     """A session's tables, views and functions by name. It returns the columns of a table as any `TableColumns`.
 
     `view_of` returns the query of the view that the parts of a name mean, or "". `own_functions` are the lower-case
-    names of the functions in the configuration's folders; each of them asks a model.
+    names of the functions in the configuration's folders; each of them can ask a model.
     """
 
     columns_of: TableColumns

@@ -52,14 +52,21 @@ _LIKE_ARGUMENTS: Final = frozenset(
     {
         *("coalesce", "nvl", "ifnull", "nullif", "greatest", "least", "min", "max", "first_value", "last_value"),
         *("any_value", "lag", "lead", "nth_value", "abs", "ceil", "ceiling", "floor", "mod", "median"),
+        *("array_remove", "array_append", "array_sort", "array_distinct", "array_reverse", "array_cat", "sign"),
+        "signum",
     }
 )
 """Functions whose result has the type of their arguments."""
-_LIKE_FIRST: Final = frozenset({"lag", "lead", "nth_value", "nullif"})
+_LIKE_FIRST: Final = frozenset(
+    {
+        *("lag", "lead", "nth_value", "nullif"),
+        *("array_remove", "array_append", "array_sort", "array_distinct", "array_reverse", "array_cat"),
+    }
+)
 _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("now", "current_timestamp", "statement_timestamp", "transaction_timestamp"), ZONED),
     **dict.fromkeys(("to_timestamp", "make_timestamptz", "__zoned_time"), ZONED),
-    **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp"), TIMESTAMP),
+    **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp", "from_unixtime"), TIMESTAMP),
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
     "__interval_times": INTERVAL,
@@ -77,6 +84,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("btrim", "ltrim", "rtrim", "lpad", "rpad", "left", "right", "repeat", "reverse"), pa.string()),
     **dict.fromkeys(("split_part", "to_char", "initcap", "md5", "chr", "string_agg", "translate"), pa.string()),
     **dict.fromkeys(("encode", "regexp_replace", "array_to_string"), pa.string()),
+    **dict.fromkeys(("string_to_array", "regexp_split_to_array"), pa.list_(pa.string())),
     **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }
@@ -280,16 +288,22 @@ def _function(fields: Json, types: Sequence[Type]) -> Type:
             if pa.types.is_integer(first):
                 return _NUMERIC if name == "avg" or pa.types.is_int64(first) else pa.int64()
             return INTERVAL if _is_interval(first) else first
-        case "date_trunc" if len(types) > 1:
+        case "date_trunc" | "date_bin" if len(types) > 1:
             return ZONED if types[1] == pa.date32() else types[1]
         case "round" | "trunc" if first is not None:
             return pa.float64() if pa.types.is_integer(first) or pa.types.is_floating(first) else first
-        case "array_agg" | "make_array" if first is not None:
-            return pa.list_(first)
+        case "array_agg" | "make_array" | "unnest" if first is not None:
+            return _of_list(name, first)
         case "timezone" if len(types) == 2:
             return _other_zone(types[1])
         case _:
             return None
+
+
+def _of_list(name: str, first: pa.DataType) -> Type:
+    if name != "unnest":
+        return pa.list_(first)
+    return first.value_type if pa.types.is_list(first) else None
 
 
 def _other_zone(given: Type) -> Type:

@@ -152,7 +152,7 @@ def test_after_a_restart(tmp_path: Path) -> None:
             database.session().update(statement)
         assert rows(database.session(), "SELECT k FROM t") == []
         database.close()
-    assert not list((tmp_path / "tables").glob("**/*.arrow"))
+    assert not list((tmp_path / "tables").glob("**/*.parquet"))
 
 
 def test_a_damaged_table(tmp_path: Path) -> None:

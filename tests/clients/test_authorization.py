@@ -167,7 +167,7 @@ READING: dict[str, tuple[Callable[[Any], Any], str]] = {
     "settings": (_update("SET flightllm.cache = 'off'"), "root ann rob eve"),
     "file": (_query("SELECT * FROM '/etc/passwd'"), ""),
 }
-"""What changes nothing but a session, by its name: how it is done, and who may do it."""
+"""The actions that change only a session, by name: how a client does them, and which roles can."""
 CHANGING: dict[str, tuple[Callable[[Any], Any], str]] = {
     "view with a model": (_update("CREATE VIEW new_v AS SELECT ai_gen('Say', model => shut_m) AS a"), "root"),
     "create model": (_update("CREATE MODEL new_m OPTIONS (engine 'fake')"), "root"),
@@ -240,7 +240,7 @@ def _allowed(routes: dict[str, tuple[Callable[[Any], Any], str]]) -> list[tuple[
 
 @pytest.mark.parametrize(("route", "user"), _allowed(READING))
 def test_allowed_to_read(connect_unchanged: Connect, route: str, user: str) -> None:
-    """What a role may read is read."""
+    """A role reads each table that it can read."""
     READING[route][0](connect_unchanged(user))
 
 

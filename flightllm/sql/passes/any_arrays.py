@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from flightllm.sql.nodes import Json, Node, body, kind, unnested, walk
+from flightllm.sql.nodes import Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import Known, TableColumns
@@ -38,8 +38,6 @@ def _with_nulls(node: Node, own_functions: Collection[str]) -> Json:
         listed = body(array)["elem"] if kind(array) == "Array" else []
         if listed:
             return {"InList": {"expr": fields["left"], "list": listed, "negated": False}}
-    if any(kind(part) == "Value" and kind(body(part)["value"]) == "Placeholder" for part in walk(array)):
-        return node  # a parameter has one place in the text
     if changes_per_call([fields["left"], array], own_functions):
         return node  # a model must not be asked twice
     known = "WHEN found THEN true WHEN array_position(l, NULL) IS NULL THEN found"

@@ -7,6 +7,7 @@ one number: 2 days have the hour 48.
 from typing import Final
 
 from flightllm.sql.nodes import Json, Node, body, kind, walk
+from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name, is_date
@@ -60,7 +61,7 @@ def date_parts(tree: Tree, columns_of: TableColumns) -> Tree:
         if part is None:
             return node
         unit, value = part
-        text = _written(unit, types.of(value))
+        text = _written(unit, types.of(value)) if not changes_per_call(value) else None
         return written(text, v=value) if text else node
 
     return tree.rebuilt(change)

@@ -1,12 +1,19 @@
 """Give a row for each value of `generate_series` in the list of SELECT: DataFusion gives one row with a list."""
 
-from flightllm.sql.nodes import Json, Node, body, kind
+from collections.abc import Iterator
+from typing import Final
+
+from flightllm.errors import UnsupportedError
+from flightllm.sql.nodes import Json, Node, body, kind, replaced
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.subqueries.shapes import is_aggregate, own_nodes
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import function_name
 
-_SERIES = "generate_series"
+_SERIES: Final = "generate_series"
+_TAKES_LISTS: Final = frozenset({"unnest", "cardinality", "array_length", "array_to_string"})
+"""Functions of a list; with them, DataFusion's list of a series stays."""
 
 
 def has_series_item(text: ParsedText) -> bool:
@@ -18,45 +25,33 @@ def has_series_item(text: ParsedText) -> bool:
 
 
 def series_items(tree: Tree, _: TableColumns) -> Tree:
-    """Rewrite `SELECT generate_series(1, 3)` as `SELECT unnest(generate_series(1, 3))`, also below an operator.
+    """Rewrite `SELECT generate_series(1, 3)` as `SELECT unnest(generate_series(1, 3))`, also inside an expression.
 
-    A series that is the argument of a function stays a list: PostgreSQL has no such text.
+    Raises:
+        UnsupportedError: an aggregate has a series.
     """
-    return tree.rebuilt(_with_rows)
+    return tree.rebuilt(lambda node: _with_rows(node, tree))
 
 
-def _with_rows(node: Node) -> Json:
+def _with_rows(node: Node, tree: Tree) -> Json:
     if kind(node) != "Select":
         return node
-    items = [_item(item) for item in body(node)["projection"]]
-    same = all(new is old for new, old in zip(items, body(node)["projection"], strict=True))
-    return node if same else {"Select": {**body(node), "projection": items}}
+    items = body(node)["projection"]
+    kept = set[int]()
+    for found in own_nodes(items):
+        if kind(found) == "Function" and function_name(body(found)) in _TAKES_LISTS:
+            kept |= {id(series) for series in _series(body(found)["args"])}
+        elif is_aggregate(found) and any(True for _ in _series(body(found)["args"])):
+            raise UnsupportedError(
+                f"the aggregate at {tree.position(found)} has a series: write the series in FROM, as in"
+                " FROM generate_series(1, 3) AS s(i)"
+            )
+    changes = {id(series): written("unnest(l)", l=series) for series in _series(items) if id(series) not in kept}
+    return {"Select": {**body(node), "projection": replaced(items, changes)}} if changes else node
 
 
-def _item(item: Node) -> Json:
-    fields = body(item)
-    if kind(item) == "UnnamedExpr":
-        expression = _unnested(fields)
-        return item if expression is fields else {"UnnamedExpr": expression}
-    if kind(item) != "ExprWithAlias":
-        return item
-    expression = _unnested(fields["expr"])
-    return item if expression is fields["expr"] else {"ExprWithAlias": {**fields, "expr": expression}}
-
-
-def _unnested(expression: Json) -> Json:
-    fields: Json = body(expression) if kind(expression) else None
-    match kind(expression):
-        case "Function" if function_name(fields) == _SERIES:
-            return written("unnest(l)", l=expression)
-        case "Nested":
-            inner = _unnested(fields)
-            return expression if inner is fields else {"Nested": inner}
-        case "BinaryOp":
-            sides = {side: _unnested(fields[side]) for side in ("left", "right")}
-        case "Cast" | "UnaryOp":
-            sides = {"expr": _unnested(fields["expr"])}
-        case _:
-            return expression
-    same = all(fields[key] is part for key, part in sides.items())
-    return expression if same else {kind(expression): {**fields, **sides}}
+def _series(value: Json) -> Iterator[Node]:
+    """Yield the series in a value that are in no query inside it."""
+    for node in own_nodes(value):
+        if kind(node) == "Function" and function_name(body(node)) == _SERIES:
+            yield node

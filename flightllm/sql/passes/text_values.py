@@ -1,6 +1,7 @@
 """Write values as PostgreSQL does: DataFusion writes a timestamp as `2024-01-05T08:00:00`, and an array as `[1, 2]`."""
 
 import re
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Final
 
@@ -8,16 +9,15 @@ import pyarrow as pa
 
 from flightllm.errors import UnsupportedError
 from flightllm.functions.value_texts import ARRAY_TEXT, DOUBLE_TEXT, INTERVAL_TEXT, REAL_TEXT
+from flightllm.sql.model_calls import asks_model
 from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.query_columns import Known, TableColumns
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, cast_type, function_name
 
 _TEXT_TYPES: Final = frozenset({"text", "varchar", "char", "character", "string", "nvarchar"})
 _JOINING: Final = frozenset({"concat", "concat_ws"})
-_MODEL: Final = "ai_"
-"""The begin of the names of functions that ask a model."""
 _TEMPLATE: Final = "prompt"
 """The function that makes a prompt of a text and values."""
 _KEPT: Final = "kept"
@@ -45,17 +45,19 @@ def text_values(tree: Tree, columns_of: TableColumns) -> Tree:
     Raises:
         UnsupportedError: an array has elements whose texts would differ.
     """
-    marked = tree.rebuilt(_marked)
+    own = columns_of.own_functions if isinstance(columns_of, Known) else ()
+    marked = tree.rebuilt(lambda node: _marked(node, own))
     writer = _Writer(marked, ExpressionTypes(marked.root, columns_of))
     changed = marked.rebuilt(writer.changed)
     return tree if changed is marked else changed
 
 
-def _marked(node: Node) -> Json:
+def _marked(node: Node, own_functions: Collection[str]) -> Json:
     """Return a call of a model with a mark at each join of its prompts; the printer takes no notice of it."""
     fields = body(node)
     name = function_name(fields) if kind(node) == "Function" else ""
-    return {"Function": _marked_arguments(fields)} if name.startswith(_MODEL) or name == _TEMPLATE else node
+    is_prompt = name == _TEMPLATE or asks_model(name, own_functions)
+    return {"Function": _marked_arguments(fields)} if is_prompt else node
 
 
 def _marked_arguments(function: Json) -> Json:
@@ -180,8 +182,13 @@ def _decimal_literal(value: Json) -> str | None:
     inner = unnested(value)
     if kind(inner) == "UnaryOp" and body(inner)["op"] == "Minus":
         digits = _decimal_literal(body(inner)["expr"])
-        return None if digits is None else f"-{digits}"
+        return None if digits is None else _negative(digits)
     if kind(inner) != "Value" or kind(body(inner)["value"]) != "Number":
         return None
     digits = str(body(body(inner)["value"])[0])
     return format(Decimal(digits), "f") if _DECIMAL.fullmatch(digits) else None
+
+
+def _negative(digits: str) -> str:
+    """Return a number with the other sign; a zero has no sign."""
+    return digits[1:] if digits.startswith("-") else digits if not Decimal(digits) else f"-{digits}"

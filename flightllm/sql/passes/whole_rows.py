@@ -1,14 +1,17 @@
 """Refuse to count the rows that an outer join found by `count(t.*)`: DataFusion counts the others, too."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from flightllm.errors import UnsupportedError
 from flightllm.sql.joins import FULL, LEFT, RIGHT, join_kind
-from flightllm.sql.nodes import Json, Node, body, kind, name_of, walk
+from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tree import Tree
 from flightllm.sql.types import function_name
+
+_CLAUSES: Final = ("projection", "having", "qualify")
 
 
 def has_count_of_rows(text: ParsedText) -> bool:
@@ -22,18 +25,21 @@ def whole_rows(tree: Tree, _: TableColumns) -> Tree:
     Raises:
         UnsupportedError: an outer join can have rows without a row of `t`, or DISTINCT compares rows.
     """
-    for node in walk(tree.root):
-        if kind(node) == "Select":
-            lacking = frozenset(name for item in body(node)["from"] for name in _lacking(item))
-            for part in _own(body(node)):
-                _check(part, lacking, tree)
+    todo: list[Json] = [tree.root]
+    while todo:
+        found = todo.pop()
+        if kind(found) == "Select":
+            _check_all([body(found)[clause] for clause in _CLAUSES], body(found), tree)
+        elif is_query(found) and kind(found["body"]) == "Select":
+            _check_all(found["order_by"], body(found["body"]), tree)
+        todo.extend(parts(found))
     return tree
 
 
-def _own(select: Json) -> Iterator[Node]:
-    """Yield the nodes of a SELECT's own expressions."""
-    for key in ("projection", "having", "qualify"):
-        yield from walk(select[key])
+def _check_all(value: Json, select: Json, tree: Tree) -> None:
+    lacking = frozenset(name for item in select["from"] for name in _lacking(item))
+    for node in walk(value):
+        _check(node, lacking, tree)
 
 
 def _check(node: Node, lacking: frozenset[str], tree: Tree) -> None:

@@ -83,8 +83,9 @@ def test_changes_and_views(session: Session) -> None:
 )
 def test_prompts(session: Session, prompt: str, wanted: str) -> None:
     """The values of a joined prompt are still fields with their names; a cast in it has PostgreSQL's text."""
-    plan = ask(session, f"EXPLAIN SELECT ai_gen({prompt}), d::text FROM t").table["plan"].to_pylist()
-    assert re.search(wanted, "\n".join(plan))
+    for function in ("ai_gen", "llm"):
+        plan = ask(session, f"EXPLAIN SELECT {function}({prompt}), d::text FROM t").table["plan"].to_pylist()
+        assert re.search(wanted, "\n".join(plan))
 
 
 def test_refused(session: Session) -> None:
@@ -97,3 +98,15 @@ def test_refused(session: Session) -> None:
 def test_other_texts_stay(sql: str) -> None:
     """A text without such a value stays."""
     assert not list(edits(ParsedText(sql), lambda _: {}, lambda _: False))
+
+
+def test_signs(session: Session) -> None:
+    """Two minus signs are none, and a zero has none."""
+    sql = "SELECT (-(-1))::text AS a, 'x' || -(-1.10) AS b, CAST(-0 AS text) AS c, (-1.50)::text AS d"
+    assert ask(session, sql).rows == [{"a": "1", "b": "x1.10", "c": "0", "d": "-1.50"}]
+
+
+def test_lists_of_functions(session: Session) -> None:
+    """The types of lists that functions give are known."""
+    sql = "SELECT array_remove(ARRAY[1, 2], 2)::text AS a, array_append(ARRAY[1], 3)::text AS b"
+    assert ask(session, sql).rows == [{"a": "{1}", "b": "{1,3}"}]

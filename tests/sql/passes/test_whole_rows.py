@@ -40,3 +40,12 @@ def test_different_rows_are_refused(session: Session) -> None:
     """DISTINCT over rows is refused, too."""
     with pytest.raises(UnsupportedError, match="DISTINCT"):
         rows(session, "SELECT count(DISTINCT p.*) AS n FROM people p")
+
+
+def test_order_by_is_read(session: Session) -> None:
+    """ORDER BY belongs to the query, and counts the same rows."""
+    with pytest.raises(UnsupportedError, match=r"count\(p\.\*\)"):
+        rows(
+            session,
+            "SELECT l.thing FROM likes l LEFT JOIN people p ON l.person_id = p.id GROUP BY 1 ORDER BY count(p.*)",
+        )

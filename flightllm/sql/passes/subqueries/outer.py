@@ -78,8 +78,7 @@ class Statement:
         names = tuple(name_of(body(part)) for part in body(table)["name"])
         if names not in self._views:
             text = self.columns_of.view_of(names)
-            tree = parse(ParsedText(text)) if text else None
-            self._views[names] = body(tree.root) if tree is not None and kind(tree.root) == "Query" else None
+            self._views[names] = _read_view(text) if text else None
         return self._views[names]
 
     def changes_per_call(self, value: Json) -> bool:
@@ -630,3 +629,9 @@ def _is_equality(condition: Json) -> bool:
             kind(unnested(body(condition)[side])) in {"Identifier", "CompoundIdentifier"} for side in ("left", "right")
         )
     )
+
+
+def _read_view(text: str) -> Json:
+    """Return the query of a view; one that the parser does not read counts as a query that changes per call."""
+    tree = parse(ParsedText(text))
+    return body(tree.root) if tree is not None and kind(tree.root) == "Query" else written_query("SELECT random()")

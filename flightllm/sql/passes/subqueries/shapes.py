@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from flightllm.sql.aggregates import AGGREGATES
+from flightllm.sql.model_calls import asks_model
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, parts, walk
 from flightllm.sql.types import function_name
 
 _CLAUSES: Final = ("top", "prewhere", "into", "connect_by", "cluster_by", "distribute_by", "sort_by", "lateral_views")
-_MODEL: Final = ("ai_", "vector_")
 _SETS: Final = frozenset({"unnest"})
 """Functions of SELECT that return several rows."""
-_VOLATILE: Final = frozenset({"random", "uuid", "gen_random_uuid", "nextval", "llm"})
-"""Functions whose value changes from call to call; `llm` asks a model, as the functions do that begin with `_MODEL`."""
+_VOLATILE: Final = frozenset({"random", "uuid", "gen_random_uuid", "nextval"})
+"""Functions whose value changes from call to call."""
 
 
 def own_nodes(value: Json) -> Iterator[Node]:
@@ -42,7 +42,7 @@ def changes_per_call(value: Json, own_functions: Collection[str] = ()) -> bool:
     `own_functions` are the server's own functions, which ask a model.
     """
     names = (function_name(body(node)) for node in walk(value) if kind(node) == "Function")
-    return any(name in _VOLATILE or name in own_functions or name.startswith(_MODEL) for name in names)
+    return any(name in _VOLATILE or asks_model(name, own_functions) for name in names)
 
 
 def keys_of(select: Json) -> list[Json]:
