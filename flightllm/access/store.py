@@ -23,9 +23,12 @@ from flightllm.access.file import (
     usable,
 )
 from flightllm.access.passwords import hash_password, hash_token, new_token
+from flightllm.common.names import TableName
 from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
+from flightllm.sql.expanding import expanded
 from flightllm.sql.grants import AccessPolicy, Grant, ObjectKind
+from flightllm.sql.tokens import tokenize
 
 _SIGNING_KEY, _CLOSED = "signing key", "closed"
 DEFAULT_MODEL = "default"
@@ -287,6 +290,38 @@ class AccessStore:
             with self._changing() as database:
                 where = 'kind = ? AND "schema" = ? AND name = ?'
                 database.executemany(f"DELETE FROM grants WHERE {where}", [(kind, *one) for one in objects])
+
+    @contextmanager
+    def moving(self, old: TableName, new: TableName) -> Iterator[None]:
+        """Give the grants, row filters and masks of a table to its new name; the block renames the table.
+
+        Filters and masks hold for the new name before the table has it, and also stay with the old name; see `forget`.
+        Grants leave the old name before the block, and come to the new name after it. If the block fails, they are
+        gone, because an admin can have revoked some of them meanwhile.
+
+        Raises:
+            InvalidInputError: another filter or mask of a grantee holds for the new name, or a filter or mask of
+                any table reads the old name.
+        """
+        now = self.snapshot()
+        grants = [one for one in now.grants if (one.kind, one.schema, one.name) == ("TABLE", old.schema, old.name)]
+        policies = [replace(one, schema=new.schema, table=new.name) for one in now.policies if one.target == old]
+        there = {(one.grantee, one.column): one.expression for one in now.policies if one.target == new}
+        if any(there.get((one.grantee, one.column), one.expression) != one.expression for one in policies):
+            raise InvalidInputError(
+                f"row filters or column masks of an earlier table {new.display!r} differ from those of {old.display!r}:"
+                " an admin must drop one of them first"
+            )
+        if any(old in expanded(tokenize(f"SELECT {one.expression}")).tables for one in now.policies):
+            raise InvalidInputError(f"a row filter or column mask reads {old.display!r} by its name: ask an admin")
+        if policies:
+            with self._changing() as database:
+                added = map(astuple, policies)
+                database.executemany("INSERT OR IGNORE INTO policies VALUES (?, ?, ?, ?, ?)", added)
+        self.forget("TABLE", [(old.schema, old.name)])
+        yield
+        if grants:
+            self.grant([replace(one, schema=new.schema, name=new.name) for one in grants])
 
     # --- spending
 

@@ -262,6 +262,14 @@ class ScopedCatalog(Catalog):
                 self._check_known(name)
                 if entry is not None:
                     self._rights.check_change(repr(name.display), entry.owner)
+            case "rename_table" | "rename_view" if name == statement.renamed:
+                self._check_making(name, entry)
+            case "rename_table" | "rename_view":
+                self._check_known(name)
+                if entry is not None:
+                    self._rights.check_change(repr(name.display), entry.owner)
+                if statement.renamed is not None:
+                    self._check_making(statement.renamed, None)
             case "update" | "delete" | "truncate" | "merge" | "insert":
                 for privilege in _privileges(statement):
                     self._check(privilege, name, entry)

@@ -10,6 +10,7 @@ from datafusion import SessionContext
 from flightllm.catalog import memory, views
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.managed import new_table
+from flightllm.catalog.renaming import rename, to_rename
 from flightllm.catalog.rewriting import Collect, check_change, run_change
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.truncating import to_truncate, truncate
@@ -44,6 +45,8 @@ def execute(store: TableStore, statement: Statement, collect: Collect, owner: st
             _drop(store, statement)
         case "delete" | "update":
             return run_change(store, name, statement.text, statement.query or "", collect)
+        case "rename_table" | "rename_view":
+            rename(store, statement, seen)
         case "truncate":
             truncate(store, statement, seen)
             return 0  # as in PostgreSQL, which does not count these rows
@@ -64,6 +67,8 @@ def check(store: TableStore, statement: Statement, seen: Collection[TableName]) 
             _to_drop(store, statement)
         case "delete" | "update":
             check_change(store, name, statement.text, statement.query or "")
+        case "rename_table" | "rename_view":
+            to_rename(store, statement, seen)
         case "truncate":
             to_truncate(store, statement, seen)
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as await_futures
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock, RLock, Thread, local
@@ -93,9 +93,7 @@ class TableStore:
         Raises:
             ConfigError: the folder's manifest is damaged, or a newer version wrote it.
         """
-        self.limits = limits
-        self.folder = folder
-        self.places = places
+        self.limits, self.folder, self.places = limits, folder, places
         self.decoded = DecodedTables(limits.decoded_bytes)
         """The rows of tables that were read lately."""
         self._memory = Memory(limits)
@@ -107,6 +105,8 @@ class TableStore:
         self._asked = local()
         self.forget: Callable[[ObjectKind, Collection[tuple[str, str]]], None] = lambda *_: None
         """Called with the kind, and pairs of schema and name, before schemas, tables or views are dropped."""
+        self.moving: Callable[[TableName, TableName], AbstractContextManager[None]] = lambda *_: nullcontext()
+        """Called with the names before and after; the block in its context renames the table or view."""
         self.functions: Callable[[SessionContext], None] = lambda _: None
         """Registers the server's own functions in a context, for views and row filters that call them."""
         self.system = system
@@ -512,6 +512,23 @@ class TableStore:
             # They do not come back if the change then fails: an admin can have revoked some of them meanwhile.
             self.forget("TABLE", [(name.schema, name.name) for name in names])
             self._change({other: kept for other, kept in self._entries.items() if other not in names})
+
+    def rename(self, name: TableName, moved: Entry, *changed: Entry) -> None:
+        """Replace the entry `name` by `moved`, which has another name, and change other entries in the same step.
+
+        Raises:
+            InvalidInputError: row filters or masks of the two names differ.
+            LimitExceededError: the disk is full; the name stays, but its grants can be gone.
+            PermissionDeniedError: the new name is reserved.
+        """
+        if STORED_SUFFIX in moved.name.name:
+            raise PermissionDeniedError(f"{moved.name.name!r} is a reserved name: choose another")
+        with self.lock:
+            self._check(name)
+            self._check(moved.name)
+            others = {other: kept for other, kept in self._entries.items() if other != name}
+            with self.moving(name, moved.name):
+                self._change({**others, **{entry.name: entry for entry in (moved, *changed)}})
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove those of the data files that no table uses."""

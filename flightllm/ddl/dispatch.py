@@ -16,7 +16,7 @@ from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches
 from flightllm.ddl.grants import check_there
 from flightllm.ddl.models import change_object
-from flightllm.ddl.vector_index import change_index, drop_indexes
+from flightllm.ddl.vector_index import change_index, check_no_index, drop_indexes
 from flightllm.dml import (
     Changed,
     check_row_change,
@@ -99,6 +99,10 @@ def _changed(
         case "create_index" | "refresh_index" | "drop_index":
             text_is_read()
             return change_index(statement, record, services, settings)
+        case "rename_table" | "rename_view":
+            catalog.check(statement)
+            check_no_index(catalog.targets(statement), services)
+            return catalog.execute(statement)
         case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
             return change_object(statement, services)
         case _:
@@ -131,7 +135,16 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
             catalog.insert(statement, plan(statement.parsed_query, services, settings).schema, ())
         case "create_table_as" if catalog.check_create(statement):
             plan(statement.parsed_query, services, settings)
-        case "create_table" | "drop_table" | "drop_view" | "delete" | "update" | "truncate":
+        case (
+            "create_table"
+            | "drop_table"
+            | "drop_view"
+            | "delete"
+            | "update"
+            | "truncate"
+            | "rename_table"
+            | "rename_view"
+        ):
             if not _empties_cache(statement):
                 catalog.check(statement)
     return pa.schema([])

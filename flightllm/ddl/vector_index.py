@@ -65,6 +65,19 @@ def drop_indexes(tables: Collection[TableName], services: Services) -> None:
         raise failed
 
 
+def check_no_index(tables: Collection[TableName], services: Services) -> None:
+    """Raise `InvalidInputError` if a vector index is over one of the tables, which then cannot get another name."""
+    found = list[tuple[str, TableName]]()
+    for name in services.indexes.names() if tables else ():
+        with suppress(InvalidInputError, NotFoundError):  # a damaged index is built again before its next use
+            found.append((name, TableName(*services.indexes.manifest(name).table)))
+    for name, table in found:
+        if table in tables:
+            raise InvalidInputError(
+                f"the vector index {name!r} is over {table.display!r}: drop it, and create it again after the change"
+            )
+
+
 def _change(name: str, statement: Statement, builder: "_Builder") -> int:
     indexes = builder.services.indexes
     there = name in indexes.names()

@@ -13,6 +13,8 @@ INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints
 """Tables of `information_schema` that DataFusion does not have; they are tables of the schema `system`."""
 _PERMANENT = "a {} on a temporary table is not supported, because the table ends with its session: use CREATE TABLE"
 TEMPORARY = ("temp", "temporary")
+_LAST_ALTERED = 5
+"""The last token that can name the table of ALTER: it follows `ALTER TABLE IF EXISTS ONLY`."""
 
 
 def table_names(source: Source) -> Iterator[Edit]:
@@ -63,7 +65,8 @@ class _Names:
                 before = source.is_symbol(index - 1, ",") or source.is_word(index - 1, "truncate", "table", "only")
                 follows = before and not token.is_word("table", "only")
             elif self._verb == "alter":
-                follows = source.is_word(index - 1, "table") and index == 2
+                before = source.is_word(index - 1, "table", "view", "exists", "only")
+                follows = before and index <= _LAST_ALTERED and not token.is_word("only")
             named = source.scopes.names_table[index] or self._verb in {"show", "alter", "truncate"}
             named = named or source.is_word(index - 1, "references")
             is_name = token.kind in {TokenKind.WORD, TokenKind.QUOTED} and not token.is_word("if", "not", "exists")

@@ -45,6 +45,7 @@ def create_spans(config: TracingConfig) -> Spans:
 
         def get_redirect_target(self, resp: Response) -> str | None:
             if super().get_redirect_target(resp) is not None:
+                resp.close()  # else its connection is open until somebody collects the response
                 raise TooManyRedirects("the address redirects: write the final address into [tracing] endpoint")
             return None
 

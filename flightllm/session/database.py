@@ -151,6 +151,7 @@ class Database:
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
+            catalog.store.moving = access.store.moving
             catalog.store.functions = scalars_registrar(functions, lambda: engines.own.engine)
             check_owners(access.store, _owners(catalog, objects))
             notes = register_tables(catalog, config.tables)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
+from flightllm.sql.alter_statements import read_alter
 from flightllm.sql.client_parameters import keeps_parameter, resets_parameter
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
@@ -238,6 +239,9 @@ class _StatementReader:
         inner._at = self._at
         return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)
 
+    def _alter(self) -> Statement:
+        return read_alter(self._tokens, self._rest(0))
+
     def _truncate(self) -> Statement:
         return read_truncate(self._tokens, self._rest(0))
 
@@ -292,6 +296,7 @@ class _StatementReader:
         "create": _create,
         "drop": _drop,
         "refresh": _refresh,
+        "alter": _alter,
         "grant": _access,
         "revoke": _access,
         "insert": _insert,

@@ -18,7 +18,7 @@ TableColumns = Callable[[Sequence[str]], Mapping[str, pa.DataType]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The names that a session knows; an object returns the columns of a table, as any `TableColumns` does.
+    """A session's tables, views and functions by name. It returns the columns of a table as any `TableColumns`.
 
     `view_of` returns the query of the view that the parts of a name mean, or "". `own_functions` are the lower-case
     names of the functions in the configuration's folders; each of them asks a model.

@@ -28,6 +28,8 @@ StatementKind = Literal[
     "drop_table",
     "drop_view",
     "drop_schema",
+    "rename_table",
+    "rename_view",
     "insert",
     "delete",
     "update",
@@ -68,7 +70,11 @@ class Statement:
     target: TableName | None = None
     columns: tuple[str, ...] = ()
     dropped: tuple[TableName, ...] = ()
-    """All tables or views of DROP TABLE, DROP VIEW and TRUNCATE, each once; the first one is `target`."""
+    """All tables or views of DROP TABLE, DROP VIEW and TRUNCATE, each once; the first one is `target`.
+
+    For ALTER … RENAME TO, this is the one table or view that gets the name `renamed`.
+    """
+    renamed: TableName | None = None
     cascade: bool = False
     """True for TRUNCATE … CASCADE, which also empties the tables that refer to those of the statement."""
     or_replace: bool = False
@@ -160,7 +166,6 @@ REFUSED = {
     "prepare": "PREPARE is not supported in SQL text: use the client's prepared statements",
     "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
-    "alter": "ALTER is not supported: create the table again with CREATE OR REPLACE TABLE … AS",
     "pivot": "PIVOT without ON is not supported: write PIVOT t ON a IN ('x', 'y') USING sum(c) GROUP BY b",
     "unpivot": "UNPIVOT without ON is not supported: write UNPIVOT t ON a, b INTO NAME name VALUE value",
     "replace": "REPLACE INTO is not supported: write CREATE OR REPLACE TABLE … AS",

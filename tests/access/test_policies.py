@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,8 +27,8 @@ PATIENTS = {
 SEEN = "SELECT id, region, concat('secret of ', note) AS note, age / 10 * 10 AS age FROM {table} WHERE region = 'eu'"
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+@contextmanager
+def _opened(tmp_path: Path) -> Iterator[Database]:
     """Open a database with the same patients in a Parquet file, a CSV file, a table, and views of them."""
     table = pa.table(PATIENTS)
     pq.write_table(table, tmp_path / "patients.parquet")
@@ -57,18 +58,41 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 @pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Open a database; see `_opened`."""
+    with _opened(tmp_path) as database:
+        yield database
+
+
+@pytest.fixture
 def alice(database: Database) -> Session:
     """Return a session of the user for whom the policies hold."""
     return database.session(database.access.store.user("alice").principal)
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Open one database for all that only reads or is refused, with what is seen of two tables, and another user."""
+    with _opened(tmp_path_factory.mktemp("unchanged")) as database:
+        for name in ("managed", "stored"):
+            database.session().update(f"CREATE TABLE seen_of_{name} AS {SEEN.format(table=name)}")
+        database.access.store.add_user(User("reader", "readonly"))
+        yield database
+
+
+@pytest.fixture
+def reading_alice(unchanged: Database) -> Session:
+    """Return a session of that user in that database."""
+    return unchanged.session(unchanged.access.store.user("alice").principal)
+
+
 @pytest.mark.parametrize("name", ["parquet", "stored", "csv", "managed", "plain", "stacked"])
-def test_what_is_seen_of_a_table(database: Database, alice: Session, name: str) -> None:
+def test_what_is_seen_of_a_table(unchanged: Database, reading_alice: Session, name: str) -> None:
     """A file, one whose columns are cast, a table and views over views: only some rows, with values masked, once."""
-    expected = ask(database.session(), SEEN.format(table=name)).table
-    seen = ask(alice, f"SELECT * FROM {name}").table
+    expected = ask(unchanged.session(), SEEN.format(table=name)).table
+    seen = ask(reading_alice, f"SELECT * FROM {name}").table
     assert canonical(seen) == canonical(expected)
-    assert seen.schema.types == ask(database.session(), f"SELECT * FROM {name}").table.schema.types
+    assert seen.schema.types == ask(unchanged.session(), f"SELECT * FROM {name}").table.schema.types
 
 
 QUERIES = (
@@ -88,13 +112,13 @@ QUERIES = (
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("name", ["managed", "stored"])
 def test_queries_on_a_restricted_table(
-    database: Database, alice: Session, name: str, query: str, optimizer: str
+    unchanged: Database, reading_alice: Session, name: str, query: str, optimizer: str
 ) -> None:
     """Any query answers as it would on a table that holds no more than what is seen, AI calls included."""
-    admin = database.session()
-    admin.update(f"CREATE OR REPLACE TABLE seen AS {SEEN.format(table=name)}")
-    expected = ask(admin, query.format(t="seen"), optimizer=optimizer, cache="off").table
-    assert canonical(ask(alice, query.format(t=name), optimizer=optimizer, cache="off").table) == canonical(expected)
+    expected = ask(unchanged.session(), query.format(t=f"seen_of_{name}"), optimizer=optimizer, cache="off").table
+    assert canonical(ask(reading_alice, query.format(t=name), optimizer=optimizer, cache="off").table) == canonical(
+        expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,36 +171,36 @@ def test_explain_tells_nothing_else(alice: Session) -> None:
         'CREATE TABLE leak AS SELECT * FROM "{managed}"',
     ],
 )
-def test_the_hidden_name_is_refused(alice: Session, sql: str) -> None:
+def test_the_hidden_name_is_refused(reading_alice: Session, sql: str) -> None:
     """The whole table's name in plans opens nothing, even if somebody got to know it."""
     known = sql.format(managed=f"managed{STORED_SUFFIX}")
     with pytest.raises(PermissionDeniedError, match="only the server can use"):
-        alice.update(known) if sql.startswith("CREATE") else ask(alice, known)
+        reading_alice.update(known) if sql.startswith("CREATE") else ask(reading_alice, known)
 
 
-def test_the_hidden_name_as_a_value(alice: Session) -> None:
+def test_the_hidden_name_as_a_value(reading_alice: Session) -> None:
     """A value for a parameter, which stands in single quotes where FROM takes it for a name, is refused like it."""
     values = pa.table({"a": [f"managed{STORED_SUFFIX}"]})
     with pytest.raises(PermissionDeniedError, match="only the server can use"):
-        alice.update("CREATE TABLE leak AS SELECT * FROM ?", values)
+        reading_alice.update("CREATE TABLE leak AS SELECT * FROM ?", values)
     with pytest.raises(PermissionDeniedError, match="only the server can use"):
-        alice.execute("SELECT * FROM ?", values.to_batches()[0])
+        reading_alice.execute("SELECT * FROM ?", values.to_batches()[0])
 
 
 @pytest.mark.parametrize("sql", ["SELECT * FROM managed", "SELECT ai_gen('Who?', note) FROM managed"])
-def test_the_hidden_name_is_not_told(alice: Session, sql: str) -> None:
+def test_the_hidden_name_is_not_told(reading_alice: Session, sql: str) -> None:
     """Plans are shown with the names that users know."""
-    text = str(explained(alice, sql))
+    text = str(explained(reading_alice, sql))
     assert "secret of" in text
     assert STORED_SUFFIX.strip() not in text
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM managed", "UPDATE managed SET age = 0 WHERE id = 2"])
-def test_rows_not_seen_are_not_changed(database: Database, alice: Session, sql: str) -> None:
+def test_rows_not_seen_are_not_changed(unchanged: Database, reading_alice: Session, sql: str) -> None:
     """DELETE and UPDATE would reach them, so they are refused."""
     with pytest.raises(PermissionDeniedError, match="only a part of 'managed'"):
-        alice.update(sql)
-    assert rows(database.session(), "SELECT sum(age) AS s FROM managed") == [{"s": 180}]
+        reading_alice.update(sql)
+    assert rows(unchanged.session(), "SELECT sum(age) AS s FROM managed") == [{"s": 180}]
 
 
 def test_what_is_copied_is_what_is_seen(database: Database, alice: Session) -> None:
@@ -252,10 +276,10 @@ def test_a_mask_of_a_column_that_is_gone(database: Database, alice: Session) -> 
         ask(alice, "SELECT * FROM gone")
 
 
-def test_nobody_makes_a_table_under_a_hidden_name(database: Database, alice: Session) -> None:
+def test_nobody_makes_a_table_under_a_hidden_name(unchanged: Database, reading_alice: Session) -> None:
     """It would be what others see of a restricted table."""
     batch = pa.RecordBatch.from_pydict({"id": [666]})
-    for session in (alice, database.session()):
+    for session in (reading_alice, unchanged.session()):
         with pytest.raises(PermissionDeniedError, match="is a reserved name"):
             session.ingest(f"managed{STORED_SUFFIX}", [batch], batch.schema, "create")
 
@@ -312,14 +336,13 @@ def test_admins_see_all(database: Database) -> None:
     ],
 )
 def test_policies_and_grants_that_are_wrong(
-    database: Database, sql: str, error: type[FlightLLMError], message: str
+    unchanged: Database, sql: str, error: type[FlightLLMError], message: str
 ) -> None:
     """Each says what is wrong, and nothing is kept of it."""
-    database.access.store.add_user(User("reader", "readonly"))
-    before = database.access.store.snapshot()
+    before = unchanged.access.store.snapshot()
     with pytest.raises(error, match=message):
-        database.session().update(sql)
-    assert database.access.store.snapshot() == before
+        unchanged.session().update(sql)
+    assert unchanged.access.store.snapshot() == before
 
 
 def test_grants_to_several(database: Database) -> None:

@@ -99,9 +99,9 @@ def connect(server: FlightSqlServer, database: Database) -> Iterator[Connect]:
 
 
 @pytest.fixture(scope="module")
-def connect_in_vain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
-    """Return how to log in to one server for all that is refused, and so changes nothing."""
-    with _opened(tmp_path_factory.mktemp("refusing")) as database:
+def connect_unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
+    """Return how to log in to one server for all that only reads or is refused, and so changes nothing."""
+    with _opened(tmp_path_factory.mktemp("unchanged")) as database:
         server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), login=database.access.login)
         with _connecting(server, database) as connect:
             yield connect
@@ -143,7 +143,7 @@ def _ingest(table: str, mode: Any, schema: str | None = None) -> Callable[[Any],
     return run
 
 
-ROUTES: dict[str, tuple[Callable[[Any], Any], str]] = {
+READING: dict[str, tuple[Callable[[Any], Any], str]] = {
     "query granted": (_query("SELECT * FROM open_t"), "root ann rob"),
     "query not granted": (_query("SELECT * FROM shut_t"), "root"),
     "join with one not granted": (_query("SELECT 1 FROM open_t JOIN shut_t USING (a)"), "root"),
@@ -155,21 +155,27 @@ ROUTES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "model not granted": (_query("SELECT ai_gen('Say', b, model => shut_m) FROM open_t"), "root"),
     "explain with a model": (_query("EXPLAIN SELECT ai_gen('Say', model => shut_m)"), "root"),
     "prepared with a model": (_prepared("SELECT ai_gen('Say', model => shut_m) WHERE 1 = ?"), "root"),
-    "view with a model": (_update("CREATE VIEW new_v AS SELECT ai_gen('Say', model => shut_m) AS a"), "root"),
-    "create model": (_update("CREATE MODEL new_m OPTIONS (engine 'fake')"), "root"),
-    "replace model": (_update("CREATE OR REPLACE MODEL open_m OPTIONS (engine 'fake')"), "root"),
-    "drop model": (_update("DROP MODEL open_m"), "root"),
     "prompt granted": (_query("SELECT ai_gen(b, prompt => open_p) FROM open_t"), "root ann rob"),
     "prompt not granted": (_query("SELECT ai_gen(b, prompt => 'shut_p@1') FROM open_t"), "root"),
-    "create prompt": (_update("CREATE PROMPT new_p AS 'Who is it?'"), "root ann"),
-    "replace prompt": (_update("CREATE OR REPLACE PROMPT open_p AS 'Who is it?'"), "root"),
-    "drop prompt": (_update("DROP PROMPT open_p"), "root"),
     "explain": (_query("EXPLAIN SELECT ai_filter('Fine?', b) FROM shut_t"), "root"),
     "explain analyze": (_query("EXPLAIN ANALYZE SELECT * FROM shut_t"), "root"),
     "describe": (_query("DESCRIBE shut_t"), "root"),
     "table": (_query("TABLE shut_t"), "root"),
     "prepared granted": (_prepared("SELECT * FROM open_t WHERE a = ?"), "root ann rob"),
     "prepared not granted": (_prepared("SELECT * FROM shut_t WHERE a = ?"), "root"),
+    "schema of a table": (lambda c: c.adbc_get_table_schema("shut_t"), "root"),
+    "settings": (_update("SET flightllm.cache = 'off'"), "root ann rob eve"),
+    "file": (_query("SELECT * FROM '/etc/passwd'"), ""),
+}
+"""What changes nothing but a session, by its name: how it is done, and who may do it."""
+CHANGING: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "view with a model": (_update("CREATE VIEW new_v AS SELECT ai_gen('Say', model => shut_m) AS a"), "root"),
+    "create model": (_update("CREATE MODEL new_m OPTIONS (engine 'fake')"), "root"),
+    "replace model": (_update("CREATE OR REPLACE MODEL open_m OPTIONS (engine 'fake')"), "root"),
+    "drop model": (_update("DROP MODEL open_m"), "root"),
+    "create prompt": (_update("CREATE PROMPT new_p AS 'Who is it?'"), "root ann"),
+    "replace prompt": (_update("CREATE OR REPLACE PROMPT open_p AS 'Who is it?'"), "root"),
+    "drop prompt": (_update("DROP PROMPT open_p"), "root"),
     "prepared insert": (_prepared("INSERT INTO open_t VALUES (?, 'x')"), "root ann"),
     "insert": (_update("INSERT INTO open_t SELECT * FROM open_t"), "root ann"),
     "insert from one not granted": (_update("INSERT INTO open_t SELECT * FROM shut_t"), "root"),
@@ -215,13 +221,11 @@ ROUTES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "ingest into a view": (_ingest("open_v", "append"), ""),
     "ingest in place of a view": (_ingest("open_v", "replace"), ""),
     "ingest into a system table": (_ingest("users", "append", "system"), ""),
-    "schema of a table": (lambda c: c.adbc_get_table_schema("shut_t"), "root"),
-    "settings": (_update("SET flightllm.cache = 'off'"), "root ann rob eve"),
     "external table": (_update("CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'"), ""),
     "copy": (_update("COPY open_t TO '/tmp/x.csv'"), ""),
-    "file": (_query("SELECT * FROM '/etc/passwd'"), ""),
     "server setting": (_update("SET datafusion.execution.batch_size = 1"), ""),
 }
+ROUTES = READING | CHANGING
 
 
 def _needs_extra(route: str) -> None:
@@ -230,23 +234,31 @@ def _needs_extra(route: str) -> None:
         pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
 
 
-@pytest.mark.parametrize(
-    ("route", "user"), [(route, user) for route, (_, allowed) in ROUTES.items() for user in allowed.split()]
-)
-def test_allowed(connect: Connect, route: str, user: str) -> None:
-    """What a role may is done."""
+def _allowed(routes: dict[str, tuple[Callable[[Any], Any], str]]) -> list[tuple[str, str]]:
+    return [(route, user) for route, (_, allowed) in routes.items() for user in allowed.split()]
+
+
+@pytest.mark.parametrize(("route", "user"), _allowed(READING))
+def test_allowed_to_read(connect_unchanged: Connect, route: str, user: str) -> None:
+    """What a role may read is read."""
+    READING[route][0](connect_unchanged(user))
+
+
+@pytest.mark.parametrize(("route", "user"), _allowed(CHANGING))
+def test_allowed_to_change(connect: Connect, route: str, user: str) -> None:
+    """What a role may change is changed."""
     _needs_extra(route)
-    ROUTES[route][0](connect(user))
+    CHANGING[route][0](connect(user))
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_refused(connect_in_vain: Connect, route: str) -> None:
+def test_refused(connect_unchanged: Connect, route: str) -> None:
     """What a role may not is refused, without a trace of the server's paths or code."""
     _needs_extra(route)
     run, allowed = ROUTES[route]
     for user in sorted({"root", "ann", "rob", "eve"} - set(allowed.split())):
         with pytest.raises(manager.Error) as refused:
-            run(connect_in_vain(user))
+            run(connect_unchanged(user))
         assert "Traceback" not in str(refused.value)
         assert ".py" not in str(refused.value)
 
@@ -275,9 +287,9 @@ def test_external_tables(connect: Connect, tmp_path: Path, user: str) -> None:
         ("eve", set()),
     ],
 )
-def test_metadata(connect: Connect, user: str, seen: set[str]) -> None:
+def test_metadata(connect_unchanged: Connect, user: str, seen: set[str]) -> None:
     """get_objects and information_schema list what may be read."""
-    connection = connect(user)
+    connection = connect_unchanged(user)
     catalogs = connection.adbc_get_objects(depth="columns").read_all().to_pylist()
     schemas = {s["db_schema_name"]: s["db_schema_tables"] for c in catalogs for s in c["catalog_db_schemas"]}
     assert {table["table_name"] for table in schemas["public"]} == seen

@@ -12,7 +12,6 @@ from flightllm.flight.server import FlightSqlServer
 from tests.flight_messages import act, descriptor, fetch, prepare, prepared, query
 
 
-@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
     "sql",
     [
@@ -41,18 +40,17 @@ from tests.flight_messages import act, descriptor, fetch, prepare, prepared, que
         "SELECT table_name FROM information_schema.tables",
     ],
 )
-def test_one_schema_everywhere(bare: flight.FlightClient, sql: str) -> None:
+def test_one_schema_everywhere(reading: flight.FlightClient, sql: str) -> None:
     """Prepare, GetSchema, GetFlightInfo and the stream agree in names, types, nullability and metadata."""
-    answer = prepare(bare, sql)
+    answer = prepare(reading, sql)
     told = pa.ipc.read_schema(pa.py_buffer(answer.dataset_schema))
     for command in (query(sql), prepared(answer.prepared_statement_handle)):
-        info = bare.get_flight_info(command)
-        read = bare.do_get(info.endpoints[0].ticket).read_all()
-        for schema in (bare.get_schema(command).schema, info.schema, read.schema):
+        info = reading.get_flight_info(command)
+        read = reading.do_get(info.endpoints[0].ticket).read_all()
+        for schema in (reading.get_schema(command).schema, info.schema, read.schema):
             assert schema.equals(told, check_metadata=True)
 
 
-@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
@@ -69,12 +67,12 @@ def test_one_schema_everywhere(bare: flight.FlightClient, sql: str) -> None:
         ("CommandGetCrossReference", {"pk_table": "people", "fk_table": "likes"}),
     ],
 )
-def test_one_schema_of_metadata(bare: flight.FlightClient, name: str, fields: dict[str, object]) -> None:
+def test_one_schema_of_metadata(reading: flight.FlightClient, name: str, fields: dict[str, object]) -> None:
     """Metadata commands too have one schema."""
     command = descriptor(name, **fields)
-    info = bare.get_flight_info(command)
-    read = bare.do_get(info.endpoints[0].ticket).read_all()
-    assert info.schema.equals(bare.get_schema(command).schema, check_metadata=True)
+    info = reading.get_flight_info(command)
+    read = reading.do_get(info.endpoints[0].ticket).read_all()
+    assert info.schema.equals(reading.get_schema(command).schema, check_metadata=True)
     assert info.schema.equals(read.schema, check_metadata=True)
 
 
@@ -118,10 +116,13 @@ class _Trailer(flight.ClientMiddleware):
         (f"SELECT {'+'.join(['1'] * 3_000)}", "54000"),
     ],
 )
-def test_sqlstates(server: FlightSqlServer, sql: str, code: str) -> None:
+def test_sqlstates(unchanged: FlightSqlServer, sql: str, code: str) -> None:
     """Each kind of error has its code, and no message has a traceback or a path of the server."""
     trailers = _Trailers()
-    with flight.FlightClient(server.uri, middleware=[trailers]) as client, pytest.raises(pa.ArrowException) as caught:
+    with (
+        flight.FlightClient(unchanged.uri, middleware=[trailers]) as client,
+        pytest.raises(pa.ArrowException) as caught,
+    ):
         fetch(client, query(sql))
     assert trailers.code == code
     assert "Traceback" not in str(caught.value)
@@ -153,17 +154,16 @@ def _options(bare: flight.FlightClient) -> set[tuple[str, object]]:
     return {(key, getattr(value, value.WhichOneof("option_value"))) for key, value in answer.session_options.items()}
 
 
-@pytest.mark.usefixtures("tables")
-def test_rows_without_columns(bare: flight.FlightClient) -> None:
+def test_rows_without_columns(reading: flight.FlightClient) -> None:
     """A result of no column has its number of rows."""
-    info = bare.get_flight_info(query("SELECT FROM people"))
-    found = bare.do_get(info.endpoints[0].ticket).read_all()
+    info = reading.get_flight_info(query("SELECT FROM people"))
+    found = reading.do_get(info.endpoints[0].ticket).read_all()
     assert (found.num_columns, found.num_rows) == (0, 2)
 
 
-def test_no_health_service(server: FlightSqlServer) -> None:
+def test_no_health_service(unchanged: FlightSqlServer) -> None:
     """Arrow's server takes no other service on its port, and says so to gRPC's health check; HTTP has `/readyz`."""
-    with grpc.insecure_channel(server.uri.removeprefix("grpc://")) as channel:
+    with grpc.insecure_channel(unchanged.uri.removeprefix("grpc://")) as channel:
         check = channel.unary_unary("/grpc.health.v1.Health/Check")
         with pytest.raises(grpc.RpcError) as raised:
             check(b"")

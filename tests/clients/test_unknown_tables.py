@@ -1,6 +1,7 @@
 """A table that there is not has one status and one SQLSTATE, and is not told from one that is nobody's business."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,12 +39,13 @@ STATEMENTS = (
     "CREATE VIEW seen AS SELECT * FROM {}",
     "CREATE VECTOR INDEX other ON {} (b)",
 )
+ANN = Principal("ann", "user")
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    """Open a database with tables of an admin's, and a user who may make tables."""
-    database = open_database(tmp_path)
+@contextmanager
+def _opened(folder: Path) -> Iterator[Database]:
+    """Open a database with a table of an admin's and one of a user's, who may make tables."""
+    database = open_database(folder)
     database.access.store.add_user(User("ann", "user"))
     admin = database.session()
     for statement in (
@@ -52,16 +54,29 @@ def database(tmp_path: Path) -> Iterator[Database]:
         "CREATE VECTOR INDEX hidden_i ON hidden(v)",
     ):
         admin.update(statement)
+    database.session(ANN).update("CREATE TABLE mine (a INT, b VARCHAR)")
     yield database
     database.close()
 
 
 @pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Open a database; see `_opened`."""
+    with _opened(tmp_path) as database:
+        yield database
+
+
+@pytest.fixture
 def ann(database: Database) -> Session:
-    """Return the user's session, who made a table."""
-    session = database.session(Principal("ann", "user"))
-    session.update("CREATE TABLE mine (a INT, b VARCHAR)")
-    return session
+    """Return the user's session."""
+    return database.session(ANN)
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Open one database for all statements that fail, and so change nothing."""
+    with _opened(tmp_path_factory.mktemp("unchanged")) as database:
+        yield database
 
 
 def failure(session: Session, sql: str) -> tuple[type[Exception], str, str]:
@@ -74,10 +89,9 @@ def failure(session: Session, sql: str) -> tuple[type[Exception], str, str]:
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_one_status(database: Database, sql: str) -> None:
+def test_one_status(unchanged: Database, sql: str) -> None:
     """Whatever names it answers NOT_FOUND and 42P01, executed or prepared."""
-    session = database.session()
-    session.update("CREATE TABLE IF NOT EXISTS mine (a INT, b VARCHAR)")
+    session = unchanged.session()
     status, state, _ = failure(session, sql.format("nothing_there"))
     assert (status.__name__, state) == ("NotFound", "42P01")
     if "INDEX" not in sql and "CREATE VIEW" not in sql:
@@ -87,9 +101,9 @@ def test_one_status(database: Database, sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_what_is_hidden(ann: Session, sql: str) -> None:
+def test_what_is_hidden(unchanged: Database, sql: str) -> None:
     """Status, SQLSTATE and text are the same for a table that there is not and for one that is not granted."""
-    hidden, absent = (failure(ann, sql.format(name)) for name in ("hidden", "absent"))
+    hidden, absent = (failure(unchanged.session(ANN), sql.format(name)) for name in ("hidden", "absent"))
     assert hidden == (*absent[:2], absent[2].replace("absent", "hidden"))
     assert absent[1] == "42P01"
 
@@ -135,9 +149,9 @@ def _indexes(session: Session) -> list[str]:
 
 
 @pytest.mark.parametrize("sql", ["DROP VECTOR INDEX {}_i", "REFRESH VECTOR INDEX {}_i"])
-def test_indexes(ann: Session, sql: str) -> None:
+def test_indexes(unchanged: Database, sql: str) -> None:
     """An index over it is none either."""
-    hidden, absent = (failure(ann, sql.format(name)) for name in ("hidden", "absent"))
+    hidden, absent = (failure(unchanged.session(ANN), sql.format(name)) for name in ("hidden", "absent"))
     assert hidden == (*absent[:2], absent[2].replace("absent", "hidden"))
 
 

@@ -574,7 +574,11 @@ def test_far_times_without_seconds(catalog: Catalog) -> None:
         pytest.param(lambda n: f"SELECT {', '.join(f'i::VARCHAR({k})' for k in range(n))} FROM pt", id="casts"),
         pytest.param(lambda n: f"SELECT {', '.join(['* EXCLUDE (i)'] * n)} FROM pt", id="stars"),
         pytest.param(lambda n: f"SELECT {', '.join(['pt.*, i::INT'] * n)} FROM pt, pt AS b", id="stars of a table"),
-        pytest.param(lambda n: f"SELECT {', '.join(f'sum(i::VARCHAR({k}))' for k in range(n))} FROM pt", id="sums"),
+        pytest.param(
+            lambda n: f"SELECT {', '.join(f'sum(i::VARCHAR({k}))' for k in range(n))} FROM pt",
+            id="sums",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(lambda n: f"VALUES {', '.join(['((SELECT TOP 1 i FROM pt))'] * n)}", id="top"),
         pytest.param(lambda n: " UNION ".join(["SELECT TOP 1 i FROM pt"] * n), id="union of top"),
         pytest.param(lambda n: " UNION ".join(["(FROM pt)"] * n), id="from"),

@@ -1,6 +1,7 @@
 """Changes of rows by users who can see or change a part: rights, row filters and masks of both tables."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,10 @@ BLIND = {
 TABLE = [{"k": 1, "v": "secret"}, {"k": 2, "v": "b"}]
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    """Return a database with two tables, in which ann has no rights."""
-    database = small_database(tmp_path)
+@contextmanager
+def _opened(folder: Path) -> Iterator[Database]:
+    """Open a database with two tables, in which ann has no rights."""
+    database = small_database(folder)
     admin = database.session()
     admin.update("CREATE TABLE t (k BIGINT PRIMARY KEY, v VARCHAR)")
     admin.update("INSERT INTO t VALUES (1, 'secret'), (2, 'b')")
@@ -54,6 +55,24 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database.access.store.add_user(User("ann", "user"))
     yield database
     database.close()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Open a database; see `_opened`."""
+    with _opened(tmp_path) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Open one database for all changes that are refused, with users of different rights; see `USERS`."""
+    with _opened(tmp_path_factory.mktemp("unchanged")) as database:
+        for user, statements in USERS.items():
+            database.access.store.add_user(User(user, "user"))
+            for statement in statements:
+                database.session().update(statement.replace(" ann", f" {user}"))
+        yield database
 
 
 def ann(database: Database, *statements: str) -> Session:
@@ -74,18 +93,25 @@ POLICIES = {
     "row filter": [ALL, "CREATE ROW FILTER ON t TO ann AS k > 1"],
     "mask": [ALL, "CREATE COLUMN MASK ON t(v) TO ann AS '***'"],
 }
+OTHER = "GRANT SELECT ON TABLE s TO ann"
+USERS = {
+    "stranger": [OTHER],
+    "reader": [OTHER, "GRANT SELECT ON TABLE t TO ann"],
+    **{policy.replace(" ", "_").lower(): [OTHER, *statements] for policy, statements in POLICIES.items()},
+}
+"""Users with the rights that these statements give to ann."""
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", [*READING, *JOINING])
-def test_a_part_is_not_enough(database: Database, policy: str, name: str) -> None:
+def test_a_part_is_not_enough(unchanged: Database, policy: str, name: str) -> None:
     """Who cannot read the whole table changes nothing by a statement that reads it, planned or run."""
-    session = ann(database, "GRANT SELECT ON TABLE s TO ann", *POLICIES[policy])
+    session = unchanged.session(User(policy.replace(" ", "_").lower(), "user").principal)
     sql = (READING | JOINING)[name]
     for change in (session.update, session.describe, lambda text: session.execute(f"EXPLAIN {text}")):
         with pytest.raises(PermissionDeniedError, match=r"has no SELECT|a part of 't'"):
             change(sql)
-    assert table(database) == TABLE
+    assert table(unchanged) == TABLE
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -97,9 +123,9 @@ def test_inserting_needs_no_reading(database: Database, policy: str, name: str) 
 
 
 @pytest.mark.parametrize("name", [*READING, *BLIND, *JOINING])
-def test_without_the_right(database: Database, name: str) -> None:
+def test_without_the_right(unchanged: Database, name: str) -> None:
     """Who can only read changes nothing, and who cannot read does not learn whether a table exists."""
-    session = ann(database, "GRANT SELECT ON TABLE s TO ann")
+    session = unchanged.session(User("stranger", "user").principal)
     with pytest.raises((PermissionDeniedError, NotFoundError)):
         session.update("INSERT INTO t VALUES (1, 2, 3, 4)")
     sql = (READING | BLIND | JOINING)[name]
@@ -107,10 +133,10 @@ def test_without_the_right(database: Database, name: str) -> None:
         with pytest.raises((PermissionDeniedError, NotFoundError, UnknownTableError)) as raised:
             session.update(hidden)
         assert "secret" not in str(raised.value)
-    session = ann(database, "GRANT SELECT ON TABLE t TO ann")
+    session = unchanged.session(User("reader", "user").principal)
     with pytest.raises(PermissionDeniedError, match=r"has no (UPDATE|DELETE|INSERT)"):
         session.update(sql)
-    assert table(database) == TABLE
+    assert table(unchanged) == TABLE
 
 
 @pytest.mark.parametrize("name", JOINING)

@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from requests import Response
 
 from flightllm.client import Client
 from flightllm.common.redaction import redacted
@@ -143,8 +144,19 @@ def test_off_unless_configured() -> None:
 
 
 def test_headers_do_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """A collector that redirects to another host does not get the exporter's key there, and the log says it."""
+    """A collector that redirects to another host does not get the exporter's key there, and the log says it.
+
+    The connection ends with the error: one that is left to the collector of garbage warns during any later test.
+    """
     got: list[str] = []
+    ended: list[int] = []
+    close = Response.close
+
+    def noted(response: Response) -> None:
+        ended.append(response.status_code)
+        close(response)
+
+    monkeypatch.setattr(Response, "close", noted)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -165,5 +177,6 @@ def test_headers_do_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch, caplo
         spans.close()
         server.shutdown()
     assert got == ["otlp/canary4711"]
+    assert ended == [307]
     assert "the address redirects" in caplog.text
     assert redacted("key otlp/canary4711") == "key ***"

@@ -76,8 +76,8 @@ def test_aggregates(session: Session, source: str, keys: str) -> None:
 @pytest.mark.parametrize("text", LIMITED)
 def test_limits(session: Session, source: str, text: str) -> None:
     """A LIMIT on the groups, or on sorted rows, returns the first ones in their order."""
-    for f, a, d in product(FILTERS[:2], MEASURES, ("", " DESC", " NULLS FIRST")):
-        sql = text.format(s=source, f=f, a=a, d=d)
+    chosen = product(FILTERS[:2], MEASURES, ("", " DESC", " NULLS FIRST"))
+    for sql in dict.fromkeys(text.format(s=source, f=f, a=a, d=d) for f, a, d in chosen):  # not all have a measure
         on, off = ask_both(session, sql)
         assert in_order(on.table) == in_order(off.table), sql
         assert on.calls <= off.calls, sql

@@ -292,7 +292,7 @@ def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:
         assert "absent.parquet" in line
 
 
-@pytest.mark.parametrize("arguments", [("--no-supervisor",), ()])
+@pytest.mark.parametrize("arguments", [("--no-supervisor",), pytest.param((), marks=pytest.mark.slow)])
 def test_without_supervisor(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """The option, or the configuration, leaves the server in the command's own process."""
     switched = "" if arguments else "\n[recovery]\nsupervisor = false"
