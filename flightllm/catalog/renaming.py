@@ -4,10 +4,9 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import replace
 
-from flightllm.catalog.entries import Entry
+from flightllm.catalog.entries import Entry, ViewPlan
 from flightllm.catalog.reading import read_by
 from flightllm.catalog.store import TableStore
-from flightllm.catalog.view_plan import ViewPlan
 from flightllm.common.names import DEFAULT_SCHEMA, TableName, is_temporary
 from flightllm.errors import InternalError, InvalidInputError, UnsupportedError
 from flightllm.sql.statement import Statement
