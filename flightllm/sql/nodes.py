@@ -13,8 +13,10 @@ Json = Any
 Node = Mapping[str, Any]
 SPAN: Final = "span"
 """The field that tells the place of an identifier or a literal."""
-NAMES: Final = frozenset({"name", "alias", "data_type", "field", "over_name", "window_name"})
-"""Fields whose identifiers name other things than columns."""
+NAMES: Final = frozenset(
+    {"name", "alias", "data_type", "field", "over_name", "window_name", "target", "Dot", "collation"}
+)
+"""Fields whose identifiers name other things than columns: functions, types, fields of structs, targets of changes."""
 NOWHERE: Final = {"start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 0}}
 """The place of a part that is not in the client's text."""
 

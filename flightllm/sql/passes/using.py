@@ -6,14 +6,12 @@ from typing import Final
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.joined_tables import JoinedTables, MergedColumns, UnreadableError, merged_item, place_of_join
 from flightllm.sql.joins import FULL, join_kind
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, rebuilt, unnested
+from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, rebuilt, replaced, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import QueryColumns, TableColumns, identifiers
+from flightllm.sql.references import References
 from flightllm.sql.tokens import position
 from flightllm.sql.tree import Tree, fault, parse_query
-
-_NAMES: Final = frozenset({"name", "data_type", "target", "Dot", "collation"})
-"""Parts of nodes with the names of functions, types, arguments and fields, which are not columns."""
 
 _CHANGED: Final = frozenset({"SetOperation", "NestedJoin", "Update", "Delete"})
 """The nodes that can change beside queries."""
@@ -67,6 +65,7 @@ class _Writer:
     def __init__(self, tree: Tree, columns: QueryColumns) -> None:
         self._tree = tree
         self._columns = columns
+        self._references = References(columns)
 
     def changed(self, value: Json) -> Json:
         """Return a query or another node with its merged columns."""
@@ -163,30 +162,10 @@ class _Writer:
 
     def _replaced(self, value: Json, columns: MergedColumns) -> Json:
         """Return a value with merged columns in place of their names, also in its subqueries."""
-        found: dict[int, Json] = {}
-        todo = [(value, columns)]
-        while todo and columns:
-            part, visible = todo.pop()
-            if is_query(part) and kind(part["body"]) == "Select":
-                inner = self._visible(body(part["body"])["from"], visible)
-                shown = _shown(part["body"], inner)
-                todo.append((part["order_by"], {name: one for name, one in inner.items() if name not in shown}))
-                part = {key: one for key, one in part.items() if key != "order_by"}
-            elif kind(part) == "Select":
-                visible = self._visible(body(part)["from"], visible)
-            elif kind(part) == "Identifier" and (name := name_of(body(part))) in visible:
-                found[id(part)] = visible[name]
-            if visible:
-                todo += [(one, visible) for one in _read_parts(part)]
-        return rebuilt(value, lambda node: found.get(id(node), node)) if found else value
-
-    def _visible(self, items: Sequence[Json], columns: MergedColumns) -> MergedColumns:
-        """Return the columns of a query around that surely no table of a subquery's FROM has."""
-        factors = [one["relation"] for item in items for one in (item, *item["joins"])]
-        for factor in factors:
-            _, known = self._columns.table(factor)
-            columns = {} if known is None else {name: one for name, one in columns.items() if name not in known}
-        return columns
+        free = self._references.free(value) if columns else ()
+        plain = ((node, name_of(body(node))) for node in free if kind(node) == "Identifier")
+        found = {id(node): columns[name] for node, name in plain if name in columns}
+        return replaced(value, found) if found else value
 
 
 def _shown(select: Node, columns: MergedColumns) -> set[str]:
@@ -200,10 +179,3 @@ def _shown(select: Node, columns: MergedColumns) -> set[str]:
         elif kind(body(item)) == "Identifier":
             found.add(name_of(body(body(item))))
     return found
-
-
-def _read_parts(value: Json) -> Sequence[Json]:
-    """Return the parts of a value that can name columns."""
-    if isinstance(value, dict):
-        return parts({key: part for key, part in value.items() if key not in _NAMES})
-    return parts(value)
