@@ -246,9 +246,10 @@ _LOCAL = "CAST(current_timestamp AS TIMESTAMP)"
 _VALUES = {"localtimestamp": _LOCAL}
 """Words that SQL writes without parentheses too, and that DataFusion reads as columns."""
 _UNITS = {"0": "second", "3": "millisecond", "6": "microsecond"}
-_PARTS = ("year", "quarter", "month", "day", "hour", "minute", "second")
+_PARTS = ("year", "quarter", "month", "day", "hour", "minute")
 _RULES: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {
     **{part: wrapped(f"date_part('{part}', ") for part in _PARTS},
+    "second": wrapped("CAST(trunc(date_part('second', ", ")) AS INT)"),
     "dayofmonth": wrapped("date_part('day', "),
     "dayofyear": wrapped("date_part('doy', "),
     "curdate": wrapped("current_date(", arguments=0),

@@ -1,39 +1,48 @@
 r"""Read the text of a `bytea` literal as PostgreSQL does: DataFusion keeps the signs of `\x6162` as they are."""
 
-import re
 from typing import Final
 
+import pyarrow as pa
+
 from flightllm.errors import SqlError
+from flightllm.functions.text_bytes import TEXT_BYTES, bytes_of
 from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import TableColumns
-from flightllm.sql.tree import Tree
+from flightllm.sql.tokens import TokenKind
+from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import ExpressionTypes
 
 _TEXTS: Final = frozenset({"SingleQuotedString", "EscapedStringLiteral"})
-_ESCAPES: Final = re.compile(rb"\\(?:(\\)|([0-3][0-7]{2})|)")
 
 
-def has_byte_escape(text: ParsedText) -> bool:
-    """Return whether a text has a backslash, with which the form of bytes begins."""
-    return "\\" in text.sql
+def has_byte_cast(text: ParsedText) -> bool:
+    """Return whether a text has a backslash, with which the form of bytes begins, or a cast of another value."""
+    return "\\" in text.sql or any(
+        token.is_word("bytea") and text.tokens[index - 2].kind is not TokenKind.STRING
+        for index, token in enumerate(text.tokens)
+    )
 
 
-def byte_literals(tree: Tree, _: TableColumns) -> Tree:
-    r"""Rewrite `'\x6162'::bytea` as `X'6162'`, and `'a\000'::bytea` as `X'6100'`.
+def byte_literals(tree: Tree, columns_of: TableColumns) -> Tree:
+    r"""Rewrite `'\x6162'::bytea` as `X'6162'`, and `'a\000'::bytea` as `X'6100'`; `__text_bytes` reads other texts.
 
     Raises:
         SqlError: the text of a literal has no such form.
     """
+    types = ExpressionTypes(tree.root, columns_of)
 
     def change(node: Node) -> Json:
         fields = body(node)
-        if kind(node) != "Cast" or fields["data_type"] != "Bytea" or kind(fields["expr"]) != "Value":
+        if kind(node) != "Cast" or fields["data_type"] != "Bytea":
             return node
+        if kind(fields["expr"]) != "Value":
+            return written(f"{TEXT_BYTES}(v)", v=fields["expr"]) if types.of(fields["expr"]) == pa.string() else node
         value = body(fields["expr"])["value"]
         if kind(value) not in _TEXTS or "\\" not in body(value):
             return node
         try:
-            found = _bytes(body(value))
+            found = bytes_of(body(value))
         except ValueError as error:
             raise SqlError(
                 f"the bytes at {tree.position(node)} have a wrong form: write two hexadecimal digits for each byte"
@@ -42,22 +51,3 @@ def byte_literals(tree: Tree, _: TableColumns) -> Tree:
         return {"Value": {"value": {"HexStringLiteral": found.hex()}, SPAN: NOWHERE}}
 
     return tree.rebuilt(change)
-
-
-def _bytes(text: str) -> bytes:
-    """Return the bytes that a text means.
-
-    Raises:
-        ValueError: the text has no form of bytes.
-    """
-    if text.startswith("\\x"):
-        return bytes.fromhex(text[2:])
-    return _ESCAPES.sub(_unescaped, text.encode())
-
-
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    if found[1]:
-        return b"\\"
-    if not found[2]:
-        raise ValueError(found.string)
-    return bytes([int(found[2], 8)])

@@ -66,3 +66,6 @@ SELECT unnest(ARRAY[1, 2]) AS v, unnest(ARRAY['a', 'b', 'c']) AS w
 SELECT v * 2 AS d FROM unnest(ARRAY[1, 2, 3]) AS v WHERE v > 1
 SELECT generate_subscripts(ARRAY['a', 'b'], 1) AS i
 SELECT array_agg(v ORDER BY v DESC) AS a FROM unnest(ARRAY[1, 3, 2]) u(v)
+SELECT '{1,2}'::int[] AS r, '{}'::int[] AS b, CAST('{1,NULL}' AS int[]) AS c, '{1.5,2}'::numeric(3,1)[] AS d
+SELECT ARRAY[1] || NULL AS r, NULL || ARRAY[1] AS b
+SELECT id, array_remove(l, 3) AS r, array_length(l, 1) AS n FROM lists

@@ -190,3 +190,8 @@ SELECT d FROM (VALUES (timestamp '2023-12-31', timestamp '2023-12-31 23:59:59'),
 SELECT id FROM stays WHERE opened < closed::date
 SELECT id FROM stays WHERE opened::date = closed::date
 SELECT id FROM stays WHERE opened::date <= arrives
+SELECT id, (closed - opened) * 2 AS r, (closed - opened) / 2 AS b, (closed - opened) + interval '1 day' AS c, date_part('epoch', lasted) AS d FROM stays
+SELECT id, extract(hour FROM closed - opened) AS r, extract(day FROM closed - opened) AS b, extract(second FROM closed - opened) AS c, extract(epoch FROM closed - opened) AS e FROM stays
+SELECT id FROM stays WHERE extract(epoch FROM lasted) > 86400
+SELECT max(lasted) AS r FROM stays
+SELECT id FROM stays WHERE lasted > interval '300 days' AND date_part('epoch', lasted) > 36288000

@@ -90,3 +90,10 @@ SELECT w::varchar(2) || 'x' AS r FROM words WHERE w::varchar(2) = 'ap'
 SELECT x::varchar(1) AS r FROM a
 SELECT CAST('\x6162' AS bytea) AS x, '\x'::bytea AS z, 'a\\b\001'::bytea AS w, 'ab'::bytea AS v
 SELECT E'\\x6162'::bytea AS r
+SELECT CAST('a' AS char(3)) AS r, CAST('abcd' AS char(3)) AS b, CAST('a' AS char(3)) || 'x' AS c
+SELECT id, w::char(3) AS r FROM words
+SELECT CAST(x AS bytea) AS r FROM (VALUES ('\x6162'), ('a\000b'), (''), (NULL)) v(x)
+SELECT CAST(x AS bytea) AS r FROM (VALUES ('\x6'), (NULL)) v(x)
+SELECT w::bytea AS r FROM words WHERE w NOT LIKE '%\%'
+SELECT encode('ab'::bytea, 'base64') AS r, encode(repeat('x', 100)::bytea, 'base64') AS b, encode('ab'::bytea, 'hex') AS c
+SELECT decode('YWI=', 'base64') AS r
