@@ -40,6 +40,13 @@ EVALUATED_EARLY = "would run while the query is planned"
 """The words in the error of an AI call that DataFusion evaluates while it plans a query."""
 _IN_OTHER_WORDS = (
     (
+        re.compile(
+            r"PyErr \{ type: <class 'flightllm\.errors\.SqlError'>, value: SqlError\((['\"])(.*?)\1\), traceback: ",
+            re.DOTALL,
+        ),
+        r"\2",
+    ),
+    (
         re.compile(EVALUATED_EARLY),
         (
             "an AI call in a subquery that names columns of the outer query would run while the query is planned: write"

@@ -249,7 +249,7 @@ _UNITS = {"0": "second", "3": "millisecond", "6": "microsecond"}
 _PARTS = ("year", "quarter", "month", "day", "hour", "minute")
 _RULES: Mapping[str, Callable[[DialectCall], Iterator[Edit]]] = {
     **{part: wrapped(f"date_part('{part}', ") for part in _PARTS},
-    "second": wrapped("CAST(floor(date_part('second', ", ")) AS INT)"),
+    "second": wrapped("CAST(trunc(date_part('second', ", ")) AS INT)"),
     "dayofmonth": wrapped("date_part('day', "),
     "dayofyear": wrapped("date_part('doy', "),
     "curdate": wrapped("current_date(", arguments=0),

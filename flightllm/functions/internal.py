@@ -5,6 +5,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.functions.half_even import HALF_EVEN, HALF_EVEN_ARGUMENTS, HALF_EVEN_OUTPUT, half_even
+from flightllm.functions.interval_parts import INTERVAL_EPOCH, WITH_DAYS, interval_epoch, with_days
 from flightllm.functions.interval_times import (
     INTERVAL_TIMES,
     INTERVAL_TIMES_ARGUMENTS,
@@ -12,6 +13,15 @@ from flightllm.functions.interval_times import (
     interval_times,
 )
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
+from flightllm.functions.text_bytes import TEXT_BYTES, text_bytes
+from flightllm.functions.time_texts import (
+    TIME_TEXT,
+    TIMESTAMP_TEXT,
+    ZONED_TEXT,
+    time_text,
+    timestamp_text,
+    zoned_text,
+)
 from flightllm.functions.value_texts import (
     ARRAY_TEXT,
     DOUBLE_TEXT,
@@ -32,8 +42,17 @@ INTERNAL: Final = (
     (double_text, [pa.float64()], pa.string(), "immutable", DOUBLE_TEXT),
     (real_text, [pa.float32()], pa.string(), "immutable", REAL_TEXT),
     (interval_text, [pa.month_day_nano_interval(), pa.bool_()], pa.string(), "immutable", INTERVAL_TEXT),
+    (with_days, [pa.month_day_nano_interval()], pa.month_day_nano_interval(), "immutable", WITH_DAYS),
+    (interval_epoch, [pa.month_day_nano_interval()], pa.float64(), "immutable", INTERVAL_EPOCH),
+    (time_text, [pa.string()], pa.string(), "immutable", TIME_TEXT),
+    (timestamp_text, [pa.string()], pa.string(), "immutable", TIMESTAMP_TEXT),
+    (zoned_text, [pa.string()], pa.string(), "immutable", ZONED_TEXT),
+    (text_bytes, [pa.string()], pa.binary(), "immutable", TEXT_BYTES),
     (array_text, [pa.list_(pa.string())], pa.string(), "immutable", ARRAY_TEXT),
 )
 """The arguments of `datafusion.udf` for each function."""
-CALLED: Final = (ZONED_TIME, INTERVAL_TIMES, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT)
+CALLED: Final = (
+    *(ZONED_TIME, INTERVAL_TIMES, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
+    *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES),
+)
 """The names that the passes over a text write in it."""

@@ -69,7 +69,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp", "from_unixtime"), TIMESTAMP),
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
-    "__interval_times": INTERVAL,
+    **dict.fromkeys(("__interval_times", "__with_days"), INTERVAL),
     **dict.fromkeys(("age", "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
     **dict.fromkeys(
         ("count", "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "regr_count"), pa.int64()
@@ -77,7 +77,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("length", "char_length", "character_length", "strpos", "position", "ascii"), pa.int32()),
     **dict.fromkeys(("sqrt", "cbrt", "exp", "ln", "log", "log10", "power", "pow", "random", "pi"), pa.float64()),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "degrees", "radians"), pa.float64()),
-    **dict.fromkeys(("percent_rank", "cume_dist", "date_part", "__half_even"), pa.float64()),
+    **dict.fromkeys(("percent_rank", "cume_dist", "date_part", "__half_even", "__interval_epoch"), pa.float64()),
     **dict.fromkeys(("stddev", "stddev_pop", "stddev_samp", "var", "var_pop", "var_samp", "variance"), pa.float64()),
     **dict.fromkeys(("corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2"), pa.float64()),
     **dict.fromkeys(("lower", "upper", "concat", "concat_ws", "substr", "substring", "replace", "trim"), pa.string()),
@@ -86,6 +86,8 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("encode", "regexp_replace", "array_to_string"), pa.string()),
     **dict.fromkeys(("string_to_array", "regexp_split_to_array"), pa.list_(pa.string())),
     **dict.fromkeys(("__double_text", "__real_text", "__interval_text", "__array_text"), pa.string()),
+    **dict.fromkeys(("__time_text", "__timestamp_text", "__zoned_text"), pa.string()),
+    "__text_bytes": pa.binary(),
     **dict.fromkeys(("bool_and", "bool_or", "every", "starts_with", "isnan"), pa.bool_()),
 }
 """The types of functions whose result has one type for all arguments."""

@@ -6,8 +6,8 @@ one number: 2 days have the hour 48.
 
 from typing import Final
 
+from flightllm.functions.interval_parts import INTERVAL_EPOCH
 from flightllm.sql.nodes import Json, Node, body, kind, walk
-from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name, is_date
@@ -36,7 +36,7 @@ _BETWEEN: Final = {
 }
 """The parts of a time between two timestamps: days, and a time of the same sign."""
 _OF_INTERVAL: Final = {
-    "epoch": "(date_part('epoch', CAST(v AS INTERVAL)) + 453600 * date_part('year', CAST(v AS INTERVAL)))",
+    "epoch": f"{INTERVAL_EPOCH}(CAST(v AS INTERVAL))",
     "second": "(date_part('microsecond', CAST(v AS INTERVAL)) / 1000000.0)",
     "millisecond": "(date_part('microsecond', CAST(v AS INTERVAL)) / 1000.0)",
 }
@@ -61,7 +61,7 @@ def date_parts(tree: Tree, columns_of: TableColumns) -> Tree:
         if part is None:
             return node
         unit, value = part
-        text = _written(unit, types.of(value)) if not changes_per_call(value) else None
+        text = _written(unit, types.of(value))
         return written(text, v=value) if text else node
 
     return tree.rebuilt(change)

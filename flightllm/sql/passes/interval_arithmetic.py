@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from flightllm.functions.interval_parts import WITH_DAYS
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, walk
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tree import Tree, written
@@ -39,18 +40,26 @@ def _sum(fields: Json, left: Type, right: Type) -> Node | None:
         return {"BinaryOp": {**fields, "left": _at_midnight(fields["left"])}}
     if fields["op"] == "Plus" and is_date(right) and left in _INTERVALS:
         return {"BinaryOp": {**fields, "right": _at_midnight(fields["right"])}}
+    if fields["op"] in {"Plus", "Minus"} and {left, right} == set(_INTERVALS):
+        sides = {"left": with_days(fields["left"], left), "right": with_days(fields["right"], right)}
+        return {"BinaryOp": {**fields, **sides}}
     return None
 
 
 def _scaled(fields: Json, left: Type, right: Type) -> Json | None:
     """Return an interval times or divided by a number; None for other operators."""
     if fields["op"] == "Multiply" and right in _INTERVALS and is_number(left):
-        return _product(fields["right"], fields["left"])
+        return _product(with_days(fields["right"], right), fields["left"])
     if fields["op"] == "Multiply" and left in _INTERVALS and is_number(right):
-        return _product(fields["left"], fields["right"])
+        return _product(with_days(fields["left"], left), fields["right"])
     if fields["op"] == "Divide" and left in _INTERVALS and is_number(right):
-        return written("__interval_times(CAST(v AS INTERVAL), 1, n)", v=fields["left"], n=fields["right"])
+        return written("__interval_times(v, 1, n)", v=with_days(fields["left"], left), n=fields["right"])
     return None
+
+
+def with_days(value: Json, given: Type) -> Json:
+    """Return a value of one of the two types of intervals as an interval that counts in days."""
+    return written(f"{WITH_DAYS}(CAST(v AS INTERVAL))", v=value) if given == BETWEEN_TIMES else value
 
 
 def _series(root: Json) -> Iterator[Json]:
@@ -66,4 +75,4 @@ def _at_midnight(day: Json) -> Json:
 
 
 def _product(interval: Json, number: Json) -> Json:
-    return written("__interval_times(CAST(v AS INTERVAL), n, 1)", v=interval, n=number)
+    return written("__interval_times(v, n, 1)", v=interval, n=number)

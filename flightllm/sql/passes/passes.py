@@ -8,18 +8,24 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.any_arrays import any_arrays, has_any_array
 from flightllm.sql.passes.array_elements import FUNCTIONS as ELEMENT_FUNCTIONS
 from flightllm.sql.passes.array_elements import array_elements
+from flightllm.sql.passes.array_values import FUNCTIONS as ARRAY_FUNCTIONS
+from flightllm.sql.passes.array_values import array_values, has_array
+from flightllm.sql.passes.assignments import CHANGES, assignments, stores_fractions
 from flightllm.sql.passes.base64 import FUNCTIONS as CODES
 from flightllm.sql.passes.base64 import base64, has_base64
-from flightllm.sql.passes.byte_literals import byte_literals, has_byte_escape
+from flightllm.sql.passes.byte_literals import byte_literals, has_byte_cast
 from flightllm.sql.passes.date_parts import NAMES as DATE_PARTS
 from flightllm.sql.passes.date_parts import date_parts
+from flightllm.sql.passes.date_truncs import date_truncs
 from flightllm.sql.passes.distinct_lists import FUNCTIONS as LISTS
 from flightllm.sql.passes.distinct_lists import distinct_lists
 from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
+from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
+from flightllm.sql.passes.numeric_division import numeric_division
 from flightllm.sql.passes.offset_defaults import FUNCTIONS as OFFSETS
 from flightllm.sql.passes.offset_defaults import offset_defaults
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
@@ -29,10 +35,13 @@ from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
 from flightllm.sql.passes.series_items import has_series_item, series_items
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
+from flightllm.sql.passes.shifts import SHIFTS, shifts
 from flightllm.sql.passes.subqueries.subqueries import subqueries
 from flightllm.sql.passes.table_functions import FUNCTIONS, has_table_function, table_functions
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.text_values import has_text_of_value, text_values
+from flightllm.sql.passes.time_texts import TYPES as TIME_TYPES
+from flightllm.sql.passes.time_texts import has_time_text, time_texts
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.using import check_unread, using
 from flightllm.sql.passes.whole_rows import has_count_of_rows, whole_rows
@@ -86,17 +95,24 @@ PASSES = (
     Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
     Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"})),
     Pass(windows, frozenset({"over"}), has_named_windows),
+    Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
+    Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),
     Pass(text_values, frozenset(), has_text_of_value, CASTS | {"||", "concat", "concat_ws"}, of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
-    Pass(byte_literals, frozenset(), has_byte_escape, frozenset({"bytea", "encode"})),
+    Pass(byte_literals, frozenset(), has_byte_cast, frozenset({"bytea", "encode"})),
     Pass(base64, frozenset(), has_base64, CODES),
     Pass(array_elements, frozenset(), some=ELEMENT_FUNCTIONS),
     Pass(distinct_lists, frozenset({"distinct"}), some=LISTS),
     Pass(offset_defaults, frozenset({"over"}), some=OFFSETS),
     Pass(whole_rows, frozenset({"count"}), has_count_of_rows),
     Pass(series_items, frozenset({"generate_series"}), has_series_item, of_postgres=True),
+    Pass(time_texts, frozenset(), has_time_text, TIME_TYPES, of_postgres=True),
+    Pass(numeric_division, frozenset(), some=frozenset({"/"}), of_postgres=True),
+    Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
+    Pass(array_values, frozenset(), has_array, frozenset({"::", "||", "cast", *ARRAY_FUNCTIONS}), of_postgres=True),
+    Pass(assignments, frozenset(), stores_fractions, CHANGES, of_postgres=True),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),

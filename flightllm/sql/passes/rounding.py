@@ -40,7 +40,7 @@ def integer_casts(tree: Tree, columns_of: TableColumns) -> Tree:
         if target is not None and pa.types.is_list(target) and pa.types.is_integer(target.value_type):
             value = _rounded_elements(value, types)
         elif target is not None and pa.types.is_integer(target):
-            value = _rounded(value, types)
+            value = rounded(value, types)
         return node if value is fields["expr"] else {"Cast": {**fields, "expr": value}}
 
     return tree.rebuilt(change)
@@ -54,12 +54,12 @@ def round_calls(tree: Tree, columns_of: TableColumns) -> Tree:
         if kind(node) != "Function" or not _is_round(node):
             return node
         (value,) = arguments(body(node))
-        return _rounded(value, types) if _is_double(types.of(value)) else node
+        return rounded(value, types) if _is_double(types.of(value)) else node
 
     return tree.rebuilt(change)
 
 
-def _rounded(value: Json, types: ExpressionTypes) -> Json:
+def rounded(value: Json, types: ExpressionTypes) -> Json:
     """Return a value rounded to a whole number. A whole number, and a value of unknown type, stay the same object."""
     given = types.of(value)
     if _is_round(unnested(value)):
@@ -72,7 +72,7 @@ def _rounded(value: Json, types: ExpressionTypes) -> Json:
 def _rounded_elements(value: Json, types: ExpressionTypes) -> Json:
     if kind(value) != "Array":
         return value
-    elements = [_rounded(one, types) for one in body(value)["elem"]]
+    elements = [rounded(one, types) for one in body(value)["elem"]]
     same = all(new is old for new, old in zip(elements, body(value)["elem"], strict=True))
     return value if same else {"Array": {**body(value), "elem": elements}}
 

@@ -24,8 +24,12 @@ _KEPT: Final = "kept"
 """The field that marks a join of texts and values in a prompt."""
 _UTC: Final = frozenset({"UTC", "+00:00", "Z"})
 _DECIMAL: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
+_BARE: Final = ({"Numeric": "None"}, {"Decimal": "None"}, {"Dec": "None"})
+"""The types of numerics without digits."""
 _SHORT: Final = r"regexp_replace({}, '(\.\d*?)0+$', '\1')"
 """A time without zeros at the end of its fraction."""
+_TRIMMED: Final = r"regexp_replace(CAST(v AS VARCHAR), '\.?0+$', '')"
+"""A decimal without zeros at the end of its fraction."""
 _CLOCK: Final = _SHORT.format("CAST(v AS VARCHAR)")
 _PLAIN: Final = _SHORT.format("replace(CAST(v AS VARCHAR), 'T', ' ')")
 _ZONED: Final = r"regexp_replace(replace(CAST(v AS VARCHAR), 'T', ' '), '(?:(\.\d*?)0*)?Z$', '\1+00')"
@@ -137,6 +141,7 @@ class _Writer:
 
     def _text(self, value: Json) -> Json:
         """Return the text of a value; the same object if DataFusion's text is right or the type is unknown."""
+        value = self._numeric(value)
         given = self._types.of(value)
         literal = _decimal_literal(value)
         if literal is not None:
@@ -152,6 +157,21 @@ class _Writer:
             return written(_ZONED, v=written("v AT TIME ZONE 'UTC'", v=value))
         form = _form(given)
         return value if form is None else written(form, v=value)
+
+    def _numeric(self, value: Json) -> Json:
+        """Return the value inside a cast to a numeric without digits, which keeps those of its value."""
+        inner = unnested(value)
+        if kind(inner) != "Cast" or body(inner)["data_type"] not in _BARE:
+            return value
+        number, given = body(inner)["expr"], self._types.of(body(inner)["expr"])
+        if kind(number) == "Value" and kind(body(number)["value"]) == "SingleQuotedString":
+            digits = str(body(body(number)["value"])).strip()
+            literal = {"Value": {"value": {"Number": (digits, False)}, SPAN: NOWHERE}}
+            return literal if _decimal_literal(literal) is not None else value
+        if given is not None and pa.types.is_floating(given):
+            return written(_TRIMMED, v=value)
+        is_exact = given is not None and (pa.types.is_integer(given) or pa.types.is_decimal(given))
+        return number if is_exact else value
 
     def _array(self, value: Json, element: pa.DataType) -> Json:
         if pa.types.is_integer(element) or pa.types.is_null(element):

@@ -15,6 +15,20 @@ def test_cut(session: Session, sql: str) -> None:
     assert found == [{"found": "li", "n": 3}]
 
 
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT CAST('a' AS char(3)) AS v", "a  "),
+        ("SELECT 'abcd'::character(3) AS v", "abc"),
+        ("SELECT CAST('a' AS char(3)) || 'b' AS v", "ab"),
+        ("SELECT v FROM (SELECT CAST('a' AS char(3)) AS v) q", "a"),
+    ],
+)
+def test_blanks(session: Session, sql: str, wanted: str) -> None:
+    """A short text has blanks in the result of a query, and none elsewhere."""
+    assert rows(session, sql) == [{"v": wanted}]
+
+
 def test_changes(session: Session) -> None:
     """INSERT and views cut as well; a type without a length does not."""
     session.update("CREATE OR REPLACE TABLE c AS SELECT name::varchar AS a, name::varchar(1) AS b FROM people")

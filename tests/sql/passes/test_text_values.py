@@ -50,6 +50,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         ("concat(b, d, o)", "t208:00:00.5"),
         ("concat_ws('/', d, NULL, b)", "2/t"),
         ("1.50::text", "1.50"),
+        ("'1.50'::numeric::text || ' ' || l[1]::numeric || ' ' || d::numeric", "1.50 1 2"),
         ("CAST(-1.50 AS text) || 1e3", "-1.501000"),
         ("'it is ' || ai_gen('Say ?', d::text) IS NOT NULL", True),
     ],

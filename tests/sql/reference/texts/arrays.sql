@@ -83,3 +83,6 @@ SELECT g, array_agg(DISTINCT x) FILTER (WHERE y > 5) AS r FROM nums GROUP BY g
 SELECT string_agg(DISTINCT g, '-') AS r FROM nums
 SELECT boss, string_agg(DISTINCT dept, ', ') AS r FROM emp GROUP BY boss
 SELECT array_agg(DISTINCT x ORDER BY x DESC) AS r FROM nums
+SELECT '{1,2}'::int[] AS r, '{}'::int[] AS b, CAST('{1,NULL}' AS int[]) AS c, '{1.5,2}'::numeric(3,1)[] AS d
+SELECT ARRAY[1] || NULL AS r, NULL || ARRAY[1] AS b
+SELECT id, array_remove(l, 3) AS r, array_length(l, 1) AS n FROM lists

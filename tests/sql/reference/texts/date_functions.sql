@@ -102,3 +102,10 @@ SELECT k, extract(year FROM b - a) AS y, extract(month FROM b - a) AS m FROM v_t
 SELECT extract(epoch FROM max(b - a)) AS r, extract(epoch FROM sum(b - a)) AS s FROM v_timestamp WHERE k < 3
 WITH d AS (SELECT k, b - a AS i FROM v_timestamp) SELECT k FROM d WHERE extract(epoch FROM i) > 2563199
 SELECT extract(hour FROM b - a) AS h, count(*) AS n FROM v_timestamp GROUP BY extract(hour FROM b - a)
+SELECT CAST('080000' AS time) AS r, '0830'::time AS b, time '08:00:00.1234567' AS c, CAST('08:00:00.9999999' AS time) AS d
+SELECT CAST('08' AS time) AS r
+SELECT CAST(x AS time) AS r FROM (VALUES ('080000'), ('08:00:00.1234567'), ('8:05'), (NULL)) v(x)
+SELECT CAST(x AS timestamp) AS r FROM (VALUES ('2024-01-05 10:00:00.1234567'), ('2024-01-05 10:00:00+02'), ('2024-12-31 23:59:59.9999999'), ('2024-01-05'), (NULL)) v(x)
+SELECT timestamp(0) '2024-01-05 08:00:00.5' AS r, timestamp(3) '2024-01-05 08:00:00.1239' AS b, timestamp(0) '2024-12-31 23:59:59.6' AS c
+SELECT id, (opened + interval '0.6 seconds')::timestamp(0) AS r, CAST(opened + interval '0.0006 seconds' AS timestamp(3)) AS b FROM stays
+SELECT date '2024-01-05' AS r, '2024-01-05 10:00:00'::timestamp::date AS b, '12345' AS c, cast('20240105' AS date) AS d

@@ -193,3 +193,8 @@ SELECT id FROM stays WHERE opened::date <= arrives
 SELECT extract(epoch FROM interval '1 year') AS a, extract(epoch FROM interval '14 months 2 days') AS b, extract(epoch FROM interval '-25 months') AS c
 SELECT k, date_part('epoch', a) AS e, extract(second FROM a) AS s, extract(hour FROM b) AS h FROM v_interval
 SELECT extract(second FROM interval '61.5 seconds') AS a, extract(millisecond FROM interval '61.5 seconds') AS b
+SELECT id, (closed - opened) * 2 AS r, (closed - opened) / 2 AS b, (closed - opened) + interval '1 day' AS c, date_part('epoch', lasted) AS d FROM stays
+SELECT id, extract(hour FROM closed - opened) AS r, extract(day FROM closed - opened) AS b, extract(second FROM closed - opened) AS c, extract(epoch FROM closed - opened) AS e FROM stays
+SELECT id FROM stays WHERE extract(epoch FROM lasted) > 86400
+SELECT max(lasted) AS r FROM stays
+SELECT id FROM stays WHERE lasted > interval '300 days' AND date_part('epoch', lasted) > 36288000

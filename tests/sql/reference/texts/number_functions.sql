@@ -118,3 +118,11 @@ SELECT id, to_char(d, '990.00') AS a FROM nums
 SELECT x::text || y::text AS a, x::text < y::text AS b FROM nums
 SELECT x::boolean AS a, (x > 1)::int AS b FROM nums
 SELECT true::int AS a, false::int AS b, 1::boolean AS c, 0::boolean AS d, true::text AS e, 't'::boolean AS f
+SELECT 0.1 + 0.2 = 0.3 AS r
+SELECT (1 / 2.0)::text AS r, (2.0 / 3)::text AS b, (20000 / 3.0)::text AS c, (1e3 / 7)::text AS d, (0.1 * 0.2)::text AS e, (-1.50 - 2)::text AS f, (10.0 / -3)::text AS g, (100000.5 / 0.0003)::text AS h, (0.0 / 3)::text AS i
+SELECT 1.5 * 2 AS r, 2.5 - 1.25 AS b, -(0.5 + 0.5) AS c, 1 - 0.5 * 2 AS d, 3 - (1.5 - 2) AS e
+SELECT sum(budget) / count(*) AS r, sum(budget) / 7 AS s FROM dept
+SELECT 7 << - 2 AS r, 7 << 2 AS b, -7 >> 1 AS c, 1 << 31 AS d, 1::bigint << 33 AS e
+SELECT 7 << ~ 2 AS r
+SELECT '1.50'::numeric::text AS r, 1::numeric::text AS b, (1.10)::numeric::text AS c, CAST(CAST(i AS numeric) AS text) AS d, n::numeric::text AS e, f::numeric::text AS g FROM one
+SELECT f::numeric || 'x' AS r, CAST('12' AS numeric) || '' AS b FROM few

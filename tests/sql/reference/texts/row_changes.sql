@@ -151,3 +151,20 @@ INSERT INTO a (g, x) SELECT x AS p, x AS p FROM a
 DELETE FROM a WHERE x IN (SELECT r.x FROM a r JOIN b ON r.g = b.g JOIN a q ON q.g IS NOT DISTINCT FROM r.g)
 INSERT INTO e SELECT a.x, b.g FROM a JOIN b ON a.g = b.g JOIN a r ON r.g IS NOT DISTINCT FROM a.g
 UPDATE a SET x = b.y FROM b JOIN (SELECT DISTINCT g FROM c) q ON q.g = b.g WHERE a.g IS NOT DISTINCT FROM b.g AND b.y = 3
+INSERT INTO t VALUES (10, 2.5, 'x'), (11, 3, NULL)
+INSERT INTO t (k, i) SELECT 10, avg(i) FROM t
+INSERT INTO dept (dept, budget) SELECT 'x', 1.005
+UPDATE t SET i = 2.5 WHERE k = 1
+UPDATE t SET (i, v) = (3.5, 'z') WHERE k = 1
+UPDATE t SET i = i * 0.5
+UPDATE t SET i = (SELECT avg(j) FROM s WHERE s.k = t.k)
+UPDATE t SET i = s.j / 4.0 FROM s WHERE s.k = t.k
+UPDATE a SET x = (SELECT avg(y) FROM c WHERE c.y < a.x) WHERE g < 3
+UPDATE a SET x = n.d FROM nums n WHERE n.id = a.x
+MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET i = 2.5 WHEN NOT MATCHED AND s.k IS NOT NULL THEN INSERT (k, i) VALUES (s.k, 3.5)
+UPDATE dept SET budget = 1.005
+INSERT INTO t (k, i) SELECT id + 20, d FROM nums ORDER BY id LIMIT 3
+INSERT INTO t (k, i) SELECT * FROM (SELECT id + 20, d FROM nums) q
+INSERT INTO t (k, i) SELECT id + 20, d FROM nums UNION ALL SELECT 100, 2.5
+INSERT INTO t (i, k) VALUES (-0.5, 15.5)
+UPDATE stays SET opened = timestamp '2024-01-01 08:00+05' WHERE id = 1

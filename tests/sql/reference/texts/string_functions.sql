@@ -94,3 +94,10 @@ SELECT k, encode(a, 'base64') AS r FROM v_bytea
 SELECT encode(repeat('ab', 57)::bytea, 'base64') AS a, encode(repeat('ab', 100)::bytea, 'base64') AS b
 SELECT decode(encode(repeat('ab', 100)::bytea, 'base64'), 'base64') AS r
 SELECT encode('\x6162', 'hex') AS a, encode('\x6162', 'base64') AS b, encode('ab', 'hex') AS c
+SELECT CAST('a' AS char(3)) AS r, CAST('abcd' AS char(3)) AS b, CAST('a' AS char(3)) || 'x' AS c
+SELECT id, w::char(3) AS r FROM words
+SELECT CAST(x AS bytea) AS r FROM (VALUES ('\x6162'), ('a\000b'), (''), (NULL)) v(x)
+SELECT CAST(x AS bytea) AS r FROM (VALUES ('\x6'), (NULL)) v(x)
+SELECT w::bytea AS r FROM words WHERE w NOT LIKE '%\%'
+SELECT encode('ab'::bytea, 'base64') AS r, encode(repeat('x', 100)::bytea, 'base64') AS b, encode('ab'::bytea, 'hex') AS c
+SELECT decode('YWI=', 'base64') AS r

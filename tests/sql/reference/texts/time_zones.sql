@@ -118,3 +118,8 @@ SELECT count(*) AS n, (seen AT TIME ZONE 'Pacific/Auckland')::date AS d FROM sta
 SELECT id, arrives AT TIME ZONE 'Asia/Tokyo' AS r FROM stays
 SELECT id, coalesce(opened, closed) AT TIME ZONE 'Africa/Cairo' AS r FROM stays
 SELECT id, (opened + interval '1 day') AT TIME ZONE 'Australia/Lord_Howe' AS r FROM stays
+SELECT CAST('2024-01-05 10:00+02' AS timestamp) AS r, timestamp '2024-01-01 08:00+05' AS b, timestamp '2024-01-01 08:00:00Z' AS c, '2024-01-01T08:00:00.5-03:30'::timestamp AS d
+SELECT timestamptz '2024-01-01 08:00:00.1234567+05' AS r, CAST('2024-12-31 23:59:59.9999996+01' AS timestamptz) AS b
+SELECT id, opened::timestamp(0) AS r, seen::timestamptz(0) AS b FROM stays
+SELECT id FROM stays WHERE opened = timestamp '2024-01-01 08:00:00+05'
+SELECT id FROM stays WHERE seen > timestamptz '2024-01-01 08:00:00-05'

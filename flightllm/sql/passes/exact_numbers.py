@@ -1,0 +1,111 @@
+"""Compute with literals that have a point exactly, as PostgreSQL does: DataFusion reads them as doubles."""
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Final
+
+from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, unnested
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.tokens import TokenKind
+from flightllm.sql.tree import Tree, written
+
+ARITHMETIC: Final = frozenset({"+", "-", "*", "/"})
+"""The signs of which a text must have one to compute with literals."""
+_NUMBER: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
+_EXACT: Final = Context(prec=38, traps=[Inexact, InvalidOperation])
+_LONGEST: Final = 38
+"""The most digits of a decimal."""
+_DIVISION_DIGITS: Final = 16
+"""The significant digits that a quotient has at least."""
+_OPERATORS: Final[Mapping[str, Callable[[Decimal, Decimal], Decimal | None]]] = {
+    "Plus": _EXACT.add,
+    "Minus": _EXACT.subtract,
+    "Multiply": _EXACT.multiply,
+    "Divide": lambda left, right: _quotient(left, right) if right else None,
+}
+
+
+def has_decimal(text: ParsedText) -> bool:
+    """Return whether a text has a literal with a point or an exponent."""
+    numbers = (token.text for token in text.tokens if token.kind is TokenKind.NUMBER)
+    return any(not number.isdecimal() for number in numbers)
+
+
+def exact_numbers(tree: Tree, _: TableColumns) -> Tree:
+    """Rewrite `0.1 + 0.2` as `0.3`, and `1 / 2.0` as `0.50000000000000000000`."""
+    return tree.rebuilt(_computed)
+
+
+def exact(value: Json) -> Json:
+    """Return a literal with a point as a decimal; another expression stays the same object."""
+    number = decimal_of(value)
+    if number is None or number == number.to_integral_value():
+        return value
+    digits, scale = len(number.as_tuple().digits), -int(number.as_tuple().exponent)
+    if not 0 < scale <= _LONGEST or max(digits, scale) > _LONGEST:
+        return value
+    return written(f"CAST('{number:f}' AS DECIMAL({max(digits, scale)}, {scale}))")
+
+
+def decimal_of(value: Json) -> Decimal | None:
+    """Return the number that a literal means, also with a sign and in parentheses; None for other expressions."""
+    inner = unnested(value)
+    if kind(inner) == "UnaryOp" and body(inner)["op"] == "Minus":
+        number = decimal_of(body(inner)["expr"])
+        return None if number is None else -number
+    if kind(inner) != "Value" or kind(body(inner)["value"]) != "Number":
+        return None
+    digits = str(body(body(inner)["value"])[0])
+    return Decimal(digits) if _NUMBER.fullmatch(digits) else None
+
+
+def _computed(node: Node) -> Json:
+    """Return the literal that an operator over literals gives; the same object for other nodes."""
+    fields = body(node)
+    if kind(node) != "BinaryOp" or fields["op"] not in _OPERATORS:
+        return node
+    left, right = decimal_of(fields["left"]), decimal_of(fields["right"])
+    if left is None or right is None or not (_has_point(fields["left"]) or _has_point(fields["right"])):
+        return node
+    try:
+        found = _OPERATORS[fields["op"]](_plain(left), _plain(right))
+    except (Inexact, InvalidOperation):
+        return node
+    return node if found is None else _literal(found)
+
+
+def _has_point(value: Json) -> bool:
+    inner = unnested(value)
+    while kind(inner) == "UnaryOp":
+        inner = unnested(body(inner)["expr"])
+    return not str(body(body(inner)["value"])[0]).isdecimal()
+
+
+def _plain(number: Decimal) -> Decimal:
+    """Return a number without a positive exponent, as PostgreSQL reads `1e3`."""
+    return number.quantize(Decimal(1), context=_EXACT) if int(number.as_tuple().exponent) > 0 else number
+
+
+def _literal(number: Decimal) -> Json:
+    digits = f"{abs(number):f}"
+    value: Json = {"Value": {"value": {"Number": (digits if "." in digits else f"{digits}.", False)}, SPAN: NOWHERE}}
+    return {"Nested": {"UnaryOp": {"op": "Minus", "expr": value}}} if number < 0 else value
+
+
+def _quotient(left: Decimal, right: Decimal) -> Decimal:
+    """Return a quotient with as many digits as PostgreSQL gives it: 16 significant ones or more, by groups of four."""
+    (weight, first), (other_weight, other_first) = map(_group, (left, right))
+    weight -= other_weight + (first <= other_first)
+    scale = max(_DIVISION_DIGITS - 4 * weight, -int(left.as_tuple().exponent), -int(right.as_tuple().exponent), 0)
+    quotient = Context(prec=2 * _LONGEST + scale).divide(left, right)
+    return quotient.quantize(Decimal(1).scaleb(-scale), rounding="ROUND_HALF_UP", context=Context(prec=2 * _LONGEST))
+
+
+def _group(number: Decimal) -> tuple[int, int]:
+    """Return the place of a number's first group of four digits, counted from the point, and that group."""
+    if not number:
+        return 0, 0
+    weight = number.adjusted() // 4
+    return weight, int(abs(number).scaleb(-4 * weight))
