@@ -193,3 +193,4 @@ SELECT id FROM stays WHERE opened::date <= arrives
 SELECT extract(epoch FROM interval '1 year') AS a, extract(epoch FROM interval '14 months 2 days') AS b, extract(epoch FROM interval '-25 months') AS c
 SELECT k, date_part('epoch', a) AS e, extract(second FROM a) AS s, extract(hour FROM b) AS h FROM v_interval
 SELECT extract(second FROM interval '61.5 seconds') AS a, extract(millisecond FROM interval '61.5 seconds') AS b
+SELECT extract(microsecond FROM t::interval) AS a, extract(second FROM t::interval) AS b FROM (VALUES ('2 years 10 seconds'), ('26.3434 seconds')) v(t)
