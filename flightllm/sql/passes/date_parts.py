@@ -37,8 +37,7 @@ _BETWEEN: Final = {
 """The parts of a time between two timestamps: days, and a time of the same sign."""
 _OF_INTERVAL: Final = {
     "epoch": f"{INTERVAL_EPOCH}(CAST(v AS INTERVAL))",
-    "second": "(date_part('microsecond', CAST(v AS INTERVAL)) / 1000000.0)",
-    "millisecond": "(date_part('microsecond', CAST(v AS INTERVAL)) / 1000.0)",
+    **{unit: _BETWEEN[unit] for unit in ("second", "millisecond", "microsecond")},
 }
 """The parts of an interval that differ: a year has 5.25 days more than DataFusion counts."""
 _OF_TIME: Final = {

@@ -29,6 +29,7 @@ from flightllm.sql.passes.numeric_division import numeric_division
 from flightllm.sql.passes.offset_defaults import FUNCTIONS as OFFSETS
 from flightllm.sql.passes.offset_defaults import offset_defaults
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
+from flightllm.sql.passes.ordered_tables import ordered_tables
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
@@ -88,6 +89,20 @@ def _has_time_zone(text: ParsedText) -> bool:
     return "zone" in text.words or "timezone" in text.words
 
 
+def _has_ordered_table(text: ParsedText) -> bool:
+    """Return whether a text has ORDER BY in a query of FROM or WITH."""
+    return any(
+        token.is_word("order") and _is_table_query(text, text.scopes.around[index])
+        for index, token in enumerate(text.tokens)
+    )
+
+
+def _is_table_query(text: ParsedText, opening: int | None) -> bool:
+    if not opening or not text.is_word(opening + 1, "select", "with", "values"):
+        return False
+    return text.is_word(opening - 1, "from", "as", "materialized") or text.is_symbol(opening - 1, "(")
+
+
 PASSES = (
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
     Pass(precedence, frozenset(), can_differ, OPERATORS),
@@ -114,6 +129,7 @@ PASSES = (
     Pass(array_values, frozenset(), has_array, frozenset({"::", "||", "cast", *ARRAY_FUNCTIONS}), of_postgres=True),
     Pass(assignments, frozenset(), stores_fractions, CHANGES, of_postgres=True),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
+    Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
+from flightllm.errors import UnsupportedError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.distinct_from import DISTINCT, NOT_DISTINCT
-from flightllm.sql.nodes import Json, Node, body, kind, unnested
+from flightllm.sql.nodes import Json, Node, body, kind, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import TableColumns
 from flightllm.sql.tokens import TokenKind
@@ -16,6 +17,9 @@ COMPARED: Final = frozenset({"in", "not", "is", "between", "=", "==", "<>", "!="
 """The words and signs that can follow a row."""
 _ORDERS: Final = {"Lt": "Lt", "LtEq": "Lt", "Gt": "Gt", "GtEq": "Gt"}
 """The operators that order rows, and the operator of all columns but the last one."""
+_UNLIKE: Final = frozenset({("AnyOp", "NotEq"), ("AllOp", "Eq")})
+"""Comparisons with a subquery that ask for a row that differs."""
+_QUANTIFIED: Final = frozenset({"AnyOp", "AllOp"})
 _EACH: Final = {DISTINCT: "Or", NOT_DISTINCT: "And", "IsNull": "And", "IsNotNull": "And"}
 """Predicates that hold for each column or for one, and what joins the columns."""
 
@@ -39,7 +43,19 @@ def _is_row(text: ParsedText, opening: int, closing: int) -> bool:
 
 
 def row_comparisons(tree: Tree, _: TableColumns) -> Tree:
-    """Rewrite `(a, b) = (1, 2)` as `a = 1 AND b = 2`, and `(a, b) < (1, 2)` as `a < 1 OR a = 1 AND b < 2`."""
+    """Rewrite `(a, b) = (1, 2)` as `a = 1 AND b = 2`, and `(a, b) < (1, 2)` as `a < 1 OR a = 1 AND b < 2`.
+
+    Raises:
+        UnsupportedError: `(a, b) <> ANY` or `= ALL` has a subquery, which DataFusion compares as one value.
+    """
+    for node in walk(tree.root):
+        if (kind(node), body(node)["compare_op"] if kind(node) in _QUANTIFIED else "") in _UNLIKE:
+            fields = body(node)
+            if _columns(unnested(fields["left"])) and kind(unnested(fields["right"])) == "Subquery":
+                raise UnsupportedError(
+                    f"the comparison of a row with rows at {tree.position(node)} is not supported: write"
+                    " EXISTS (SELECT 1 FROM … WHERE a <> x OR b <> y) or NOT EXISTS (…)"
+                )
     return tree.rebuilt(_by_column)
 
 

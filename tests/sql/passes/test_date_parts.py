@@ -26,6 +26,7 @@ _BETWEEN = f"{_LATER} - timestamp '2024-03-10 12:00'"
         (f"extract(epoch FROM max({_BETWEEN}))", 181801.25),
         ("extract(epoch FROM interval '1 year 1 month')", 31557600 + 30 * 86400),
         ("extract(second FROM interval '61.5 seconds')", 1.5),
+        ("extract(microsecond FROM CAST('26.3434 seconds' AS INTERVAL))", 26343400),
         ("extract(second FROM NULL::timestamp - now()::timestamp)", None),
     ],
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from flightllm.errors import UnsupportedError
 from flightllm.session.session import Session
 from tests.databases import rows
 
@@ -35,3 +36,10 @@ def test_changes_of_rows(session: Session) -> None:
     session.update("UPDATE c SET score = 9 WHERE (id, score) IN ((1, 3.5), (2, 1.0), (3, 7))")
     assert session.update("DELETE FROM c WHERE (id, score) >= (7, NULL)") == 2
     assert rows(session, "SELECT count(*) AS n FROM c WHERE score = 9") == [{"n": 2}]
+
+
+@pytest.mark.parametrize("comparison", ["<> ANY", "= ALL", "!= SOME"])
+def test_rows_that_differ_from_those_of_a_subquery_are_refused(session: Session, comparison: str) -> None:
+    """The error says where, and what to write."""
+    with pytest.raises(UnsupportedError, match=r"with rows at 1:9 .*EXISTS"):
+        rows(session, f"SELECT (id, 1) {comparison} (SELECT id, 2 FROM people) AS r FROM people")

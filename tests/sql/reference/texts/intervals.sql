@@ -198,3 +198,4 @@ SELECT id, extract(hour FROM closed - opened) AS r, extract(day FROM closed - op
 SELECT id FROM stays WHERE extract(epoch FROM lasted) > 86400
 SELECT max(lasted) AS r FROM stays
 SELECT id FROM stays WHERE lasted > interval '300 days' AND date_part('epoch', lasted) > 36288000
+SELECT extract(microsecond FROM t::interval) AS a, extract(second FROM t::interval) AS b FROM (VALUES ('2 years 10 seconds'), ('26.3434 seconds')) v(t)
