@@ -11,6 +11,12 @@ from flightllm.functions.interval_times import (
     INTERVAL_TIMES_OUTPUT,
     interval_times,
 )
+from flightllm.functions.longest_run import (
+    LONGEST_RUN,
+    LONGEST_RUN_ARGUMENTS,
+    LONGEST_RUN_OUTPUT,
+    longest_run,
+)
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.functions.zoned_time import ZONED_TIME, ZONED_TIME_ARGUMENTS, ZONED_TIME_OUTPUT, zoned_time
 
@@ -19,7 +25,8 @@ INTERNAL: Final = (
     (zoned_time, list(ZONED_TIME_ARGUMENTS), ZONED_TIME_OUTPUT, "immutable", ZONED_TIME),
     (interval_times, list(INTERVAL_TIMES_ARGUMENTS), INTERVAL_TIMES_OUTPUT, "immutable", INTERVAL_TIMES),
     (half_even, list(HALF_EVEN_ARGUMENTS), HALF_EVEN_OUTPUT, "immutable", HALF_EVEN),
+    (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
-CALLED: Final = (ZONED_TIME, INTERVAL_TIMES, HALF_EVEN)
+CALLED: Final = (ZONED_TIME, INTERVAL_TIMES, HALF_EVEN, LONGEST_RUN)
 """The names that the passes over a text write in it."""

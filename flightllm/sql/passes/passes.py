@@ -13,6 +13,7 @@ from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
+from flightllm.sql.passes.ordered_aggregates import AGGREGATES, has_ordered_aggregate, ordered_aggregates
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
@@ -76,6 +77,7 @@ PASSES = (
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
+    Pass(ordered_aggregates, frozenset(), has_ordered_aggregate, AGGREGATES),
     Pass(byte_literals, frozenset({"bytea"}), has_byte_escape),
     Pass(empty_grouping, frozenset({"group"}), has_empty_grouping),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
