@@ -12,6 +12,12 @@ from flightllm.functions.interval_times import (
     INTERVAL_TIMES_OUTPUT,
     interval_times,
 )
+from flightllm.functions.longest_run import (
+    LONGEST_RUN,
+    LONGEST_RUN_ARGUMENTS,
+    LONGEST_RUN_OUTPUT,
+    longest_run,
+)
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.functions.text_bytes import TEXT_BYTES, text_bytes
 from flightllm.functions.time_texts import (
@@ -49,10 +55,11 @@ INTERNAL: Final = (
     (zoned_text, [pa.string()], pa.string(), "immutable", ZONED_TEXT),
     (text_bytes, [pa.string()], pa.binary(), "immutable", TEXT_BYTES),
     (array_text, [pa.list_(pa.string())], pa.string(), "immutable", ARRAY_TEXT),
+    (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
     *(ZONED_TIME, INTERVAL_TIMES, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
-    *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES),
+    *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN),
 )
 """The names that the passes over a text write in it."""

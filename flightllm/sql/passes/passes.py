@@ -29,6 +29,7 @@ from flightllm.sql.passes.numeric_division import numeric_division
 from flightllm.sql.passes.offset_defaults import FUNCTIONS as OFFSETS
 from flightllm.sql.passes.offset_defaults import offset_defaults
 from flightllm.sql.passes.order_by_columns import has_order_by_expression, order_by_columns
+from flightllm.sql.passes.ordered_aggregates import AGGREGATES, has_ordered_aggregate, ordered_aggregates
 from flightllm.sql.passes.ordered_tables import ordered_tables
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
@@ -116,6 +117,7 @@ PASSES = (
     Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),
     Pass(text_values, frozenset(), has_text_of_value, CASTS | {"||", "concat", "concat_ws"}, of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
+    Pass(ordered_aggregates, frozenset(), has_ordered_aggregate, AGGREGATES),
     Pass(byte_literals, frozenset(), has_byte_cast, frozenset({"bytea", "encode"})),
     Pass(base64, frozenset(), has_base64, CODES),
     Pass(array_elements, frozenset(), some=ELEMENT_FUNCTIONS),

@@ -73,6 +73,27 @@ SELECT percentile_cont(0.25) WITHIN GROUP (ORDER BY d) AS a FROM nums
 SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY x) AS a FROM nums
 SELECT mode() WITHIN GROUP (ORDER BY x) AS a FROM nums
 SELECT g, percentile_cont(0.5) WITHIN GROUP (ORDER BY x DESC) AS a FROM nums GROUP BY g
+SELECT g, percentile_cont(0.3) WITHIN GROUP (ORDER BY y DESC) FILTER (WHERE id < 9) AS a FROM nums GROUP BY g
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) AS a, percentile_cont(1) WITHIN GROUP (ORDER BY d) AS b FROM nums WHERE id = 7
+SELECT percentile_cont(ARRAY[0, 0.25, 1]) WITHIN GROUP (ORDER BY x) AS a FROM nums
+SELECT dept, percentile_disc(0.5) WITHIN GROUP (ORDER BY salary) AS a FROM emp GROUP BY dept
+SELECT percentile_disc(0.3) WITHIN GROUP (ORDER BY name DESC) AS a, percentile_disc(0) WITHIN GROUP (ORDER BY hired) AS b FROM emp
+SELECT percentile_disc(1) WITHIN GROUP (ORDER BY x) AS a, percentile_disc(0.1) WITHIN GROUP (ORDER BY x) AS b FROM nums
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY x) FILTER (WHERE y > 4 OR y IS NULL) AS a FROM nums
+SELECT percentile_disc(ARRAY[0.25, 0.5, 0.75]) WITHIN GROUP (ORDER BY x) AS a FROM nums
+SELECT percentile_disc(ARRAY[0.25]) WITHIN GROUP (ORDER BY x) AS a FROM nums WHERE id = 7
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY x) AS a FROM nums WHERE false
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY opened) AS a, percentile_disc(0.5) WITHIN GROUP (ORDER BY seen DESC) AS b FROM stays
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY lasted) AS a FROM stays
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY p) AS a, mode() WITHIN GROUP (ORDER BY p DESC) AS b FROM bools
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY budget) AS a, mode() WITHIN GROUP (ORDER BY city) AS b FROM dept
+SELECT g, mode() WITHIN GROUP (ORDER BY x DESC) AS a, mode() WITHIN GROUP (ORDER BY d) AS b FROM nums GROUP BY g
+SELECT mode() WITHIN GROUP (ORDER BY x) AS a FROM nums WHERE x IS NULL
+SELECT mode() WITHIN GROUP (ORDER BY hired) FILTER (WHERE emp.id < 6) AS a, mode() WITHIN GROUP (ORDER BY opened::date) AS b FROM emp, stays
+SELECT mode() WITHIN GROUP (ORDER BY x % 2) + 1 AS a FROM nums
+SELECT g FROM nums GROUP BY g HAVING mode() WITHIN GROUP (ORDER BY x) > 1 ORDER BY percentile_disc(0.5) WITHIN GROUP (ORDER BY id)
+SELECT g, mode() WITHIN GROUP (ORDER BY x) AS a FROM nums GROUP BY ROLLUP (g)
+SELECT a.g, (SELECT mode() WITHIN GROUP (ORDER BY b.y) FROM b WHERE b.g = a.g) AS m FROM a
 SELECT rank(2) WITHIN GROUP (ORDER BY x) AS a FROM nums
 SELECT min(g) AS a, max(g) AS b, min(w) AS c, max(w) AS d FROM nums, words
 SELECT min(hired) AS a, max(hired) AS b, max(hired) - min(hired) AS c FROM emp

@@ -60,6 +60,8 @@ UPDATE t SET i = k, k = i + 100 WHERE i IS NOT NULL AND k < 3
 UPDATE t SET i = CASE WHEN i > 2 THEN 1 ELSE 2 END
 UPDATE t SET (i, v) = (1, 'z') WHERE k = 1
 UPDATE t SET i = (SELECT max(j) FROM s)
+UPDATE t SET i = (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY j) FROM s)
+DELETE FROM t WHERE i = (SELECT mode() WITHIN GROUP (ORDER BY i) FROM t)
 UPDATE t SET i = (SELECT j FROM s WHERE s.k = t.k)
 UPDATE t SET i = (SELECT count(*) FROM s WHERE s.k = t.k)
 UPDATE t SET i = coalesce((SELECT j FROM s WHERE s.k = t.k), -1)
