@@ -41,8 +41,8 @@ def stores_fractions(text: ParsedText) -> bool:
 def assignments(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `SET n = avg(x)` for whole numbers as `SET n = __half_even(avg(x))`; also in INSERT and MERGE.
 
-    A literal such as `1.005` becomes a decimal in a column of decimals, and a time between two timestamps an interval
-    with days in a column of intervals.
+    In a column of decimals, a literal such as `1.005` becomes a decimal. In a column of intervals, a time between two
+    timestamps becomes an interval with days.
     """
     fields = body(tree.root)
     target = _target(kind(tree.root), fields)
