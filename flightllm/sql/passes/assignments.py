@@ -11,6 +11,7 @@ from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import exact
 from flightllm.sql.passes.rounding import rounded
+from flightllm.sql.passes.subqueries.shapes import is_grouped
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree, written, written_query
@@ -138,7 +139,7 @@ class _Fitter:
     def _items(self, query: Json) -> list[Json] | None:
         """Return the items of a SELECT whose rows do not depend on their values, else None."""
         plain = not (query["order_by"] or query["limit_clause"] or query["fetch"]) and kind(query["body"]) == "Select"
-        if not plain or body(query["body"])["distinct"]:
+        if not plain or body(query["body"])["distinct"] or is_grouped(body(query["body"])):
             return None
         return body(query["body"])["projection"] if expressions_of(query["body"]) else None
 
