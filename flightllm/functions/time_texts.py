@@ -17,7 +17,7 @@ TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT = "__time_text", "__timestamp_text", "__zo
 _MICROS: Final = 6
 """The digits of a second's fraction that PostgreSQL keeps."""
 _ODD: Final = r"\.\d{7}|^\s*\d+\s*$|[+-]\d\d(:?\d\d)?\s*$"
-"""What a text must have so that the two read it in different ways."""
+"""A text needs one of these for the two to read it in different ways."""
 _ZONE: Final = re.compile(r"(.*\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?![+-]00(?::?00)?\s*$)[+-]\d\d(?::?\d\d){0,2}\s*")
 _FRACTION: Final = re.compile(r"(.*\d\d:\d\d:\d\d)(\.\d+)(.*)", re.DOTALL)
 _DIGITS: Final = re.compile(r"\s*(\d+)\s*")
@@ -45,13 +45,13 @@ def plain_time(text: str) -> str:
     """Return `08:30:00` for `083000`, and a text whose fraction of a second is rounded to microseconds.
 
     Raises:
-        SqlError: a text of digits is no time.
+        SqlError: a text of digits does not have the form of a time.
     """
     digits = _DIGITS.fullmatch(text)
     if digits is None:
         return _rounded(_MIDNIGHT + text, _MICROS).removeprefix(_MIDNIGHT)
     if len(digits[1]) not in {4, 6}:
-        raise SqlError(f"'{text}' is no time: write it as in '08:30:00'")
+        raise SqlError(f"'{text}' must have the form of a time, as in '08:30:00'")
     return ":".join(digits[1][at : at + 2] for at in range(0, len(digits[1]), 2))
 
 

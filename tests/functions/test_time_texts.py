@@ -25,7 +25,7 @@ def test_times(text: str, wanted: str) -> None:
 
 def test_no_time() -> None:
     """Another count of digits is an error that shows a time."""
-    with pytest.raises(SqlError, match="'08' is no time: write"):
+    with pytest.raises(SqlError, match="'08' must have the form of a time"):
         plain_time("08")
 
 

@@ -30,7 +30,7 @@ def array_values(tree: Tree, columns_of: TableColumns) -> Tree:
     `array_length` of an empty array is NULL.
 
     Raises:
-        UnsupportedError: a cast to an array reads a text that is no literal of one row of elements.
+        UnsupportedError: a cast to an array reads another text than a literal with one row of elements.
     """
     types = ExpressionTypes(tree.root, columns_of)
 
@@ -86,8 +86,8 @@ def _elements(tree: Tree, value: Json) -> list[str | None]:
         except ValueError:
             pass
     raise UnsupportedError(
-        f"the text at {tree.position(value)} is no literal of an array with one row of elements: write ARRAY[…], or"
-        " string_to_array(…, ',')"
+        f"the text at {tree.position(value)} must be the literal of an array with one row of elements: write ARRAY[…],"
+        " or string_to_array(…, ',')"
     )
 
 

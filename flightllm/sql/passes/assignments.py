@@ -11,6 +11,7 @@ from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import exact
 from flightllm.sql.passes.rounding import rounded
+from flightllm.sql.passes.subqueries.shapes import is_grouped
 from flightllm.sql.query_columns import TableColumns, Type
 from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree, written, written_query
@@ -41,8 +42,8 @@ def stores_fractions(text: ParsedText) -> bool:
 def assignments(tree: Tree, columns_of: TableColumns) -> Tree:
     """Rewrite `SET n = avg(x)` for whole numbers as `SET n = __half_even(avg(x))`; also in INSERT and MERGE.
 
-    A literal such as `1.005` becomes a decimal in a column of decimals, and a time between two timestamps an interval
-    with days in a column of intervals.
+    In a column of decimals, a literal such as `1.005` becomes a decimal. In a column of intervals, a time between two
+    timestamps becomes an interval with days.
     """
     fields = body(tree.root)
     target = _target(kind(tree.root), fields)
@@ -138,7 +139,7 @@ class _Fitter:
     def _items(self, query: Json) -> list[Json] | None:
         """Return the items of a SELECT whose rows do not depend on their values, else None."""
         plain = not (query["order_by"] or query["limit_clause"] or query["fetch"]) and kind(query["body"]) == "Select"
-        if not plain or body(query["body"])["distinct"]:
+        if not plain or body(query["body"])["distinct"] or is_grouped(body(query["body"])):
             return None
         return body(query["body"])["projection"] if expressions_of(query["body"]) else None
 

@@ -1,4 +1,4 @@
-"""Give `date_trunc` of a date a time zone, as in PostgreSQL: DataFusion returns a timestamp without one."""
+"""Give `date_trunc` of a date a time zone, as in PostgreSQL: DataFusion gives it a plain timestamp."""
 
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.query_columns import TableColumns

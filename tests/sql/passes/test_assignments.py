@@ -29,6 +29,8 @@ def changed(session: Session) -> Iterator[Session]:
         ("UPDATE kept SET n = (SELECT avg(x) FROM (VALUES (1), (2)) v(x))", [2]),
         ("INSERT INTO kept (n) SELECT d + 1 FROM kept", [1, 4]),
         ("INSERT INTO kept (n) SELECT DISTINCT d + 1 FROM kept LIMIT 1", [1, 4]),
+        ("INSERT INTO kept (n) SELECT x FROM (VALUES (1.5::float8), (2.5)) v(x) GROUP BY 1", [1, 2, 2]),
+        ("INSERT INTO kept (n) SELECT avg(d) FROM kept", [1, 2]),
         ("INSERT INTO kept (d, n) VALUES (0, 0.5), (1, NULL)", [1, 1, None]),
         ("MERGE INTO kept USING (SELECT 1 AS k) s ON n = k WHEN MATCHED THEN UPDATE SET n = 1.5", [2]),
         ("MERGE INTO kept USING (SELECT 7 AS k) s ON n = k WHEN NOT MATCHED THEN INSERT (n) VALUES (2.5)", [1, 3]),

@@ -29,7 +29,7 @@ def test_values(session: Session, value: str, wanted: str) -> None:
 
 def test_no_time(session: Session) -> None:
     """A column's text that is no time is an error in plain words."""
-    with pytest.raises(SqlError, match=r"^'08' is no time: write it as in '08:30:00'$"):
+    with pytest.raises(SqlError, match=r"^'08' must have the form of a time, as in '08:30:00'$"):
         ask(session, "SELECT CAST(x AS time) FROM (VALUES ('08'), ('09')) v(x)")
 
 
