@@ -82,12 +82,12 @@ class _Writer:
         order = inner["order_by"] if inner is not None and not is_limited(inner) else None
         if not order or kind(order["kind"]) != "Expressions":
             return None
-        name, _ = self._columns.table(relation)
-        columns, shown = self._columns.of(inner["body"]), self._columns.of_table(relation)
+        name, shown = self._columns.table(relation)
+        columns = self._columns.of(inner["body"])
         keys, added, hidden = list[Json](), list[Json](), set(_aliases(select["projection"]))
         for key in body(order["kind"]):
             place = _place(key["expr"], columns, inner["body"])
-            names = [one.name for one in shown or ()]
+            names = shown or []
             if place is not None and _is_free(names, place, hidden):
                 known = names[place]
             elif _can_grow(inner, relation) and not changes_per_call(key["expr"]):
