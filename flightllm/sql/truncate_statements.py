@@ -27,7 +27,7 @@ def read_truncate(tokens: Sequence[Token], text: str) -> Statement:
         names.append(_table(cursor))
     if ANSWER_CACHE in names:
         if len(names) > 1:
-            raise UnsupportedError(f"{ANSWER_CACHE.display} is no table: truncate it in a statement of its own")
+            raise UnsupportedError(f"{ANSWER_CACHE.display} is not a table: truncate it in a statement of its own")
         cursor.end(f"TRUNCATE TABLE {ANSWER_CACHE.display} takes nothing more")
         return Statement("truncate", text, target=ANSWER_CACHE)
     # No column numbers its rows by itself, so there is nothing to restart or to continue.
