@@ -76,7 +76,7 @@ def test_rows_are_gone(database: Database, sql: str, after: str) -> None:
         (
             "TRUNCATE a",
             InvalidInputError,
-            "b has foreign keys to the tables of TRUNCATE: name it in the same statement",
+            "b has foreign keys to the tables of TRUNCATE: name each of them",
         ),
         ("TRUNCATE a, b", InvalidInputError, "c has foreign keys"),
         ("TRUNCATE free, v", PermissionDeniedError, "'v' is a view and can only be read"),

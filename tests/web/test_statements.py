@@ -22,7 +22,7 @@ def test_rows(visit: Callable[[str], Visitor]) -> None:
     """Values come as exact text, NULL as null, lists and structs as JSON, and columns of one name stay apart."""
     sql = (
         "SELECT 9007199254740993 AS big, NULL AS none, [1, NULL] AS list, named_struct('a', '<b>', 'c', 1.5) AS s,"
-        " X'00ff' AS bytes, TIMESTAMP '2024-01-02T03:04:05.123456789' AS at, DATE '2024-01-02' AS big2,"
+        " X'00ff' AS bytes, to_timestamp_nanos('2024-01-02T03:04:05.123456789') AS at, DATE '2024-01-02' AS big2,"
         " true AS yes, INTERVAL '1 day' AS span, 'a' AS x, 'b' AS \"X\""
     )
     columns, rows, end = visit("ann").run(sql)
@@ -31,7 +31,7 @@ def test_rows(visit: Callable[[str], Visitor]) -> None:
     (row,) = rows["rows"]
     assert row[:7] == [
         *("9007199254740993", None, "[1, null]", '{"a": "<b>", "c": 1.5}', "00ff"),
-        *("2024-01-02 03:04:05.123456789", "2024-01-02"),
+        *("2024-01-02 03:04:05.123456789Z", "2024-01-02"),
     ]
     assert row[7] == "true"
     assert row[9:] == ["a", "b"]
