@@ -177,6 +177,11 @@ class Entry:
     """The cached plan of a view."""
 
     @property
+    def is_view(self) -> bool:
+        """Return whether the table is a view, with or without AI calls."""
+        return self.kind in {"view", "ai_view"}
+
+    @property
     def whole(self) -> Table | None:
         """Return the table under the hidden name: the rows as stored, which restricted queries read."""
         return self.stored or self.provider

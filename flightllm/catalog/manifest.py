@@ -74,7 +74,7 @@ def entry_json(entry: Entry) -> str:
         "name": entry.name.name,
         "owner": entry.owner,
     }
-    if entry.kind in {"view", "ai_view"}:
+    if entry.is_view:
         written |= {"query": entry.query, "column_names": entry.columns, "passed": entry.passed}
     if entry.kind != "view":  # a view's columns follow from its tables
         written["columns"] = base64.b64encode(entry.schema.serialize().to_pybytes()).decode()

@@ -11,8 +11,6 @@ from flightllm.common.names import DEFAULT_SCHEMA, TableName, is_temporary
 from flightllm.errors import InternalError, InvalidInputError, UnsupportedError
 from flightllm.sql.statement import Statement
 
-_VIEWS = ("view", "ai_view")
-
 
 def rename(store: TableStore, statement: Statement, seen: Collection[TableName]) -> None:
     """Rename a table or view, and the table in the foreign keys that refer to it; see `to_rename`."""
@@ -41,9 +39,9 @@ def to_rename(store: TableStore, statement: Statement, seen: Collection[TableNam
     entry = store.entries.get(name)
     if entry is None and statement.exists_ok:
         return None
-    if entry is None or entry.kind not in (*_VIEWS, "external"):
+    if entry is None or not (entry.is_view or entry.kind == "external"):
         entry = store.writable(name)
-    if statement.kind == "rename_view" and entry.kind not in _VIEWS:
+    if statement.kind == "rename_view" and not entry.is_view:
         raise InvalidInputError(f"{name.display!r} is a table: write ALTER TABLE")
     if name.schema != new.schema:
         _check_move(entry, new)

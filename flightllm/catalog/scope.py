@@ -142,14 +142,14 @@ class PrincipalScope:
         """
         for entry in self._entries.values():
             if entry.name.display == name:
-                through = entry.kind in {"view", "ai_view"} and bool(self._rights.policies)
+                through = entry.is_view and bool(self._rights.policies)
                 return not (through or self._rights.is_restricted(entry.name))
         return False
 
     def _is_readable(self, entry: Entry, rights: Rights) -> bool:
         try:
             rights.check("SELECT", entry.name, entry.owner)
-            if entry.kind in {"view", "ai_view"} and rights.is_restricted(entry.name):
+            if entry.is_view and rights.is_restricted(entry.name):
                 raise _unfit(entry)
         except FlightLLMError as error:
             known = rights.knows(entry.name, entry.owner)
@@ -264,7 +264,7 @@ def check_policy(store: TableStore, policy: AccessPolicy) -> None:
     entry = store.entries.get(policy.target)
     if entry is None:
         raise store.missing(policy.target, store.entries)
-    if entry.kind in {"view", "ai_view"}:
+    if entry.is_view:
         raise UnsupportedError(
             f"{policy.target.display!r} is a view: put the filter or mask on the tables that the view reads"
         )

@@ -142,7 +142,7 @@ class ScopedCatalog(Catalog):
         """Raise `PermissionDeniedError` if some rows or values of a table are hidden from the principal."""
         self.table(name)
         entry = self.store.entries.get(name)
-        through = entry is not None and entry.kind in {"view", "ai_view"} and self._rights.policies
+        through = entry is not None and entry.is_view and self._rights.policies
         if through or self._rights.is_restricted(name):  # a view can read a table that has a policy
             raise PermissionDeniedError(
                 f"you can see only a part of {name.display!r}: use it in FROM, not where the whole table is needed"
@@ -152,7 +152,7 @@ class ScopedCatalog(Catalog):
         """Raise `PermissionDeniedError` unless the principal owns a table and sees all of it."""
         self._check_known(name)
         entry = self.store.entries.get(name)
-        if entry is not None and entry.kind in {"view", "ai_view"}:
+        if entry is not None and entry.is_view:
             self._rights.check_admin("an index over a view (it holds the rows that its creator sees)")
         self._rights.check_change(repr(name.display), entry.owner if entry else None)
         self.check_unrestricted(name)

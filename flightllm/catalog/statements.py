@@ -23,8 +23,6 @@ from flightllm.plan.bounds import unbounded
 from flightllm.sql.keys import ForeignKey, Key, TableKeys
 from flightllm.sql.statement import Statement
 
-_VIEWS = ("view", "ai_view")
-
 
 def execute(store: TableStore, statement: Statement, collect: Collect, owner: str, seen: Collection[TableName]) -> int:
     """Run a statement that changes tables and computes no rows; return the rows affected, or -1.
@@ -108,7 +106,7 @@ def check_create(store: TableStore, statement: Statement) -> bool:
         raise PermissionDeniedError(
             f"{name.display!r} is registered by the server's configuration: choose another name"
         )
-    if (entry.kind in _VIEWS) != (statement.kind == "create_view"):
+    if entry.is_view != (statement.kind == "create_view"):
         raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: drop it first, or choose another name")
     if (entry.kind == "external") != (statement.kind == "create_external"):
         kind = "an external table" if entry.kind == "external" else "a table that the server stores"
@@ -261,13 +259,13 @@ def _to_drop(store: TableStore, statement: Statement) -> list[TableName]:
         entry = store.entries.get(name)
         if entry is None and statement.exists_ok:
             continue
-        if entry is None or entry.kind not in (*_VIEWS, "external"):
+        if entry is None or not (entry.is_view or entry.kind == "external"):
             entry = store.writable(name)
-        if (entry.kind in _VIEWS) != (statement.kind == "drop_view"):
+        if entry.is_view != (statement.kind == "drop_view"):
             raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: write DROP {_what(entry)}")
         found.append(name)
     return found
 
 
 def _what(entry: Entry) -> str:
-    return "VIEW" if entry.kind in _VIEWS else "TABLE"
+    return "VIEW" if entry.is_view else "TABLE"

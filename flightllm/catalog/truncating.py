@@ -6,7 +6,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from flightllm.catalog.entries import Entry, check_bytes, check_files
-from flightllm.catalog.managed import rows_of, same_table
+from flightllm.catalog.managed import rows_of
 from flightllm.catalog.store import TableStore
 from flightllm.common.names import TableName, is_temporary
 from flightllm.errors import InvalidInputError, PermissionDeniedError
@@ -15,6 +15,12 @@ from flightllm.sql.statement import Statement
 
 def truncate(store: TableStore, statement: Statement, seen: Collection[TableName]) -> None:
     """Empty the tables of a TRUNCATE, all or none; see `to_truncate`."""
+    while not _truncated(store, statement, seen):
+        pass  # a foreign key or a table came while this statement waited for locks
+
+
+def _truncated(store: TableStore, statement: Statement, seen: Collection[TableName]) -> bool:
+    """Empty the tables; return False, and leave them, if other tables are due once their locks are held."""
     entries = to_truncate(store, statement, seen)
     for entry in entries:
         check_files(entry)
@@ -23,7 +29,15 @@ def truncate(store: TableStore, statement: Statement, seen: Collection[TableName
         for entry in sorted(entries, key=lambda entry: rows_of(entry).identity):
             held.enter_context(store.rewriting(rows_of(entry)))
         with store.lock:
-            store.put(*(_emptied(same_table(store, entry)) for entry in entries))
+            due = to_truncate(store, statement, seen)
+            if _identities(due) != _identities(entries):
+                return False
+            store.put(*map(_emptied, due))
+            return True
+
+
+def _identities(entries: Collection[Entry]) -> set[str]:
+    return {rows_of(entry).identity for entry in entries}
 
 
 def to_truncate(store: TableStore, statement: Statement, seen: Collection[TableName]) -> list[Entry]:

@@ -33,6 +33,11 @@ class Known:
         return self.columns_of(parts)
 
 
+def own_functions(tables: TableColumns) -> frozenset[str]:
+    """Return the names of a session's own functions; empty if only its tables are known."""
+    return tables.own_functions if isinstance(tables, Known) else frozenset()
+
+
 class Column(NamedTuple):
     """One column of a query or a table."""
 

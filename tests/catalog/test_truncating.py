@@ -1,12 +1,15 @@
 """TRUNCATE empties all its tables or none, for those who have the right to it."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Lock
 
 import adbc_driver_flightsql.dbapi as adbc
 import pytest
 
 from flightllm.access.store import User
+from flightllm.catalog.entries import StoredRows
 from flightllm.config import ServerConfig
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.flight.server import FlightSqlServer
@@ -134,6 +137,28 @@ def test_names_of_a_session(database: Database) -> None:
     assert rows(session, "SELECT count(*) AS n FROM free") == rows(session, "SELECT count(*) AS n FROM t") == [{"n": 0}]
     other.update("TRUNCATE public.free")
     assert rows(session, "SELECT a FROM mine") == [{"a": 1}]
+
+
+def test_a_key_comes_while_a_table_is_locked(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TRUNCATE that waits for a lock reads the foreign keys once more."""
+    store, waits = database.catalog.store, Event()
+    (entry,) = (entry for name, entry in store.entries.items() if name.name == "free")
+    assert entry.rows is not None
+    lock = store.rewriting(entry.rows)
+
+    def rewriting(_: StoredRows) -> Lock:
+        waits.set()
+        return lock
+
+    with ThreadPoolExecutor(1) as threads:
+        with lock, monkeypatch.context() as patch:
+            patch.setattr(store, "rewriting", rewriting)
+            running = threads.submit(database.session().update, "TRUNCATE free")
+            waits.wait()
+            database.session().update("CREATE TABLE late (k INT REFERENCES free (k))")
+        with pytest.raises(InvalidInputError, match="has foreign keys"):
+            running.result()
+    assert counts(database) == "1112"
 
 
 def test_a_running_reader(database: Database) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from flightllm.sql.nodes import Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.shapes import changes_per_call
-from flightllm.sql.query_columns import Known, TableColumns
+from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.tree import Tree, written
 
 
@@ -25,7 +25,7 @@ def any_arrays(tree: Tree, columns_of: TableColumns) -> Tree:
     `x < ANY (l)` becomes `CASE WHEN cardinality(l) = 0 THEN false WHEN x < ANY (l) THEN true WHEN array_position(l,
     NULL) IS NULL THEN x < ANY (l) END`.
     """
-    own = columns_of.own_functions if isinstance(columns_of, Known) else ()
+    own = own_functions(columns_of)
     return tree.rebuilt(lambda node: _with_nulls(node, own))
 
 

@@ -12,7 +12,7 @@ from flightllm.functions.value_texts import ARRAY_TEXT, DOUBLE_TEXT, INTERVAL_TE
 from flightllm.sql.model_calls import asks_model
 from flightllm.sql.nodes import NOWHERE, SPAN, Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.query_columns import Known, TableColumns
+from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import INTERVAL, ExpressionTypes, arguments, cast_type, function_name
 
@@ -49,7 +49,7 @@ def text_values(tree: Tree, columns_of: TableColumns) -> Tree:
     Raises:
         UnsupportedError: an array has elements whose texts would differ.
     """
-    own = columns_of.own_functions if isinstance(columns_of, Known) else ()
+    own = own_functions(columns_of)
     marked = tree.rebuilt(lambda node: _marked(node, own))
     writer = _Writer(marked, ExpressionTypes(marked.root, columns_of))
     changed = marked.rebuilt(writer.changed)

@@ -28,7 +28,7 @@ from flightllm.sql.passes.subqueries.shapes import (
 )
 from flightllm.sql.passes.subqueries.spreading import Domain, Spreader, chained, left_join
 from flightllm.sql.passes.subqueries.steady import queries_of_with, steady
-from flightllm.sql.query_columns import Known, QueryColumns, TableColumns
+from flightllm.sql.query_columns import Known, QueryColumns, TableColumns, own_functions
 from flightllm.sql.references import References, Scope, is_column, names_of, outermost_queries
 from flightllm.sql.tree import parse, text_of, written, written_query
 from flightllm.sql.types import ExpressionTypes, expressions_of
@@ -83,7 +83,7 @@ class Statement:
 
     def changes_per_call(self, value: Json) -> bool:
         """Return whether a value calls a model or a volatile function, also in a query or a view that it reads."""
-        own = self.columns_of.own_functions if isinstance(self.columns_of, Known) else ()
+        own = own_functions(self.columns_of)
         return changes_per_call([value, *queries_of_with([value], self.common)], own)
 
     @cached_property
