@@ -24,7 +24,7 @@ def smaller(sql: str) -> Iterator[str]:
                 copy = new
             else:
                 target.replace(new.copy())
-            with suppress(AttributeError):  # the writer expects parts that are missing now, such as an argument
+            with suppress(AttributeError, ValueError):  # the writer expects parts that are missing now, as an argument
                 found.add(copy.sql(dialect="postgres"))
     whole = len(tree.sql(dialect="postgres"))
     yield from sorted((one for one in found if len(one) < whole), key=len)
