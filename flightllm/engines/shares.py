@@ -36,6 +36,13 @@ class Shares:
         with self._lock:
             return self._in_flight
 
+    def resize(self, size: int) -> None:
+        """Change the size; prompts beyond a smaller size keep their places until they are answered."""
+        with self._lock:
+            grown, self._size = size > self._size, size
+            waiting = self._waiting() if grown else []
+        _wake(waiting)
+
     def open(self, wake: Callable[[], None]) -> "Share":
         """Return the share of a new caller, who must close the share at the end.
 

@@ -54,7 +54,7 @@ class SupervisedEngine:
         self._reason = "the engine is being opened"
         self._failures = 0
         self._worked = beside
-        self._engine: tuple[Engine, int] | None = None if beside else (create(), 0)
+        self._engine: tuple[Engine, int] | None = None if beside else (self._created(), 0)
         """The engine, and how often it was replaced or reconnected."""
         self._kept: Engine | None = None
         """An engine that is down and reconnects by itself."""
@@ -131,7 +131,7 @@ class SupervisedEngine:
                     raise
                 worked = self._worked
                 self._lose(number, error)
-                if not (self._waits and worked):
+                if not (self._waits and worked) or _waits_itself(engine):
                     raise
                 deadline = deadline or time.monotonic() + self._wait_seconds
             else:
@@ -175,6 +175,13 @@ class SupervisedEngine:
                 self._changed.wait(_POLL_SECONDS)
             return self._engine
 
+    def _created(self) -> Engine:
+        """Return a new engine; an engine that waits for its endpoint itself gets the patience of queries."""
+        engine = self._create()
+        if self._waits and _waits_itself(engine):
+            engine.patience = self._wait_seconds  # type: ignore[attr-defined]
+        return engine
+
     def _works(self) -> None:
         if self._failures or not self._worked:
             with self._changed:
@@ -202,7 +209,7 @@ class SupervisedEngine:
                 lost.close()
         while not self._closed.wait(self._pause()):
             try:
-                engine = _answering(kept) if kept is not None else self._create()
+                engine = _answering(kept) if kept is not None else self._created()
             except Exception as error:  # noqa: BLE001 - the start can fail in many ways; the loop tries again
                 with self._changed:
                     self._failures += 1
@@ -257,6 +264,11 @@ def _answering(engine: Engine) -> Engine:
     if callable(probe):
         probe()
     return engine
+
+
+def _waits_itself(engine: Engine) -> bool:
+    """Return whether an engine waits for its endpoint itself, so that its error means that the wait is over."""
+    return bool(getattr(type(engine), "waits_itself", False))
 
 
 def _close(stream: Iterator[Completion]) -> None:

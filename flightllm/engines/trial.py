@@ -1,9 +1,14 @@
 """Ask a model a short question, to check that it answers."""
 
+from dataclasses import replace
+
 from flightllm.errors import EngineError
 from flightllm.llm.engine import Choice, Completion, Engine, Parameters, Request
 
 QUESTION = Request(0, "Is water wet? Answer Yes or No.", Parameters(8, constraint=Choice(("Yes", "No"))), "", "", ())
+
+PROBE = replace(QUESTION, parameters=Parameters(8))
+"""The same question as a plain prompt: the endpoint's other forms do not matter."""
 
 
 def try_out(engine: Engine) -> tuple[str, Completion]:

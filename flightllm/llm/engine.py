@@ -66,12 +66,14 @@ class Parameters:
 
 @dataclass(slots=True)
 class Dispatch:
-    """Whether a pulled request still waits in the engine and has cost nothing yet.
+    """Whether a pulled request still waits in the engine and has cost nothing yet; and what each further try counts.
 
-    Engines that hold requests ready set `waits`.
+    Engines that hold requests ready set `waits`. Engines call `resend` before they send a prompt a second time.
     """
 
     waits: bool = False
+    resend: Callable[[], str | None] = lambda: None
+    """Counts one more try, in any thread; returns why the prompt must not be sent again, or None."""
 
 
 @dataclass(slots=True, unsafe_hash=True)

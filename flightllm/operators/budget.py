@@ -123,6 +123,20 @@ class Account:
                 reservation.day, tokens, cost, calls, held_tokens=reservation.tokens, held_cost=reservation.cost
             )
 
+    def resend(self) -> str | None:
+        """Count one more try of a request in flight; return why it must not be sent, or None."""
+        with self._lock:
+            calls = self._calls + 1
+            above = _exceeded(self.limits, calls, self._tokens, self._cost)
+            if above is not None:
+                return f"the query's budget is spent: one more try could make it {above}"
+            if self._ledger is not None and (above := self._ledger.take(1, 0, 0.0)):
+                return f"the day's budget is spent: {above}"
+            self._calls = calls
+        if self._ledger is not None:
+            self._ledger.settle(today(), 0, 0.0, held_tokens=0, held_cost=0.0)
+        return None
+
     def close(self) -> None:
         """Write the user's spending to disk."""
         if self._ledger is not None:
@@ -185,6 +199,10 @@ class RequestBudget:
         """Replace the reservation of a request with what it really took."""
         work = Work(1, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
         self._account.settle(reservation, work.tokens, 0.0 if self._prices is None else self._prices.price(work))
+
+    def resend(self) -> str | None:
+        """Count one more try of a request; see `Account.resend`."""
+        return self._account.resend()
 
     def release(self, reservation: Reservation, *, sent: bool = True) -> None:
         """Give back the reservation of a request that was stopped before its answer, or before it was sent."""

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from secrets import token_hex
 from typing import Any
@@ -19,7 +20,7 @@ from flightllm.llm.engine import Completion, Request, Reuse, call_site
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.prompts import PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.rows import AnswerReader, Reading, Response, read_answer
+from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class PromptSender:
         self._sent: dict[int, PendingPrompt] = {}
         """The prompts that the engine has, by request id."""
         self._trace = Trace()
+        self._resends = [partial(self._resend, site.counters) for site in context.sites]
 
     @property
     def has_ready(self) -> bool:
@@ -89,6 +91,7 @@ class PromptSender:
         self._sent[request.id] = prompt
         prompt.max_tokens = request.limit
         prompt.dispatch = request.dispatch
+        request.dispatch.resend = self._resends[prompt.call]
         self._binding.precedence.sent()
         self._sites[prompt.call].counters.sent(repair=prompt.repair is not None)
         if self._trace:
@@ -108,6 +111,13 @@ class PromptSender:
         if reading.fault is not None and self._repairs(prompt, response, reading):
             return None
         return Answered(prompt, response, reading)
+
+    def _resend(self, counters: Counters) -> str | None:
+        """Count one more try of a prompt, in the engine's thread; return why it must not be sent, or None."""
+        refusal = None if self._binding.budget is None else self._binding.budget.resend()
+        if refusal is None:
+            counters.sent(repair=False)
+        return refusal
 
     def abandon(self) -> None:
         """Release the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""

@@ -194,7 +194,7 @@ class OpenAIEmbedder:
             return self._failed(f"returned an answer that cannot be read: {excerpt(str(cause))}")
         gone = EngineUnavailableError(
             f"the embedding engine {self.name} cannot be reached: {hidden(unreachable(error), self._client.api_key)}"
-            f"{line_to_change(FaultKind.GONE, section='embedding')}"
+            f"{line_to_change(FaultKind.UNREACHABLE, section='embedding')}"
         )
         if isinstance(cause, httpx2.TimeoutException | httpx2.ConnectError | httpx2.ProxyError):
             return gone

@@ -27,6 +27,16 @@ class MalformedError(Exception):
     """An error for a part of a body that violates the protocol; the message says what is wrong."""
 
 
+class ErrorBodyError(MalformedError):
+    """An error for a body that is itself an error, sent with the status of a success."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        failure = document.get("error")
+        message = failure.get("message") if isinstance(failure, dict) else failure
+        super().__init__(f"the body is an error: {excerpt(message) if isinstance(message, str) else 'no message'}")
+        self.document = document
+
+
 class MiscountError(MalformedError):
     """An error for a body whose answers do not match the prompts one to one."""
 
@@ -47,6 +57,8 @@ class EndpointAnswer:
     """The model's thought, where the endpoint returns it separately."""
     logprobs: object = field(default=None, compare=False, repr=False)
     confidence: float | None = None
+    passes: bool = False
+    """Whether the error can pass: the same prompt can get an answer at the next try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +158,7 @@ def _document(body: bytes) -> dict[str, Any]:
         raise MalformedError(f"the body is {_kind(document)}, not a JSON object")
     failure = document.get("error")
     if failure and not document.get("choices") and not document.get("data"):
-        message = failure.get("message") if isinstance(failure, dict) else failure
-        raise MalformedError(f"the body is an error: {excerpt(message) if isinstance(message, str) else 'no message'}")
+        raise ErrorBodyError(document)
     return document
 
 
@@ -197,18 +208,19 @@ def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> E
         why = _filters(choice) or f"finish_reason {excerpt(word, 40)!r}"
         return EndpointAnswer(None, f"the endpoint's content filter stopped the answer ({why}){said}", reason)
     if reason == BROKEN:
-        return EndpointAnswer(None, f"the endpoint aborted the answer (finish_reason {excerpt(word, 40)!r})", reason)
+        error = f"the endpoint aborted the answer (finish_reason {excerpt(word, 40)!r})"
+        return EndpointAnswer(None, error, reason, passes=True)
     try:
         text = _text(holder.get(key), key)
     except _Refusal as said:
         text, refusal = None, str(said)
     except MalformedError as error:
-        return EndpointAnswer(None, str(error), reason)
+        return EndpointAnswer(None, str(error), reason, passes=True)
     if refusal and isinstance(refusal, str) and not text:
         return EndpointAnswer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
     if text is None:
         cut = ": the model reached max_tokens before it wrote any" if reason == LENGTH else ""
-        return EndpointAnswer(None, f"the endpoint returned no text{cut}", reason)
+        return EndpointAnswer(None, f"the endpoint returned no text{cut}", reason, passes=reason != LENGTH)
     return EndpointAnswer(well_formed(text), None, reason, logprobs=choice.get("logprobs"))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -17,6 +19,7 @@ from flightllm.config.secrets import checked_secret
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.openai.answers import (
     EndpointAnswer,
+    ErrorBodyError,
     MalformedError,
     MiscountError,
     Usage,
@@ -32,7 +35,7 @@ from flightllm.engines.probabilities import TOP, read_probability
 from flightllm.engines.providers import UNKNOWN, provider_of
 from flightllm.engines.secrets import shown_address
 from flightllm.engines.shares import Shares
-from flightllm.engines.trial import QUESTION
+from flightllm.engines.trial import PROBE, QUESTION
 from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.engine import Choice, Completion, KvEventsAddress, Parameters, PrefixCache, Request, cache_salt
@@ -48,16 +51,18 @@ try:
     from aiolimiter import AsyncLimiter
 
     from flightllm.engines.http_bodies import ENCODING, BodyError, EndpointClient, RedirectError, keyed
+    from flightllm.engines.openai.delivery import Delivery, EndpointError, RowsError
     from flightllm.engines.openai.faults import (
         Fault,
         FaultKind,
+        error_of_body,
         error_text,
         hidden,
         line_to_change,
-        never_again,
         read_fault,
         unreachable,
     )
+    from flightllm.engines.openai.verdicts import EndpointHistory, Trial
 except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
@@ -74,9 +79,12 @@ _log = structlog.get_logger(__name__)
 class OpenAIEngine:
     """An engine with one endpoint and model.
 
-    Features that the endpoint rejects, such as a list of prompts or a form of constraint, are not tried again.
+    Features that the endpoint rejects, such as a list of prompts or a form of constraint, are not tried again. A prompt
+    that fails is sent again while the others in flight go on; `EndpointHistory` decides whose fault a failure is.
     """
 
+    waits_itself = True
+    """The engine waits for an endpoint that is down, for `patience` seconds."""
     reconnects = True
     """The engine stays usable when the endpoint dies: later requests can succeed, and other requests continue."""
 
@@ -97,7 +105,30 @@ class OpenAIEngine:
         self._request_limit = _request_limiter(options.requests_per_minute)
         self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
         self._shares = Shares(window)
+        self._history = EndpointHistory(options.max_retries)
+        self._delivery = Delivery(
+            self._history, options.timeout, self._shares, window, self._probe_once, options.prompts_per_request
+        )
         self._loop = LoopThread("openai")
+
+    @property
+    def patience(self) -> float:
+        """Return for how many seconds nothing must succeed before the endpoint counts as down."""
+        return self._history.patience
+
+    @patience.setter
+    def patience(self, seconds: float) -> None:
+        self._history.patience = seconds
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the last request succeeded, as far as is known."""
+        return self._history.works
+
+    @property
+    def reason(self) -> str:
+        """Return why the last request failed; empty if it succeeded."""
+        return self._history.reason
 
     @property
     def name(self) -> str:
@@ -174,7 +205,7 @@ class OpenAIEngine:
         try:
             self._loop.run(_listed(self._quick(_PROBE_SECONDS)))
         except openai.APIConnectionError as exc:
-            raise self._unreachable(exc) from exc
+            raise _UnreachableError(f"the engine {self.name} {self._unreachable(exc)}") from exc
         except openai.APIStatusError as exc:
             fault = read_fault(exc, self._model, self._key)
             if fault.kind in {FaultKind.GONE, FaultKind.RATE}:
@@ -221,7 +252,7 @@ class OpenAIEngine:
         try:
             document = json.loads(self._loop.run(_listed(self._quick(_PROBE_SECONDS))))
         except openai.APIConnectionError as exc:
-            raise self._unreachable(exc) from exc
+            raise _UnreachableError(f"the engine {self.name} {self._unreachable(exc)}") from exc
         except openai.APIStatusError as exc:
             fault = read_fault(exc, self._model, self._key)
             if exc.status_code == 401 or fault.kind is FaultKind.QUOTA:
@@ -251,9 +282,9 @@ class OpenAIEngine:
         """Return a copy of the client that does not retry and waits at most `seconds`."""
         return self._client.with_options(max_retries=0, timeout=seconds)
 
-    def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
+    def _unreachable(self, error: openai.APIConnectionError) -> str:
         reason = hidden(unreachable(error), self._key)
-        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}{line_to_change(FaultKind.GONE)}")
+        return f"cannot be reached: {reason}{line_to_change(FaultKind.UNREACHABLE)}"
 
     def _moved(self, error: RedirectError) -> EngineError:
         return EngineError(f"the engine {self.name} {error}")
@@ -265,6 +296,8 @@ class OpenAIEngine:
             self._loop.close()
 
     async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
+        for request in chunk:
+            request.dispatch.waits = True
         completions: list[Completion] = []
         for _, group in groupby(chunk, key=lambda request: (request.parameters, self._further(request))):
             completions += await self._answer_group(list(group))
@@ -272,33 +305,42 @@ class OpenAIEngine:
 
     async def _answer_group(self, group: Sequence[Request]) -> list[Completion]:
         """Answer requests with equal parameters in one HTTP request; if it is rejected or fails, one by one."""
-        refused = False
+        refused, trial = False, Trial()
         if len(group) > 1 and self._per_request > 1:
             try:
-                return await self._send(group, self._client)
+                return await self._send(group, self._client, trial)
             except _RefusedError as exc:
                 refused = exc.of_lists
                 if not exc.again and not self._options.max_retries:
-                    return self._failures(group, str(exc))
+                    return self._failures(group, str(exc), trial.used)
+            except RowsError as exc:
+                if not self._options.max_retries:
+                    return self._failures(group, str(exc), trial.used)
         completions = [await self._answer_one(request, self._client) for request in group]
         if refused and all(completion.error is None for completion in completions):
-            self._per_request = 1  # each prompt works by itself, so the endpoint does not accept lists of prompts
+            self._per_request = self._delivery.per_request = (
+                1  # each prompt works by itself, so the endpoint does not accept lists of prompts
+            )
         return completions
 
     async def _answer_one(self, request: Request, client: openai.AsyncOpenAI) -> Completion:
+        trial = Trial()
         try:
-            return (await self._send([request], client))[0]
-        except _RefusedError as exc:
-            return self._failures([request], str(exc))[0]
+            return (await self._send([request], client, trial))[0]
+        except (_RefusedError, RowsError) as exc:
+            return self._failures([request], str(exc), trial.used)[0]
 
-    def _failures(self, group: Sequence[Request], what: str) -> list[Completion]:
-        return [Completion(request.id, None, f"the engine {self.name} {what}") for request in group]
+    def _failures(self, group: Sequence[Request], what: str, used: Usage) -> list[Completion]:
+        failed = [EndpointAnswer(None, f"the engine {self.name} {what}")] * len(group)
+        return share_out(group, failed, used)
 
-    async def _send(self, group: Sequence[Request], client: openai.AsyncOpenAI) -> list[Completion]:
+    async def _send(self, group: Sequence[Request], client: openai.AsyncOpenAI, trial: Trial) -> list[Completion]:
         """Answer some prompts in a form that the endpoint accepts, with a few HTTP requests to find the form.
 
         Raises:
             _RefusedError: the endpoint rejects the prompts in every form.
+            RowsError: the prompts fail where others succeed.
+            EngineError: the account or the endpoint fails.
         """
         await self._recognise()
         parameters = group[0].parameters
@@ -306,24 +348,25 @@ class OpenAIEngine:
         limit = max(one.limit for one in group)
         size = max(len(one.prompt) for one in group)
         asking = RequestAttempts(self._record, parameters, level, limit, self._further_parameters(parameters), size)
-        used = Usage()
         while True:
             plan = asking.plan()
             try:
-                answers, usage = await self._post(group, plan, client)
-            except _RowsError as exc:
-                return self._failures(group, str(exc))
+                answers, usage = await self._post(group, plan, client, trial)
             except _RefusedError as exc:
                 if not exc.of_request or not asking.refused(plan, exc.refusal):
                     raise
                 continue
             asking.accepted(plan)
-            used += usage
+            trial.used += usage
             read = [asking.read(plan, answer, usage) for answer in answers]
             if not any(again for _, again in read):
                 options = _options(parameters)
                 found = [replace(one, confidence=read_probability(one.logprobs, one.text, options)) for one, _ in read]
-                return share_out(group, found, with_reasoning(used, found))
+                completions = share_out(group, found, with_reasoning(trial.used, found))
+                for place, one in enumerate(found):
+                    if one.passes and len(group) > 1 and self._options.max_retries:
+                        completions[place] = await self._answer_one(group[place], client)
+                return completions
 
     def _further_parameters(self, parameters: Parameters) -> dict[str, Sequence[object]]:
         """Return the parameters that ask for log probabilities, each with the values to try."""
@@ -334,30 +377,89 @@ class OpenAIEngine:
         return {"logprobs": (True,), "top_logprobs": _TOPS}
 
     async def _post(
-        self, group: Sequence[Request], plan: RequestPlan, client: openai.AsyncOpenAI
+        self, group: Sequence[Request], plan: RequestPlan, client: openai.AsyncOpenAI, trial: Trial
     ) -> tuple[list[EndpointAnswer], Usage]:
+        """Send prompts in one form, and again after failures that can pass; see `_send` for the errors."""
         await self._await_limits(group, plan)
+        send = partial(self._outcome, group, plan, client, trial)
         try:
-            return await self._call(group, plan, client)
-        except (MalformedError, BodyError) as exc:
-            raise _MalformedAnswerError(f"returned an answer that cannot be read: {exc}", exc) from exc
-        except RedirectError as exc:
-            raise _MalformedAnswerError(str(exc)) from exc  # others of its answers can be right
-        except openai.APITimeoutError as exc:
-            seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
-            raise _RowsError(f"did not answer within {seconds:g} s") from exc
+            if client is not self._client:
+                return await self._delivery.once(send)
+            return await self._delivery.post(send, trial, partial(_count, group), len(group))
+        except EndpointError as exc:
+            raise self._final(exc) from exc
+
+    async def _probe_once(self) -> None:
+        """Ask the endpoint a short question; the delivery notes whether the endpoint answers."""
+        with suppress(EngineError):
+            await self._answer_one(PROBE, self._quick(min(self._options.timeout, _CHECK_SECONDS)))
+
+    def _final(self, error: EndpointError) -> Exception:
+        """Return the error for a failure after which the prompts are not sent again."""
+        fault = error.fault
+        match fault.kind:
+            case FaultKind.UNREACHABLE:
+                return _UnreachableError(f"the engine {self.name} {fault.text}")
+            case FaultKind.KEY | FaultKind.DENIED | FaultKind.QUOTA | FaultKind.MODEL | FaultKind.PATH:
+                return self._faulty(fault)
+            case _ if error.seconds < 1:
+                return EngineUnavailableError(f"the engine {self.name} {fault.text}")
+            case _:
+                since = f"nothing succeeded for {error.seconds:,.0f} s"
+                return EngineUnavailableError(f"the engine {self.name} {fault.text}; {since}")
+
+    async def _outcome(
+        self, group: Sequence[Request], plan: RequestPlan, client: openai.AsyncOpenAI, trial: Trial
+    ) -> tuple[list[EndpointAnswer], Usage] | Fault:
+        """Send one HTTP request; return its answers, or the fault.
+
+        Raises:
+            _RefusedError: the endpoint rejects these prompts or this form, or its answer cannot be read.
+        """
+        try:
+            answers, usage = await self._call(group, plan, client)
         except openai.APIConnectionError as exc:
-            raise await self._broken(exc) from exc
-        except openai.APIStatusError as exc:
-            raise self._failed(exc, plan) from exc
-        except openai.APIError as exc:
-            raise _RowsError(f"failed: {hidden(excerpt(exc.message), self._key)}") from exc
-        except UnicodeEncodeError as exc:
-            raise _RefusedError("cannot take a prompt with lone surrogates: UTF-8 cannot encode them") from exc
-        except Exception as exc:
-            # A response can raise any error in the client's packages, for example with an invalid charset or address.
-            _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
-            raise _MalformedAnswerError(f"returned a response that cannot be read ({type(exc).__name__})") from exc
+            if isinstance(exc, openai.APITimeoutError):
+                seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
+                return Fault(FaultKind.TIMEOUT, f"did not answer within {seconds:g} s")
+            return await self._broken(exc)
+        except Exception as exc:  # noqa: BLE001 - a response can raise any error in the client's packages
+            if isinstance(exc, MiscountError) and len(group) == 1:
+                return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {exc}")
+            return self._read_fault(exc, plan)
+        if len(answers) == 1 and answers[0].passes:
+            trial.used += usage
+            return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {answers[0].error}")
+        return answers, usage
+
+    def _read_fault(self, error: Exception, plan: RequestPlan) -> Fault:
+        """Return the fault for an error.
+
+        Raises:
+            _RefusedError: the endpoint rejects the prompts or the form of the request, or its answer cannot be read.
+        """
+        match error:
+            case ErrorBodyError():
+                return self._read_fault(error_of_body(error.document, self._address), plan)
+            case openai.APIStatusError():
+                fault = read_fault(error, self._model, self._key, plan.body)
+                if fault.kind is FaultKind.REFUSED:
+                    refused = _RefusedError(fault.text, Refusal(error_text(error), fault.parameter))
+                    refused.of_request = error.status_code != 429 and error.status_code < 500
+                    raise refused from error
+                return fault
+            case openai.APIError():
+                return Fault(FaultKind.FAILED, f"failed: {hidden(excerpt(error.message), self._key)}")
+            case BodyError() | MiscountError():
+                raise _MalformedAnswerError(f"returned an answer that cannot be read: {error}", error) from error
+            case MalformedError():
+                return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {error}")
+            case RedirectError():
+                raise _MalformedAnswerError(str(error)) from error  # others of its answers can be right
+            case UnicodeEncodeError():
+                raise _RefusedError("cannot take a prompt with lone surrogates: UTF-8 cannot encode them") from error
+        _log.warning("response not understood", engine=self.name, error_type=type(error).__name__)
+        raise _MalformedAnswerError(f"returned a response that cannot be read ({type(error).__name__})") from error
 
     async def _recognise(self) -> None:
         """Recognise the provider at an unknown address once, by the owners in its list of models."""
@@ -377,12 +479,12 @@ class OpenAIEngine:
             self._record.recognise(provider)
             _log.info("endpoint recognised", engine=self.name, provider=provider.name)
 
-    async def _broken(self, error: openai.APIConnectionError) -> Exception:
-        """Return the error for a broken connection: the endpoint is gone, or it fails only for these prompts."""
+    async def _broken(self, error: openai.APIConnectionError) -> Fault:
+        """Return the fault for a broken connection: no server is there, or it breaks off this answer."""
         cause = error.__cause__
-        gone = self._unreachable(error)
+        gone = Fault(FaultKind.UNREACHABLE, self._unreachable(error))
         if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
-            return _MalformedAnswerError(f"returned an answer that cannot be read: {excerpt(str(cause))}")
+            return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {excerpt(str(cause))}")
         if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError):
             return gone
         try:
@@ -391,7 +493,7 @@ class OpenAIEngine:
             return gone
         except Exception:  # noqa: BLE001 - any other error shows that the endpoint answers
             _log.debug("endpoint answers a probe", engine=self.name)
-        return _MalformedAnswerError(f"broke off its answer: {excerpt(str(cause or error))}")
+        return Fault(FaultKind.BROKEN, f"broke off its answer: {excerpt(str(cause or error))}")
 
     def _further(self, request: Request) -> dict[str, Any]:
         """Return the configured parameters that only vLLM accepts."""
@@ -437,19 +539,6 @@ class OpenAIEngine:
             said.insert(0, {"role": "system", "content": own})
         return said
 
-    def _failed(self, error: openai.APIStatusError, plan: RequestPlan) -> Exception:
-        """Return the error for an HTTP status after all retries: an error of the rows, or of the whole call."""
-        fault: Fault = read_fault(error, self._model, self._key, plan.body)
-        match fault.kind:
-            case FaultKind.REFUSED:
-                return _RefusedError(fault.text, Refusal(error_text(error), fault.parameter))
-            case FaultKind.FAILED:
-                return _RowsError(fault.text)
-            case FaultKind.RATE | FaultKind.GONE:
-                return EngineUnavailableError(f"the engine {self.name} {fault.text}")
-            case _:
-                return self._faulty(fault)
-
     async def _await_limits(self, group: Sequence[Request], plan: RequestPlan) -> None:
         if self._request_limit is not None:
             await self._request_limit.acquire()
@@ -462,6 +551,16 @@ def _options(parameters: Parameters) -> tuple[str, ...]:
     """Return the options of a call that asks for the probability of its choice; empty for any other call."""
     constraint = parameters.constraint
     return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
+
+
+def _count(group: Sequence[Request]) -> str | None:
+    """Count the next HTTP request for some prompts; return why they must not be sent again, or None."""
+    for request in group:
+        if request.dispatch.waits:
+            request.dispatch.waits = False
+        elif (refusal := request.dispatch.resend()) is not None:
+            return refusal
+    return None
 
 
 async def _listed(client: openai.AsyncOpenAI) -> bytes:
@@ -494,10 +593,6 @@ class _RefusedError(Exception):
     def __init__(self, text: str, refusal: Refusal | None = None) -> None:
         super().__init__(text)
         self.refusal = refusal or Refusal("")
-
-
-class _RowsError(Exception):
-    """An error for one HTTP request that another form or single prompts would not prevent."""
 
 
 class _MalformedAnswerError(_RefusedError):
@@ -560,7 +655,7 @@ def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenA
         organization=checked_secret("[engine] organization", options.organization) or None,
         project=checked_secret("[engine] project", options.project) or None,
         timeout=options.timeout,
-        max_retries=options.max_retries,
+        max_retries=0,  # the engine itself decides what to send again
         default_headers={"Accept-Encoding": ENCODING, **options.read_headers()},
         default_query=options.read_query(),
         http_client=EndpointClient(
@@ -568,7 +663,6 @@ def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenA
             timeout=options.timeout,
             proxy=options.read_proxy(),
             request=keyed(header, key, httpx2.URL(address).host) if header else None,
-            response=never_again,
         ),
     )
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 import ssl
-from collections.abc import Container, Iterator
+import time
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -47,6 +51,18 @@ _MODEL_ALONE = re.compile(
     r"invalid model\b|model not exist|unknown model|\S+ is not a valid model id|the model `\S+` does not exist",
     re.IGNORECASE,
 )
+_WAIT = re.compile(
+    r"(?:retry|again|wait)\b.{0,30}?\b(?:in|for|after)\s+((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]*\s*)+)", re.IGNORECASE
+)
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)", re.IGNORECASE)
+_UNITS = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0})
+_TOO_LARGE = re.compile(
+    r"(?:request|prompt|input|message)s?\b.{0,40}\btoo (?:large|long|big)|context (?:length|window|size).{0,40}exceed"
+    r"|exceed\w*.{0,60}context (?:length|window|size)|larger than the max",
+    re.IGNORECASE,
+)
+_LIMITED = re.compile(r"\blimit:?\s*([\d,]*\d)\b(?!.{0,40}\bused\b).{0,40}?\brequested:?\s*([\d,]*\d)", re.IGNORECASE)
+"""A rate limit below what one request needs."""
 _MASKED = re.compile(r"[\w-]*\*{3,}[\w*-]*")
 """A key that an endpoint shows with its middle masked."""
 _LOGPROBS = "logprobs"
@@ -57,7 +73,9 @@ class FaultKind(Enum):
     """The kind of an HTTP error, which decides about later requests."""
 
     KEY = auto()
-    """The key is wrong, or has no access to this model."""
+    """The key is wrong."""
+    DENIED = auto()
+    """The key has no access, or a filter before the model rejects this prompt."""
     QUOTA = auto()
     """The account is empty: a retry does not help."""
     RATE = auto()
@@ -69,6 +87,11 @@ class FaultKind(Enum):
     REFUSED = auto()
     """The endpoint rejects the form or the prompt of this request."""
     FAILED = auto()
+    TIMEOUT = auto()
+    BROKEN = auto()
+    """The answer breaks off, or cannot be read."""
+    UNREACHABLE = auto()
+    """No server answers at the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +103,8 @@ class Fault:
     advice: str = ""
     parameter: str = ""
     """The rejected parameter, if the endpoint names it."""
+    wait: float | None = None
+    """The seconds after which the endpoint wants the next request, if it says so."""
 
     @property
     def text(self) -> str:
@@ -97,7 +122,7 @@ def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Contain
         return Fault(FaultKind.REFUSED, f"rejected the request: HTTP {status}{said}", parameter=_LOGPROBS)
     kind = _kind(status, error)
     match kind:
-        case FaultKind.KEY if status == 403:
+        case FaultKind.DENIED:
             return Fault(kind, f"denies access (HTTP 403){said}", "check what the key and its project can use")
         case FaultKind.KEY:
             return Fault(kind, f"rejects the API key (HTTP {status}){said}", "correct the key to which api_key refers")
@@ -108,6 +133,7 @@ def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Contain
                 kind,
                 f"limits the rate (HTTP {status}){_wait(error)}{said}",
                 "lower max_in_flight, or set requests_per_minute and tokens_per_minute",
+                wait=asked_wait(error),
             )
         case FaultKind.MODEL:
             return Fault(kind, f"has no model {model!r} (HTTP {status}){said}", "correct model")
@@ -117,11 +143,22 @@ def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Contain
                 kind, f"has no API at {path} (HTTP {status}){said}", "correct base_url, which usually ends in /v1"
             )
         case FaultKind.GONE:
-            return Fault(kind, f"is overloaded or gone (HTTP {status}){said}")
+            return Fault(kind, f"is overloaded or gone (HTTP {status}){said}", wait=asked_wait(error))
         case FaultKind.REFUSED:
             return Fault(kind, f"rejected the request: HTTP {status}{said}", parameter=_named_parameter(error))
         case _:
-            return Fault(kind, f"failed (HTTP {status}){said}")
+            return Fault(kind, f"failed (HTTP {status}){said}", wait=asked_wait(error))
+
+
+def error_of_body(document: Mapping[str, Any], url: str) -> openai.APIStatusError:
+    """Return the HTTP error that a body holds which came with the status of a success."""
+    found = _error(document)
+    said = [found.get(name) for name in ("code", "status", "type")] if isinstance(found, dict) else []
+    codes = (int(one) for one in said if isinstance(one, int | str) and str(one).isdecimal())
+    refused = "invalid_request_error" in said
+    status = next((code for code in codes if 400 <= code < 600), 400 if refused else 500)
+    response = httpx2.Response(status, json=dict(document), request=httpx2.Request("POST", url))
+    return openai.APIStatusError(f"HTTP {status} in the body", response=response, body=None)
 
 
 def unreachable(error: BaseException) -> str:
@@ -146,25 +183,43 @@ def unreachable(error: BaseException) -> str:
 def line_to_change(kind: FaultKind, *, key: str = "", model: str = "…", section: str = "engine") -> str:
     """Return the end of an error that names the line of the configuration to change; empty if no line is wrong.
 
-    `key` refers to the API key, as `env:NAME` or `file:PATH`; `model` is one of the endpoint's models. `GONE` here
-    means that no server answers at the address.
+    `key` refers to the API key, as `env:NAME` or `file:PATH`; `model` is one of the endpoint's models.
     """
     lines = {
         FaultKind.KEY: f'api_key = "{key}"',
+        FaultKind.DENIED: f'api_key = "{key}"',
         FaultKind.QUOTA: f'api_key = "{key}"',
         FaultKind.MODEL: f'model = "{model}"',
         FaultKind.PATH: 'base_url = "http://HOST:PORT/v1"',
-        FaultKind.GONE: 'base_url = "http://HOST:PORT/v1"',
+        FaultKind.UNREACHABLE: 'base_url = "http://HOST:PORT/v1"',
     }
     return f"; the line to change is [{section}] {lines[kind]}" if kind in lines else ""
 
 
-async def never_again(response: httpx2.Response) -> None:
-    """Prevent the client's retries, as a response hook, if the quota is used up."""
-    if response.status_code == 429:
-        await response.aread()
-        if _is_quota(429, response.text, _code(_json(response)), response):
-            response.headers["x-should-retry"] = "false"
+def asked_wait(error: openai.APIStatusError) -> float | None:
+    """Return the seconds after which an endpoint wants the next request, from its headers or its text, or None."""
+    headers = error.response.headers
+    milliseconds, after = _number(headers.get("retry-after-ms")), headers.get("retry-after", "")
+    if milliseconds is not None:
+        return milliseconds / 1_000
+    if (seconds := _number(after)) is not None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        pass
+    found = _WAIT.search(error_text(error))
+    if found is None:
+        return None
+    return sum(float(number) * _UNITS[unit.lower()] for number, unit in _TIME.findall(found[1]))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        found = float(text or "")
+    except ValueError:
+        return None
+    return found if 0 <= found < math.inf else None
 
 
 def error_text(error: openai.APIStatusError) -> str:
@@ -188,6 +243,8 @@ def _kind(status: int, error: openai.APIStatusError) -> FaultKind:
     text, code = error_text(error), _code(_json(error.response))
     if status in {400, 402, 403, 429} and _is_quota(status, text, code, error.response):
         return FaultKind.QUOTA
+    if (status == 429 or status >= 500) and _is_too_large(text):
+        return FaultKind.REFUSED
     if status == 429:
         return FaultKind.RATE
     if status in {401, 407}:
@@ -195,7 +252,7 @@ def _kind(status: int, error: openai.APIStatusError) -> FaultKind:
     if status in {400, 403, 404, 422} and (code.lower() in _MODEL_CODES or _is_model(status, text)):
         return FaultKind.MODEL
     if status == 403:
-        return FaultKind.KEY
+        return FaultKind.DENIED
     if status in {404, 405}:
         return FaultKind.PATH
     return FaultKind.GONE if status in _GONE else FaultKind.REFUSED if status in _REFUSED else FaultKind.FAILED
@@ -206,6 +263,14 @@ def _is_quota(status: int, text: str, code: str, response: httpx2.Response) -> b
         return True
     later = "retry-after" in response.headers or _LATER.search(text)
     return not later and _QUOTA_TEXT.search(text) is not None
+
+
+def _is_too_large(text: str) -> bool:
+    """Return whether a text says that this prompt is too large, at any time: a later try would get the same."""
+    if _TOO_LARGE.search(text):
+        return True
+    found = _LIMITED.search(text)
+    return found is not None and int(found[2].replace(",", "")) > int(found[1].replace(",", ""))
 
 
 def _is_model(status: int, text: str) -> bool:

@@ -36,8 +36,8 @@ def texts(*choices: dict[str, Any]) -> bytes:
         (chat("half", finish_reason="length"), EndpointAnswer("half", finish_reason="length")),
         (chat("x", index=None), EndpointAnswer("x")),
         (chat("x", finish_reason=["stop"], logprobs="none"), EndpointAnswer("x")),
-        (chat(None), EndpointAnswer(None, "the endpoint returned no text")),
-        (chat(5), EndpointAnswer(None, "content is a number, not a text")),
+        (chat(None), EndpointAnswer(None, "the endpoint returned no text", passes=True)),
+        (chat(5), EndpointAnswer(None, "content is a number, not a text", passes=True)),
         (
             chat([{"type": "refusal", "refusal": "I will not"}]),
             EndpointAnswer(None, "the model refused: I will not", refusal="I will not"),
@@ -56,7 +56,7 @@ def texts(*choices: dict[str, Any]) -> bytes:
         ),
         (
             chat("half", finish_reason="abort"),
-            EndpointAnswer(None, "the endpoint aborted the answer (finish_reason 'abort')", "error"),
+            EndpointAnswer(None, "the endpoint aborted the answer (finish_reason 'abort')", "error", passes=True),
         ),
         (
             chat(None, finish_reason="length"),

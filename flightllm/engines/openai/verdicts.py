@@ -1,0 +1,152 @@
+"""Decide whose fault a failed request is: the row's, the account's or the endpoint's.
+
+One request tells little: HTTP 403 can be a moderated row or a wrong key, HTTP 503 a row that kills a worker or an
+endpoint that is down. What others get in the meantime tells them apart. A row fails alone if others succeed. An account
+or an endpoint is at fault only if nothing succeeds.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from flightllm.engines.openai.answers import Usage
+from flightllm.engines.openai.faults import Fault, FaultKind
+
+_FIRST_PAUSE, _MOST_PAUSE, _MOST_LONE_PAUSE = 0.5, 8.0, 30.0
+"""Seconds before the next try: it doubles up to the second number, or to the third while nothing succeeds."""
+_ACCOUNT_PATIENCE: Final = 30.0
+"""Seconds after which an account that once worked counts as empty or locked, if nothing succeeds."""
+_PROOFS: Final = 2
+"""How often another prompt must succeed between two failures of a row. Once is not enough: the endpoint can come back
+between the two."""
+_ACCOUNT: Final = frozenset({FaultKind.KEY, FaultKind.QUOTA, FaultKind.MODEL, FaultKind.DENIED, FaultKind.PATH})
+_DEFINITE: Final = frozenset({FaultKind.DENIED, FaultKind.PATH})
+"""A row gets these again and again, so it is not sent again where others succeed; they can mean the account, too."""
+_ALIVE: Final = frozenset({FaultKind.FAILED, FaultKind.TIMEOUT, FaultKind.BROKEN})
+"""An endpoint that never worked and fails so is alive: its rows fail, one by one."""
+
+
+class Verdict(Enum):
+    """What follows from a failure."""
+
+    AGAIN = auto()
+    """Send the row again after a pause."""
+    PROBE = auto()
+    """Ask the endpoint a short question: its answer tells the row's fault from the endpoint's."""
+    ROW = auto()
+    """The row has an error of its own."""
+    ACCOUNT = auto()
+    """No later prompt can succeed before somebody changes the configuration or the account."""
+    ENDPOINT = auto()
+    """The endpoint is down."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """The history of one row, or of rows in one request."""
+
+    sent: float = -math.inf
+    """The time of the last try."""
+    own: int = 0
+    """The failures during which another row succeeded."""
+    vain: int = 0
+    """The other failures."""
+    proofs: int = 0
+    """The probes that succeeded after a failure."""
+    failed: str = ""
+    """Why the last try failed."""
+    used: Usage = field(default_factory=Usage)
+    """The tokens of failed tries."""
+
+    @property
+    def tries(self) -> int:
+        """Return how often the row has failed."""
+        return self.own + self.vain
+
+
+@dataclass(slots=True)
+class EndpointHistory:
+    """What one endpoint has answered with one key and model. Only one event loop uses it.
+
+    `retries` is how often a row is sent again. `patience` is how many seconds nothing must succeed before the endpoint
+    counts as down.
+    """
+
+    retries: int
+    patience: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    worked: bool = False
+    """Whether anything has ever succeeded."""
+    reason: str = ""
+    """Why the last failure happened, while nothing succeeds."""
+    _succeeded: float = field(default=-math.inf, init=False)
+    _trouble: float = field(default=math.inf, init=False)
+    """The time of the first failure since the last success."""
+
+    @property
+    def works(self) -> bool:
+        """Return whether the last outcome was a success."""
+        return self.worked and self._trouble == math.inf
+
+    @property
+    def down_seconds(self) -> float:
+        """Return for how long nothing but failures came; 0 if the last outcome was a success."""
+        return max(0.0, self.clock() - self._trouble)
+
+    def succeeded(self) -> None:
+        """Record that a request succeeded."""
+        self.worked = True
+        self._succeeded, self._trouble, self.reason = self.clock(), math.inf, ""
+
+    def succeeded_since(self, sent: float) -> bool:
+        """Return whether a request succeeded after a time."""
+        return self._succeeded > sent
+
+    def judge(self, trial: Trial, fault: Fault) -> Verdict:
+        """Record a failure of a row, and return what follows from it."""
+        others = self._succeeded > trial.sent
+        if others:
+            trial.own += 1
+        else:
+            trial.vain += 1
+            self._trouble = min(self._trouble, self.clock())
+            self.reason = fault.text
+        if fault.kind in _ACCOUNT and not self.worked:
+            return Verdict.PROBE if fault.kind in _DEFINITE else Verdict.ACCOUNT
+        if fault.kind is FaultKind.UNREACHABLE and not self.worked:
+            return Verdict.ENDPOINT
+        if fault.kind in _DEFINITE:
+            return Verdict.ROW if others else Verdict.PROBE
+        if trial.own > self.retries or trial.proofs >= _PROOFS:
+            return Verdict.ROW
+        if fault.wait is not None and fault.wait > max(self.patience, _MOST_LONE_PAUSE):
+            return Verdict.ROW if others else Verdict.PROBE
+        if trial.tries <= self.retries:
+            return Verdict.AGAIN
+        return Verdict.ROW if fault.kind in _ALIVE and not self.worked else Verdict.PROBE
+
+    def after_probe(self, trial: Trial, fault: Fault, *, succeeded: bool) -> Verdict:
+        """Return what follows from a failure after a probe."""
+        if succeeded:
+            trial.proofs += 1
+            definite = fault.kind in _DEFINITE or trial.proofs >= _PROOFS or fault.wait is not None
+            return Verdict.ROW if definite else Verdict.AGAIN
+        if fault.kind in _ACCOUNT:
+            patience = min(self.patience, _ACCOUNT_PATIENCE) if self.worked else 0.0
+            return Verdict.ACCOUNT if self.down_seconds >= patience else Verdict.AGAIN
+        too_late = fault.wait is not None and fault.wait > max(self.patience, _MOST_LONE_PAUSE)
+        return Verdict.ENDPOINT if too_late or self.down_seconds >= self.patience else Verdict.AGAIN
+
+    def pause(self, trial: Trial, fault: Fault) -> float:
+        """Return how many seconds a row waits before its next try: what the endpoint asks for, or ever longer."""
+        if fault.wait is not None:
+            return fault.wait
+        most = _MOST_PAUSE if trial.own else _MOST_LONE_PAUSE
+        pause = min(most, _FIRST_PAUSE * 2.0 ** min(trial.tries - 1, 16))
+        return pause * random.uniform(0.75, 1.0)  # noqa: S311 - it spreads the tries of many rows

@@ -1,0 +1,220 @@
+"""One bad row costs no other row its answer, and a slow endpoint gets fewer requests."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from flightllm.config import EngineConfig
+from flightllm.engines import Engine, create_engine
+from flightllm.errors import EngineError, EngineUnavailableError
+from flightllm.llm.engine import Completion, Parameters, Request
+from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
+
+pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+from flightllm.engines.openai.engine import OpenAIEngine
+
+Behave = Callable[[str, Body, int], Reply]
+
+
+@contextmanager
+def serving(
+    behave: Behave, patience: float = 0.0, window: int = 8, **options: object
+) -> Iterator[tuple[Engine, Endpoint]]:
+    """Run an endpoint and an engine on it."""
+    with endpoint_of(behave) as endpoint:
+        engine = create_engine(EngineConfig("openai", "any", window, {"base_url": endpoint.url, **options}))
+        assert isinstance(engine, OpenAIEngine)
+        engine.patience = patience
+        try:
+            yield engine, endpoint
+        finally:
+            engine.close()
+
+
+def requests(count: int) -> list[Request]:
+    """Return one request per row: ROW0, ROW1 and so on."""
+    return [Request(number, f"ROW{number}.", Parameters(), "ai_gen", "", ()) for number in range(count)]
+
+
+def run(engine: Engine, count: int) -> list[Completion]:
+    """Return the completions of `count` rows, in their order."""
+    return sorted(engine.generate(iter(requests(count)), lambda: False), key=lambda one: one.id)
+
+
+def said(body: Body) -> str:
+    """Return the prompt of a request."""
+    return str(body["messages"][-1]["content"])
+
+
+def sent(endpoint: Endpoint) -> Counter[str]:
+    """Return how many requests each prompt had."""
+    return Counter(map(said, endpoint.bodies))
+
+
+FAULTS: list[tuple[int, str | Body, str, int]] = [
+    (429, "Request too large for the model: Limit 30000, Requested 45123", "rejected", 1),
+    (429, "Rate limit reached on tokens per minute: Limit 300, Requested 451.", "rejected", 1),
+    (500, "input is too large to process. increase the physical batch size", "rejected", 1),
+    (403, "flagged by moderation", "denies access", 1),
+    (404, "No endpoints found that support this", "no API", 1),
+    (402, "payment required for this prompt", "no quota left", 4),
+    (429, "slow down", "limits the rate", 4),
+    (503, "the worker died", "overloaded or gone", 4),
+    (504, "a page", "overloaded or gone", 4),
+    (529, "overloaded", "overloaded or gone", 4),
+    (500, "a bug", "failed", 4),
+    (408, "too late", "failed", 4),
+    (418, "a teapot", "failed", 4),
+    (200, {"error": {"message": "upstream failed", "code": 502}}, "overloaded or gone", 4),
+    (200, {"choices": []}, "0 items for 1 prompts", 4),
+    (200, {"choices": [{"index": 0, "message": {"content": None}}]}, "no text", 4),
+    (200, {"choices": [{"index": 0, "message": {"content": ""}, "finish_reason": "error"}]}, "aborted", 4),
+]
+"""The status, the text or the body, what the row's error says, and the most requests for the row."""
+
+
+def faulty(path: str, body: Body, _: int) -> Reply:
+    """Answer each row after a while, but every third row by one of the faults, at once."""
+    row = int(said(body).strip("ROW.")) if said(body).startswith("ROW") else 1
+    if row % 3 or row // 3 >= len(FAULTS):
+        time.sleep(0.02)  # noqa: TID251 - the endpoint takes its time
+        return answer(path, body)
+    status, reply, *_ = FAULTS[row // 3]
+    return refuse(status, reply) if isinstance(reply, str) else (status, reply, {})
+
+
+def test_rows_fail_alone() -> None:
+    """A row that fails again and again has its own error; each other row is sent once and has its answer."""
+    with serving(faulty, patience=300, max_retries=1) as (engine, endpoint):
+        found = run(engine, 3 * len(FAULTS) + 9)
+        counts = sent(endpoint)
+        for number, (_, _, message, most) in enumerate(FAULTS):
+            assert message in (found[3 * number].error or "")
+            assert counts.pop(f"ROW{3 * number}.") <= most
+        assert [one.id for one in found if one.error] == [3 * number for number in range(len(FAULTS))]
+        assert {count for prompt, count in counts.items() if prompt.startswith("ROW")} == {1}
+
+
+@pytest.mark.parametrize(("status", "reply"), [(503, "the worker died"), (403, "flagged")])
+def test_the_last_row_fails(status: int, reply: str) -> None:
+    """A row that fails while no other is in flight is told from a dead endpoint by a short question."""
+    behave: Behave = lambda path, body, _: refuse(status, reply) if said(body) == "ROW4." else answer(path, body)  # noqa: E731
+    with serving(behave, patience=300, max_retries=0, window=1) as (engine, endpoint):
+        assert [one.id for one in run(engine, 5) if one.error] == [4]
+        assert sum(sent(endpoint).values()) <= 8
+
+
+def test_a_row_that_is_always_too_late() -> None:
+    """A row whose answer never comes in time fails alone, and the others go on meanwhile."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        if said(body) == "ROW7.":
+            time.sleep(1)  # noqa: TID251 - longer than the timeout
+        return answer(path, body)
+
+    with serving(behave, patience=300, max_retries=1, timeout=0.3) as (engine, _):
+        found = run(engine, 20)
+        assert [one.id for one in found if one.error] == [7]
+        assert "did not answer within 0.3 s" in (found[7].error or "")
+
+
+@pytest.mark.parametrize("first", [{"choices": []}, {"error": {"message": "busy"}}, {}, None])
+def test_errors_of_a_moment(first: Body | None) -> None:
+    """A failure that passes costs no row its answer, also one inside HTTP 200."""
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        if number:
+            return answer(path, body)
+        return refuse(503) if first is None else (200, first, {})
+
+    with serving(behave) as (engine, endpoint):
+        assert [one.error for one in run(engine, 3)] == [None] * 3
+        assert sum(sent(endpoint).values()) == 4
+
+
+def test_a_key_that_never_worked() -> None:
+    """A wrong key, an empty account and an unknown model end the query at once."""
+    for status, message in ((401, "no such key"), (402, "payment required"), (404, "model not found: any")):
+        with serving(lambda *_, s=status, m=message: refuse(s, m), patience=300, window=1) as (engine, endpoint):  # type: ignore[misc]
+            with pytest.raises(EngineError):
+                run(engine, 5)
+            assert len(endpoint.bodies) == 1
+
+
+@pytest.mark.parametrize("status", [403, 405])
+def test_a_rejection_that_can_mean_the_row(status: int) -> None:
+    """Before anything has succeeded, a short question tells whether all rows are rejected."""
+    with serving(lambda *_: refuse(status), patience=300, window=1) as (engine, endpoint):
+        with pytest.raises(EngineError):
+            run(engine, 5)
+        assert len(endpoint.bodies) == 2
+    behave: Behave = lambda path, body, _: refuse(status) if said(body) == "ROW0." else answer(path, body)  # noqa: E731
+    with serving(behave, patience=300, window=1) as (engine, _):
+        assert [one.id for one in run(engine, 5) if one.error] == [0]
+
+
+def test_an_account_that_becomes_empty() -> None:
+    """The query ends once nothing succeeds any more, and not before the patience is over."""
+    behave: Behave = lambda path, body, number: answer(path, body) if number < 5 else refuse(402, "no credits")  # noqa: E731
+    message = r"has no quota left .HTTP 402.*add credit"
+    with (
+        serving(behave, patience=0.5, max_retries=0, window=2) as (engine, _),
+        pytest.raises(EngineError, match=message),
+    ):
+        run(engine, 9)
+
+
+@pytest.mark.parametrize("message", ["Model is currently loading", "no"])
+def test_a_cold_endpoint(message: str) -> None:
+    """An endpoint that has never answered and starts slowly has the same patience as any other."""
+    began = time.monotonic()
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return answer(path, body) if time.monotonic() - began > 1 else refuse(503, message)
+
+    with serving(behave, patience=300, max_retries=0) as (engine, _):
+        assert [one.error for one in run(engine, 9)] == [None] * 9
+
+
+def test_an_endpoint_that_stays_down() -> None:
+    """The query fails once nothing has succeeded for the whole patience; the message says for how long."""
+    with serving(lambda *_: refuse(503), patience=1.5, max_retries=0) as (engine, _):
+        with pytest.raises(EngineUnavailableError, match=r"overloaded or gone .HTTP 503.: no; nothing succeeded for"):
+            run(engine, 3)
+        assert isinstance(engine, OpenAIEngine)
+        assert not engine.alive
+        assert "HTTP 503" in engine.reason
+
+
+def test_one_slot() -> None:
+    """An endpoint with one slot gets so few requests that none times out, and a second query does not wait long."""
+    slot = threading.Lock()
+
+    def serve(path: str, body: Body, _: int) -> Reply:
+        if not slot.acquire(timeout=0.6):
+            return refuse(500)  # the client has left
+        try:
+            time.sleep(0.02)  # noqa: TID251 - the time of one answer
+        finally:
+            slot.release()
+        return answer(path, body)
+
+    with serving(serve, patience=300, window=64, timeout=0.6) as (engine, endpoint):
+        assert [one.error for one in run(engine, 200)] == [None] * 200
+        assert len(endpoint.bodies) <= 220
+
+
+def test_asked_waits() -> None:
+    """The time of the next try is read from headers and texts."""
+    began = time.monotonic()
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        return answer(path, body) if number else refuse(429, "Please try again in 1.2s. Visit us.")
+
+    with serving(behave) as (engine, _):
+        assert run(engine, 1)[0].error is None
+        assert time.monotonic() - began >= 1.2
