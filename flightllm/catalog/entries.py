@@ -25,7 +25,7 @@ from flightllm.errors import (
 )
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.parsed_text import ParsedText, mentions
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.passes import passed
 from flightllm.sql.query_columns import Known
 from flightllm.storage.folder import link_name
@@ -230,8 +230,11 @@ _MAKES_INTERVALS = frozenset({"interval", "make_interval", "age"})
 """A view makes intervals of other values only with one of these words."""
 
 
-class IntervalTables:
-    """The names of the tables with intervals. Each change of the tables is read once, at the next text; thread-safe."""
+class ComparedTables:
+    """The names of the tables with intervals or arrays, which PostgreSQL compares in its own way.
+
+    Each change of the tables is read once, at the next text; thread-safe.
+    """
 
     def __init__(self, entries: Callable[[], Mapping[TableName, Entry]]) -> None:
         """Take a function that returns the present tables; a change of the tables replaces their mapping."""
@@ -243,19 +246,25 @@ class IntervalTables:
         entries = self._entries()
         before, names = self._read
         if before is not entries:
-            names = _with_intervals(entries)
+            names = _compared(entries)
             self._read = entries, names
         return bool(names) and not names.isdisjoint(text.names)
 
 
-def _with_intervals(entries: Mapping[TableName, Entry]) -> frozenset[str]:
-    found = {key.name.lower() for key, entry in entries.items() if any(map(pa.types.is_interval, entry.schema.types))}
-    views = {entry.name.name.lower(): mentions(entry.query) for entry in entries.values() if entry.kind == "view"}
+def _compared(entries: Mapping[TableName, Entry]) -> frozenset[str]:
+    found = {key.name.lower() for key, entry in entries.items() if any(map(_is_compared, entry.schema.types))}
+    views = {one.name.name.lower(): ParsedText(one.query) for one in entries.values() if one.kind == "view"}
     while more := {
-        name for name, words in views.items() if name not in found and not words.isdisjoint(_MAKES_INTERVALS | found)
+        name
+        for name, text in views.items()
+        if name not in found and (not text.mentions.isdisjoint(_MAKES_INTERVALS | found) or text.makes_arrays())
     }:
         found |= more
     return frozenset(found)
+
+
+def _is_compared(given: pa.DataType) -> bool:
+    return bool(pa.types.is_interval(given) or pa.types.is_nested(given))
 
 
 class SchemaTables:

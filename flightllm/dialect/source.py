@@ -31,8 +31,8 @@ class NameContext:
     schemas: Callable[[], Sequence[str]]
     view_of: Callable[[TableName], str] = lambda _: ""
     """Returns the query of a view, or of the row filters and masks of a table; empty for any other table."""
-    names_intervals: Callable[[ParsedText], bool] = lambda _: False
-    """Returns whether a text can name a table that has a column of intervals."""
+    names_compared: Callable[[ParsedText], bool] = lambda _: False
+    """Returns whether a text can name a table that has a column of intervals or arrays."""
     path: tuple[str, ...] = (DEFAULT_SCHEMA,)
     temporary: str = ""
     """The schema of the session's temporary tables."""

@@ -73,7 +73,7 @@ class SessionPlace:
             is_table=self._store.entries.__contains__,
             columns_of=self._columns_of,
             view_of=self._view_of,
-            names_intervals=self._store.interval_tables.named_in,
+            names_compared=self._store.compared_tables.named_in,
             schemas=lambda: [*self._catalog().schemas(), "information_schema"],
             path=self._path,
             temporary=self._own,

@@ -8,6 +8,8 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.any_arrays import any_arrays, has_any_array
 from flightllm.sql.passes.array_elements import FUNCTIONS as ELEMENT_FUNCTIONS
 from flightllm.sql.passes.array_elements import array_elements
+from flightllm.sql.passes.array_order import COMPARED as ORDERED
+from flightllm.sql.passes.array_order import array_order
 from flightllm.sql.passes.array_values import FUNCTIONS as ARRAY_FUNCTIONS
 from flightllm.sql.passes.array_values import array_values, has_array
 from flightllm.sql.passes.assignments import CHANGES, assignments, stores_fractions
@@ -59,25 +61,24 @@ class Pass:
     A text that it can change has all of the `words`, one of `some` words or marks if there are any, and passes the
     `test`.
 
-    With `of_intervals`, a text that names a table with intervals needs no such words. With `of_postgres`, a text of a
-    dialect that computes in another way stays.
+    With `of_columns`, a text that names a table with intervals or arrays needs no `words` and no test. With
+    `of_postgres`, a text of a dialect that computes in another way stays.
     """
 
     change: Callable[[Tree, TableColumns], Tree]
     words: frozenset[str]
     test: Callable[[ParsedText], bool] = lambda _: True
     some: frozenset[str] = frozenset()
-    of_intervals: bool = False
+    of_columns: bool = False
     of_postgres: bool = False
     check_unread: Callable[[ParsedText], None] = lambda _: None
     """Raises an error for a text without a tree in which DataFusion would read wrong rows."""
 
-    def can_change(self, text: ParsedText, names_intervals: Callable[[ParsedText], bool]) -> bool:
+    def can_change(self, text: ParsedText, names_compared: Callable[[ParsedText], bool]) -> bool:
         """Return whether the pass can change a text."""
-        if self.of_intervals and names_intervals(text):
-            return True
-        has_some = not self.some or not self.some.isdisjoint(text.words) or not self.some.isdisjoint(text.marks)
-        return has_some and self.words <= text.words and self.test(text)
+        if self.some and self.some.isdisjoint(text.words) and self.some.isdisjoint(text.marks):
+            return False
+        return (self.of_columns and names_compared(text)) or (self.words <= text.words and self.test(text))
 
 
 def _has_subquery(text: ParsedText) -> bool:
@@ -136,9 +137,10 @@ PASSES = (
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
     Pass(set_operations_all, frozenset({"all"}), has_all_rows),
     Pass(time_zones, frozenset(), _has_time_zone),
-    Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
+    Pass(array_order, frozenset(), ParsedText.makes_arrays, ORDERED, of_columns=True, of_postgres=True),
+    Pass(interval_arithmetic, frozenset({"interval"}), of_columns=True),
     Pass(date_parts, frozenset(), some=DATE_PARTS, of_postgres=True),
-    Pass(intervals, frozenset({"interval"}), of_intervals=True),
+    Pass(intervals, frozenset({"interval"}), of_columns=True),
     Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
     Pass(subqueries, frozenset(), _has_subquery),
     Pass(null_safe_joins, frozenset(), has_null_safe, frozenset({"distinct", "<=>"})),
@@ -153,7 +155,7 @@ def passed(text: ParsedText, columns_of: TableColumns) -> ParsedText:
 def edits(
     text: ParsedText,
     columns_of: TableColumns,
-    names_intervals: Callable[[ParsedText], bool],
+    names_compared: Callable[[ParsedText], bool],
     *,
     as_postgres: bool = True,
 ) -> Iterator[tuple[int, int, str]]:
@@ -161,13 +163,13 @@ def edits(
 
     A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
     query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
-    `names_intervals` tells quickly whether a text can name a table that has a column of intervals. `as_postgres` tells
-    whether the dialect of the text computes as PostgreSQL does.
+    `names_compared` tells quickly whether a text can name a table that has a column of intervals or arrays.
+    `as_postgres` tells whether the dialect of the text computes as PostgreSQL does.
 
     Raises:
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
-    chosen = [one for one in PASSES if (as_postgres or not one.of_postgres) and one.can_change(text, names_intervals)]
+    chosen = [one for one in PASSES if (as_postgres or not one.of_postgres) and one.can_change(text, names_compared)]
     if not chosen:
         return
     before, tree = 0, parse(text)
