@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.sql.nodes import Json, body, kind, name_of
-from flightllm.sql.query_columns import Columns, QueryColumns, TableColumns, Type, common_type
+from flightllm.sql.query_columns import Columns, Known, QueryColumns, TableColumns, Type, common_type
 
 INTERVAL: Final = pa.month_day_nano_interval()
 BETWEEN_TIMES: Final = pa.duration("ns")
@@ -99,6 +99,7 @@ class ExpressionTypes:
     def __init__(self, root: Json, columns_of: TableColumns) -> None:
         self._known = dict[int, tuple[Json, Type]]()
         """The type of each expression by its identity; it stays alive, so no other object has its identity."""
+        self._parameters = columns_of.parameters if isinstance(columns_of, Known) else {}
         self._columns = QueryColumns(root, columns_of, self.of)
         self._columns.read(root)
 
@@ -132,6 +133,8 @@ class ExpressionTypes:
             return pa.bool_()
         if name in {"Identifier", "CompoundIdentifier"}:
             return self._columns.named(expression)
+        if name == "Value" and kind(fields["value"]) == "Placeholder":
+            return self._parameters.get(str(body(fields["value"])))
         if name == "Subquery":
             columns = self.columns({"Query": fields})
             return columns[0].type if columns is not None and len(columns) == 1 else None
@@ -296,6 +299,8 @@ def _function(fields: Json, types: Sequence[Type]) -> Type:
             return pa.float64() if pa.types.is_integer(first) or pa.types.is_floating(first) else first
         case "array_agg" | "make_array" | "unnest" if first is not None:
             return _of_list(name, first)
+        case "generate_series" | "range" if first is not None:
+            return _series(types)
         case "timezone" if len(types) == 2:
             return _other_zone(types[1])
         case _:
@@ -306,6 +311,14 @@ def _of_list(name: str, first: pa.DataType) -> Type:
     if name != "unnest":
         return pa.list_(first)
     return first.value_type if pa.types.is_list(first) else None
+
+
+def _series(types: Sequence[Type]) -> Type:
+    """Return the type of the list of a series: its items are as long as the longest of its whole numbers."""
+    if types[0] is not None and pa.types.is_date(types[0]):
+        return pa.list_(ZONED)
+    found = types[0] if types[0] is not None and pa.types.is_timestamp(types[0]) else common_type(types)
+    return None if found is None else pa.list_(found)
 
 
 def _other_zone(given: Type) -> Type:

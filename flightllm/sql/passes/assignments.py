@@ -33,7 +33,8 @@ def stores_fractions(text: ParsedText) -> bool:
         return True
     values = next((index for index, token in enumerate(text.tokens) if token.is_word("values")), 0)
     return any(
-        (token.kind is TokenKind.NUMBER and not token.text.isdecimal())
+        token.kind is TokenKind.PLACEHOLDER
+        or (token.kind is TokenKind.NUMBER and not token.text.isdecimal())
         or (token.kind is TokenKind.WORD and token.text.lower() not in _PLAIN)
         for token in text.tokens[values:]
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from flightllm.sql.alignment import edited, replacements
+from flightllm.sql.element_rows import FUNCTIONS
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.any_arrays import any_arrays, has_any_array
 from flightllm.sql.passes.array_elements import FUNCTIONS as ELEMENT_FUNCTIONS
@@ -37,11 +38,11 @@ from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
-from flightllm.sql.passes.series_items import has_series_item, series_items
+from flightllm.sql.passes.series_items import series_items
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.passes.shifts import SHIFTS, shifts
 from flightllm.sql.passes.subqueries.subqueries import subqueries
-from flightllm.sql.passes.table_functions import FUNCTIONS, has_table_function, table_functions
+from flightllm.sql.passes.table_functions import has_table_function, table_functions
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.text_values import has_text_of_value, text_values
 from flightllm.sql.passes.time_texts import TYPES as TIME_TYPES
@@ -112,6 +113,8 @@ PASSES = (
     Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
     Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"})),
     Pass(windows, frozenset({"over"}), has_named_windows),
+    # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
+    Pass(series_items, frozenset({"generate_series"}), of_postgres=True),
     Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
@@ -125,7 +128,6 @@ PASSES = (
     Pass(distinct_lists, frozenset({"distinct"}), some=LISTS),
     Pass(offset_defaults, frozenset({"over"}), some=OFFSETS),
     Pass(whole_rows, frozenset({"count"}), has_count_of_rows),
-    Pass(series_items, frozenset({"generate_series"}), has_series_item, of_postgres=True),
     Pass(time_texts, frozenset(), has_time_text, TIME_TYPES, of_postgres=True),
     Pass(numeric_division, frozenset(), some=frozenset({"/"}), of_postgres=True),
     Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
