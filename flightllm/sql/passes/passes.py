@@ -16,6 +16,8 @@ from flightllm.sql.passes.assignments import CHANGES, assignments, stores_fracti
 from flightllm.sql.passes.base64 import FUNCTIONS as CODES
 from flightllm.sql.passes.base64 import base64, has_base64
 from flightllm.sql.passes.byte_literals import byte_literals, has_byte_cast
+from flightllm.sql.passes.computed_lists import LISTS as LISTED
+from flightllm.sql.passes.computed_lists import computed_lists, has_computed_item
 from flightllm.sql.passes.date_parts import NAMES as DATE_PARTS
 from flightllm.sql.passes.date_parts import date_parts
 from flightllm.sql.passes.date_truncs import date_truncs
@@ -143,6 +145,7 @@ PASSES = (
     Pass(intervals, frozenset({"interval"}), of_columns=True),
     Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
     Pass(subqueries, frozenset(), _has_subquery),
+    Pass(computed_lists, frozenset(), has_computed_item, LISTED),
     Pass(null_safe_joins, frozenset(), has_null_safe, frozenset({"distinct", "<=>"})),
 )
 
