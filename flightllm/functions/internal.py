@@ -8,6 +8,7 @@ import pyarrow as pa
 from flightllm.functions.array_keys import KEY_FUNCTIONS, array_key, key_type
 from flightllm.functions.half_even import HALF_EVEN, HALF_EVEN_ARGUMENTS, HALF_EVEN_OUTPUT, half_even
 from flightllm.functions.interval_parts import INTERVAL_EPOCH, WITH_DAYS, interval_epoch, with_days
+from flightllm.functions.interval_sum import INTERVAL_SUM, INTERVAL_SUM_ARGUMENTS, INTERVAL_SUM_OUTPUT, interval_sum
 from flightllm.functions.interval_times import (
     INTERVAL_TIMES,
     INTERVAL_TIMES_ARGUMENTS,
@@ -46,6 +47,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
     (vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES),
     (zoned_time, list(ZONED_TIME_ARGUMENTS), ZONED_TIME_OUTPUT, "immutable", ZONED_TIME),
     (interval_times, list(INTERVAL_TIMES_ARGUMENTS), INTERVAL_TIMES_OUTPUT, "immutable", INTERVAL_TIMES),
+    (interval_sum, list(INTERVAL_SUM_ARGUMENTS), INTERVAL_SUM_OUTPUT, "immutable", INTERVAL_SUM),
     (half_even, list(HALF_EVEN_ARGUMENTS), HALF_EVEN_OUTPUT, "immutable", HALF_EVEN),
     (double_text, [pa.float64()], pa.string(), "immutable", DOUBLE_TEXT),
     (real_text, [pa.float32()], pa.string(), "immutable", REAL_TEXT),
@@ -62,7 +64,7 @@ INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataT
 )
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
-    *(ZONED_TIME, INTERVAL_TIMES, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
+    *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN),
     *KEY_FUNCTIONS.values(),
 )

@@ -69,7 +69,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp", "from_unixtime"), TIMESTAMP),
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
-    **dict.fromkeys(("__interval_times", "__with_days"), INTERVAL),
+    **dict.fromkeys(("__interval_times", "__interval_sum", "__with_days"), INTERVAL),
     **dict.fromkeys(("age", "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
     **dict.fromkeys(
         ("count", "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "regr_count"), pa.int64()
@@ -275,8 +275,10 @@ def _difference(left: pa.DataType, right: pa.DataType) -> Type:
     if pa.types.is_date(left) and pa.types.is_date(right):
         return pa.int32()
     dates = [one for one in (left, right) if pa.types.is_date(one) or pa.types.is_timestamp(one)]
-    if len(dates) == 2 or (pa.types.is_time(left) and pa.types.is_time(right)):
+    if len(dates) == 2:
         return BETWEEN_TIMES
+    if pa.types.is_time(left) and pa.types.is_time(right):
+        return INTERVAL
     return None if dates and dates[0] is right else _sum(left, right)
 
 

@@ -17,6 +17,8 @@ from flightllm.sql.passes.assignments import CHANGES, assignments, stores_fracti
 from flightllm.sql.passes.base64 import FUNCTIONS as CODES
 from flightllm.sql.passes.base64 import base64, has_base64
 from flightllm.sql.passes.byte_literals import byte_literals, has_byte_cast
+from flightllm.sql.passes.computed_lists import LISTS as LISTED
+from flightllm.sql.passes.computed_lists import computed_lists, has_computed_item
 from flightllm.sql.passes.date_parts import NAMES as DATE_PARTS
 from flightllm.sql.passes.date_parts import date_parts
 from flightllm.sql.passes.date_truncs import date_truncs
@@ -26,6 +28,8 @@ from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_groupi
 from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
+from flightllm.sql.passes.interval_sums import FUNCTIONS as SUMS
+from flightllm.sql.passes.interval_sums import has_difference, interval_sums
 from flightllm.sql.passes.intervals import intervals
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.numeric_division import numeric_division
@@ -141,10 +145,12 @@ PASSES = (
     Pass(time_zones, frozenset(), _has_time_zone),
     Pass(array_order, frozenset(), ParsedText.makes_arrays, ORDERED, of_columns=True, of_postgres=True),
     Pass(interval_arithmetic, frozenset({"interval"}), of_columns=True),
+    Pass(interval_sums, frozenset(), has_difference, SUMS, of_columns=True),
     Pass(date_parts, frozenset(), some=DATE_PARTS, of_postgres=True),
     Pass(intervals, frozenset({"interval"}), of_columns=True),
     Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
     Pass(subqueries, frozenset(), _has_subquery),
+    Pass(computed_lists, frozenset(), has_computed_item, LISTED),
     Pass(null_safe_joins, frozenset(), has_null_safe, frozenset({"distinct", "<=>"})),
 )
 
