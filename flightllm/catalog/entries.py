@@ -26,7 +26,7 @@ from flightllm.errors import (
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.passes.passes import passed
+from flightllm.sql.passes.passes import VERSION, passed
 from flightllm.sql.query_columns import Known
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
@@ -171,8 +171,8 @@ class Entry:
     """The format of a CSV table's files, as far as options set it."""
     source: ConvertedSource | None = None
     """The Parquet copy of the table's files, if the table is read through a copy."""
-    passed: bool = True
-    """Whether a view's text has passed the passes: earlier versions stored it as it was sent."""
+    passed: int = VERSION
+    """The version of the passes that a view's text has passed; 0 if it is stored as it was sent."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
     """The cached plan of a view."""
 
@@ -223,7 +223,9 @@ def view_text(view: Entry, entries: Mapping[TableName, Entry]) -> str:
     Raises:
         FlightLLMError: an earlier version stored a construct that gives wrong rows in DataFusion.
     """
-    return view.query if view.passed else passed(ParsedText(view.query), columns_in(entries)).sql
+    if view.passed >= VERSION:
+        return view.query
+    return passed(ParsedText(view.query), columns_in(entries), version=view.passed).sql
 
 
 _MAKES_INTERVALS = frozenset({"interval", "make_interval", "age"})

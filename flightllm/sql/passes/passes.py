@@ -1,6 +1,6 @@
 """List the passes in their order. Each has words and a test that tell, at little cost, whether it can change a text."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flightllm.sql.alignment import edited, replacements
@@ -76,6 +76,8 @@ class Pass:
     some: frozenset[str] = frozenset()
     of_columns: bool = False
     of_postgres: bool = False
+    since: int = 2
+    """The first version of the passes with this one; a new pass takes `VERSION` + 1. See `passed`."""
     check_unread: Callable[[ParsedText], None] = lambda _: None
     """Raises an error for a text without a tree in which DataFusion would read wrong rows."""
 
@@ -112,11 +114,11 @@ def _is_table_query(text: ParsedText, opening: int | None) -> bool:
 
 PASSES = (
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
-    Pass(precedence, frozenset(), can_differ, OPERATORS),
-    Pass(any_arrays, frozenset(), has_any_array, frozenset({"any", "some"})),
-    Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
-    Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"})),
-    Pass(windows, frozenset({"over"}), has_named_windows),
+    Pass(precedence, frozenset(), can_differ, OPERATORS, since=1),
+    Pass(any_arrays, frozenset(), has_any_array, frozenset({"any", "some"}), since=1),
+    Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED, since=1),
+    Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"}), since=1),
+    Pass(windows, frozenset({"over"}), has_named_windows, since=1),
     # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
     Pass(series_items, frozenset({"generate_series"}), of_postgres=True),
     Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),
@@ -141,13 +143,13 @@ PASSES = (
     Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
-    Pass(set_operations_all, frozenset({"all"}), has_all_rows),
+    Pass(set_operations_all, frozenset({"all"}), has_all_rows, since=1),
     Pass(time_zones, frozenset(), _has_time_zone),
     Pass(array_order, frozenset(), ParsedText.makes_arrays, ORDERED, of_columns=True, of_postgres=True),
     Pass(interval_arithmetic, frozenset({"interval"}), of_columns=True),
     Pass(interval_sums, frozenset(), has_difference, SUMS, of_columns=True),
     Pass(date_parts, frozenset(), some=DATE_PARTS, of_postgres=True),
-    Pass(intervals, frozenset({"interval"}), of_columns=True),
+    Pass(intervals, frozenset({"interval"}), of_columns=True, since=1),
     Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
     Pass(subqueries, frozenset(), _has_subquery),
     Pass(computed_lists, frozenset(), has_computed_item, LISTED),
@@ -155,9 +157,17 @@ PASSES = (
 )
 
 
-def passed(text: ParsedText, columns_of: TableColumns) -> ParsedText:
-    """Return a query that no client sent, such as the text of a view, after the passes; see `edits`."""
-    return text.replaced(edited(text.sql, edits(text, columns_of, lambda _: True)))
+VERSION: int = max(one.since for one in PASSES)
+"""The version of the passes: a text that has passed them needs only those that are newer."""
+
+
+def passed(text: ParsedText, columns_of: TableColumns, *, version: int = 0) -> ParsedText:
+    """Return a query that no client sent, such as the text of a view, after the passes; see `edits`.
+
+    A text that has passed the passes of a `version` needs the newer ones. A pass can read its own result wrongly.
+    """
+    newer = [one for one in PASSES if one.since > version]
+    return text.replaced(edited(text.sql, edits(text, columns_of, lambda _: True, passes=newer)))
 
 
 def edits(
@@ -166,6 +176,7 @@ def edits(
     names_compared: Callable[[ParsedText], bool],
     *,
     as_postgres: bool = True,
+    passes: Sequence[Pass] = PASSES,
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the new text of each place that a pass changes.
 
@@ -177,7 +188,7 @@ def edits(
     Raises:
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
-    chosen = [one for one in PASSES if (as_postgres or not one.of_postgres) and one.can_change(text, names_compared)]
+    chosen = [one for one in passes if (as_postgres or not one.of_postgres) and one.can_change(text, names_compared)]
     if not chosen:
         return
     before, tree = 0, parse(text)
