@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from flightllm.sql.nodes import Json, body, kind, name_of
 from flightllm.sql.query_columns import Columns, Known, QueryColumns, TableColumns, Type, common_type
+from flightllm.sql.tree import written
 
 INTERVAL: Final = pa.month_day_nano_interval()
 BETWEEN_TIMES: Final = pa.duration("ns")
@@ -170,6 +171,13 @@ def arguments(function: Json) -> list[Json]:
         return []
     given = (body(one) for one in body(function["args"])["args"] if kind(one) == "Unnamed")
     return [body(one) for one in given if kind(one) == "Expr"]
+
+
+def other_aggregate(name: str, value: Json, aggregate: Json) -> Json:
+    """Return a call of another aggregate of one value over the same rows as a call."""
+    fields = body(aggregate)
+    listed = {**body(fields["args"]), "args": [{"Unnamed": {"Expr": value}}]}
+    return {"Function": {**fields, "name": body(written(f"{name}(v)"))["name"], "args": {"List": listed}}}
 
 
 def expressions_of(query: Json) -> list[Json]:

@@ -9,10 +9,11 @@ from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import Known, TableColumns
 from flightllm.sql.tree import Tree, written
-from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name
+from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name, other_aggregate
 
 FUNCTIONS: Final = frozenset({"sum", "avg"})
 """The aggregates that add intervals."""
+_DAY: Final = 86_400_000_000_000
 
 
 def has_difference(text: ParsedText) -> bool:
@@ -39,21 +40,13 @@ def _summed(types: ExpressionTypes, node: Node, own_functions: Collection[str]) 
     given = types.of(value)
     if given not in {INTERVAL, BETWEEN_TIMES} or changes_per_call(values, own_functions):
         return node
-    total = _call("sum", value, node)
+    total = other_aggregate("sum", value, node)
     if given == BETWEEN_TIMES:
-        days = _call("sum", written(f"CAST(v AS BIGINT) / {_DAY}", v=value), node)
-        rest = _call("sum", written(f"CAST(CAST(v AS BIGINT) % {_DAY} AS DECIMAL(38, 0))", v=value), node)
+        days = other_aggregate("sum", written(f"CAST(v AS BIGINT) / {_DAY}", v=value), node)
+        rest = other_aggregate("sum", written(f"CAST(CAST(v AS BIGINT) % {_DAY} AS DECIMAL(38, 0))", v=value), node)
         total = written(f"{INTERVAL_SUM}(d, r)", d=days, r=rest)
     elif name == "sum":
         return node
-    return total if name == "sum" else written("__interval_times(s, 1, n)", s=total, n=_call("count", value, node))
-
-
-_DAY: Final = 86_400_000_000_000
-
-
-def _call(name: str, value: Json, aggregate: Node) -> Node:
-    """Return a call of another aggregate over the same rows."""
-    fields = body(aggregate)
-    listed = {**body(fields["args"]), "args": [{"Unnamed": {"Expr": value}}]}
-    return {"Function": {**fields, "name": body(written(f"{name}(v)"))["name"], "args": {"List": listed}}}
+    if name == "sum":
+        return total
+    return written("__interval_times(s, 1, n)", s=total, n=other_aggregate("count", value, node))

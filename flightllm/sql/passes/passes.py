@@ -39,6 +39,7 @@ from flightllm.sql.passes.order_by_columns import has_order_by_expression, order
 from flightllm.sql.passes.ordered_aggregates import AGGREGATES, has_ordered_aggregate, ordered_aggregates
 from flightllm.sql.passes.ordered_tables import ordered_tables
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
+from flightllm.sql.passes.regular_expressions import MATCHES, regular_expressions
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
@@ -53,6 +54,7 @@ from flightllm.sql.passes.time_texts import TYPES as TIME_TYPES
 from flightllm.sql.passes.time_texts import has_time_text, time_texts
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.using import check_unread, using
+from flightllm.sql.passes.variances import VARIANCES, variances
 from flightllm.sql.passes.whole_rows import has_count_of_rows, whole_rows
 from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
@@ -133,6 +135,8 @@ PASSES = (
     Pass(array_elements, frozenset(), some=ELEMENT_FUNCTIONS),
     Pass(distinct_lists, frozenset({"distinct"}), some=LISTS),
     Pass(offset_defaults, frozenset({"over"}), some=OFFSETS),
+    Pass(variances, frozenset(), some=VARIANCES, of_postgres=True),
+    Pass(regular_expressions, frozenset(), some=MATCHES, of_postgres=True),
     Pass(whole_rows, frozenset({"count"}), has_count_of_rows),
     Pass(time_texts, frozenset(), has_time_text, TIME_TYPES, of_postgres=True),
     Pass(numeric_division, frozenset(), some=frozenset({"/"}), of_postgres=True),
