@@ -126,3 +126,30 @@ SELECT 7 << - 2 AS r, 7 << 2 AS b, -7 >> 1 AS c, 1 << 31 AS d, 1::bigint << 33 A
 SELECT 7 << ~ 2 AS r
 SELECT '1.50'::numeric::text AS r, 1::numeric::text AS b, (1.10)::numeric::text AS c, CAST(CAST(i AS numeric) AS text) AS d, n::numeric::text AS e, f::numeric::text AS g FROM one
 SELECT f::numeric || 'x' AS r, CAST('12' AS numeric) || '' AS b FROM few
+SELECT 2147483647 + 1 AS r
+SELECT 9223372036854775807 + 1 AS r
+SELECT CAST(32767 AS smallint) + CAST(1 AS smallint) AS r
+SELECT k, a * a AS r FROM v_bigint WHERE k = 7
+SELECT k, a * a AS r FROM v_int WHERE k = 7
+SELECT k, a * a AS r FROM v_smallint WHERE k = 7
+SELECT k, a + a AS r FROM v_bigint WHERE k = 7
+SELECT k, a - -a AS r FROM v_int WHERE k = 7
+SELECT k, a + 1 AS r FROM v_bigint WHERE k = 7
+SELECT sum(a) AS r FROM v_bigint
+SELECT sum(a) AS r FROM v_bigint WHERE k < 7
+SELECT sum(a) OVER (ORDER BY k) AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT sum(a) FILTER (WHERE k < 5) AS r FROM v_bigint
+SELECT sum(DISTINCT a) AS r FROM v_bigint
+SELECT -(-2147483648) AS r
+SELECT abs((-2147483648)::int) AS r
+SELECT -((-2147483648)::int) AS r
+SELECT k, a * 2 + k * 3 AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT k, (a + b) * 2 AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT k, a * b - a AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT count(*) + 1 AS r, sum(k) + count(*) AS q FROM v_int
+SELECT a + b AS r, sum(a + b) AS s FROM v_bigint WHERE k < 7 GROUP BY a + b ORDER BY a + b
+SELECT k FROM v_bigint WHERE a + b > 3 AND k < 7 ORDER BY k
+SELECT id, x - lag(x) OVER (ORDER BY id) AS r FROM nums ORDER BY id
+SELECT sum(a * b) AS r FROM v_bigint WHERE k < 7
+SELECT coalesce(a, 0) * coalesce(b, 0) AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT max(a) - min(a) AS r FROM v_bigint WHERE k < 7
