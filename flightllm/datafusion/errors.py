@@ -86,6 +86,10 @@ _IN_OTHER_WORDS = (
         r"the timestamp '\1' has no seconds: write '\1:00'",
     ),
     (
+        re.compile(r"(?:Can't cast value|value of) (-?\d+) (?:to type|is out of range) Int(?:8|16|32|64)\b"),
+        r"the number \1 is out of range of its type: write a wider type, as in CAST(… AS BIGINT) or CAST(… AS NUMERIC)",
+    ),
+    (
         re.compile(r"Physical plan does not support logical expression WindowFunction"),
         "window functions cannot be in WHERE, ON or SET: compute them in a subquery of FROM",
     ),

@@ -18,6 +18,7 @@ ZONED: Final = pa.timestamp("ns", "UTC")
 """`timestamp with time zone`."""
 _NUMERIC: Final = pa.decimal128(38, 10)
 _LONG: Final = 2**31
+_LONGER: Final = 2**63
 _TIME: Final = pa.time64("ns")
 
 _SIMPLE: Final[Mapping[str, Type]] = {
@@ -233,7 +234,7 @@ def _literal(fields: Json, _: Sequence[Type]) -> Type:
     match kind(value) or value:
         case "Number":
             digits = str(body(value)[0])
-            if not re.fullmatch(r"\d+", digits) or len(digits) > 18:
+            if not re.fullmatch(r"\d+", digits) or len(digits) > 19 or int(digits) >= _LONGER:
                 return _NUMERIC
             return pa.int32() if int(digits) < _LONG else pa.int64()
         case "Boolean":

@@ -27,6 +27,8 @@ from flightllm.sql.passes.distinct_lists import distinct_lists
 from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
 from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
+from flightllm.sql.passes.integer_ranges import OPERATORS as INTEGER_OPERATORS
+from flightllm.sql.passes.integer_ranges import has_integer_operator, integer_ranges
 from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.interval_sums import FUNCTIONS as SUMS
 from flightllm.sql.passes.interval_sums import has_difference, interval_sums
@@ -140,6 +142,7 @@ PASSES = (
     Pass(whole_rows, frozenset({"count"}), has_count_of_rows),
     Pass(time_texts, frozenset(), has_time_text, TIME_TYPES, of_postgres=True),
     Pass(numeric_division, frozenset(), some=frozenset({"/"}), of_postgres=True),
+    Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum"}, of_postgres=True, since=3),
     Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
     Pass(array_values, frozenset(), has_array, frozenset({"::", "||", "cast", *ARRAY_FUNCTIONS}), of_postgres=True),
     Pass(assignments, frozenset(), stores_fractions, CHANGES, of_postgres=True),

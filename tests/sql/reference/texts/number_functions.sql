@@ -138,3 +138,30 @@ SELECT var_pop(d) AS a, stddev(d) AS b, var_samp(d) AS c, stddev_pop(d) AS e FRO
 SELECT var_pop(d) AS a, var_samp(d) AS c, stddev_pop(d) AS e FROM (VALUES ('Infinity'::double precision)) v(d)
 SELECT var_pop(d) AS a, var_samp(d) AS c, corr(d, d) AS e FROM (VALUES ('Infinity'::double precision), (1)) v(d)
 SELECT g, var_pop(d) AS a, stddev_pop(d) FILTER (WHERE id > 2) AS b, var_pop(x) AS c FROM nums GROUP BY g ORDER BY g
+SELECT 2147483647 + 1 AS r
+SELECT 9223372036854775807 + 1 AS r
+SELECT CAST(32767 AS smallint) + CAST(1 AS smallint) AS r
+SELECT k, a * a AS r FROM v_bigint WHERE k = 7
+SELECT k, a * a AS r FROM v_int WHERE k = 7
+SELECT k, a * a AS r FROM v_smallint WHERE k = 7
+SELECT k, a + a AS r FROM v_bigint WHERE k = 7
+SELECT k, a - -a AS r FROM v_int WHERE k = 7
+SELECT k, a + 1 AS r FROM v_bigint WHERE k = 7
+SELECT sum(a) AS r FROM v_bigint
+SELECT sum(a) AS r FROM v_bigint WHERE k < 7
+SELECT sum(a) OVER (ORDER BY k) AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT sum(a) FILTER (WHERE k < 5) AS r FROM v_bigint
+SELECT sum(DISTINCT a) AS r FROM v_bigint
+SELECT -(-2147483648) AS r
+SELECT abs((-2147483648)::int) AS r
+SELECT -((-2147483648)::int) AS r
+SELECT k, a * 2 + k * 3 AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT k, (a + b) * 2 AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT k, a * b - a AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT count(*) + 1 AS r, sum(k) + count(*) AS q FROM v_int
+SELECT a + b AS r, sum(a + b) AS s FROM v_bigint WHERE k < 7 GROUP BY a + b ORDER BY a + b
+SELECT k FROM v_bigint WHERE a + b > 3 AND k < 7 ORDER BY k
+SELECT id, x - lag(x) OVER (ORDER BY id) AS r FROM nums ORDER BY id
+SELECT sum(a * b) AS r FROM v_bigint WHERE k < 7
+SELECT coalesce(a, 0) * coalesce(b, 0) AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT max(a) - min(a) AS r FROM v_bigint WHERE k < 7
