@@ -11,8 +11,8 @@ from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import exact
 from flightllm.sql.passes.rounding import rounded
-from flightllm.sql.passes.subqueries.shapes import is_grouped
 from flightllm.sql.query_columns import TableColumns, Type
+from flightllm.sql.select_shapes import is_grouped
 from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree, written, written_query
 from flightllm.sql.types import INTERVAL, ExpressionTypes, expressions_of

@@ -5,8 +5,8 @@ from typing import Final, Protocol
 
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, new_identifier
-from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import Known, TableColumns, Type
+from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, expressions_of, function_name
 

@@ -10,8 +10,8 @@ from typing import Final
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, kind, walk
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import Known, TableColumns
+from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree
 from flightllm.sql.types import function_name
 

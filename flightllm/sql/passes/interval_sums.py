@@ -6,8 +6,8 @@ from typing import Final
 from flightllm.functions.interval_sum import INTERVAL_SUM
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import Known, TableColumns
+from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name, other_aggregate
 

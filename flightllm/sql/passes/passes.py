@@ -33,6 +33,8 @@ from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
 from flightllm.sql.passes.interval_sums import FUNCTIONS as SUMS
 from flightllm.sql.passes.interval_sums import has_difference, interval_sums
 from flightllm.sql.passes.intervals import intervals
+from flightllm.sql.passes.mixed_times import WORDS as MIXING
+from flightllm.sql.passes.mixed_times import mixed_times
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.numeric_division import numeric_division
 from flightllm.sql.passes.offset_defaults import FUNCTIONS as OFFSETS
@@ -129,6 +131,8 @@ PASSES = (
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),
+    # Before the texts of values: a date with a zone has another text.
+    Pass(mixed_times, frozenset(), some=MIXING, of_postgres=True, since=3),
     Pass(text_values, frozenset(), has_text_of_value, CASTS | {"||", "concat", "concat_ws"}, of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
     Pass(ordered_aggregates, frozenset(), has_ordered_aggregate, AGGREGATES),

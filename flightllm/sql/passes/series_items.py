@@ -9,8 +9,8 @@ from typing import Final
 
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, replaced
-from flightllm.sql.passes.subqueries.shapes import is_aggregate, own_nodes
 from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.select_shapes import is_aggregate, own_nodes
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import TIMESTAMP, ExpressionTypes, function_name, is_date
 

@@ -6,8 +6,8 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.sql.nodes import Json, Node, body, kind
-from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import Known, TableColumns
+from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, function_name, other_aggregate
 
