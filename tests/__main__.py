@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LINT = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 FAST = ("common", "config", "dialect", "functions", "operators", "optimizer", "plan", "prompt_order", "sql", "udfs")
 """Folders of tests that need no server and no model."""
-WORKERS = ("-n", "2")
-"""Tests wait for processes and files much of the time, so two run side by side even on one core."""
+WORKERS = ("-n", "3")
+"""Tests wait for processes and files much of the time: two side by side leave a third of two cores idle."""
 ENGINES = "vllm or ray"
 """Each worker would start engines of its own: their tests run after the others, in one process."""
 ENGINE_MARK = re.compile(r"\bmark\.(vllm|ray)\b")

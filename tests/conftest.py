@@ -1,5 +1,6 @@
 """Fixtures of several folders, and hooks of all tests."""
 
+import gc
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -88,6 +89,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SLOW_TIMEOUT))
+
+
+def pytest_collection() -> None:
+    """Let no garbage be collected while modules and tests are made: all of them stay to the end of the run."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and tests from the garbage collector: each collection during the run would visit all of them."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -25,8 +25,8 @@ from flightllm.errors import (
 )
 from flightllm.file_formats.options import NOTHING_SAID, CsvOptions
 from flightllm.sql.keys import NO_KEYS, TableKeys
-from flightllm.sql.parsed_text import ParsedText, mentions
-from flightllm.sql.passes.passes import passed
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.passes import VERSION, passed
 from flightllm.sql.query_columns import Known
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
@@ -171,8 +171,8 @@ class Entry:
     """The format of a CSV table's files, as far as options set it."""
     source: ConvertedSource | None = None
     """The Parquet copy of the table's files, if the table is read through a copy."""
-    passed: bool = True
-    """Whether a view's text has passed the passes: earlier versions stored it as it was sent."""
+    passed: int = VERSION
+    """The version of the passes that a view's text has passed; 0 if it is stored as it was sent."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
     """The cached plan of a view."""
 
@@ -223,15 +223,20 @@ def view_text(view: Entry, entries: Mapping[TableName, Entry]) -> str:
     Raises:
         FlightLLMError: an earlier version stored a construct that gives wrong rows in DataFusion.
     """
-    return view.query if view.passed else passed(ParsedText(view.query), columns_in(entries)).sql
+    if view.passed >= VERSION:
+        return view.query
+    return passed(ParsedText(view.query), columns_in(entries), version=view.passed).sql
 
 
 _MAKES_INTERVALS = frozenset({"interval", "make_interval", "age"})
 """A view makes intervals of other values only with one of these words."""
 
 
-class IntervalTables:
-    """The names of the tables with intervals. Each change of the tables is read once, at the next text; thread-safe."""
+class ComparedTables:
+    """The names of the tables with intervals or arrays, which PostgreSQL compares in its own way.
+
+    Each change of the tables is read once, at the next text; thread-safe.
+    """
 
     def __init__(self, entries: Callable[[], Mapping[TableName, Entry]]) -> None:
         """Take a function that returns the present tables; a change of the tables replaces their mapping."""
@@ -243,19 +248,25 @@ class IntervalTables:
         entries = self._entries()
         before, names = self._read
         if before is not entries:
-            names = _with_intervals(entries)
+            names = _compared(entries)
             self._read = entries, names
         return bool(names) and not names.isdisjoint(text.names)
 
 
-def _with_intervals(entries: Mapping[TableName, Entry]) -> frozenset[str]:
-    found = {key.name.lower() for key, entry in entries.items() if any(map(pa.types.is_interval, entry.schema.types))}
-    views = {entry.name.name.lower(): mentions(entry.query) for entry in entries.values() if entry.kind == "view"}
+def _compared(entries: Mapping[TableName, Entry]) -> frozenset[str]:
+    found = {key.name.lower() for key, entry in entries.items() if any(map(_is_compared, entry.schema.types))}
+    views = {one.name.name.lower(): ParsedText(one.query) for one in entries.values() if one.kind == "view"}
     while more := {
-        name for name, words in views.items() if name not in found and not words.isdisjoint(_MAKES_INTERVALS | found)
+        name
+        for name, text in views.items()
+        if name not in found and (not text.mentions.isdisjoint(_MAKES_INTERVALS | found) or text.makes_arrays())
     }:
         found |= more
     return frozenset(found)
+
+
+def _is_compared(given: pa.DataType) -> bool:
+    return bool(pa.types.is_interval(given) or pa.types.is_nested(given))
 
 
 class SchemaTables:

@@ -121,5 +121,5 @@ def _read(written: Mapping[str, Any]) -> Entry:
         format=str(written.get("format", "")),
         keys=TableKeys.of_json(written["keys"]) if "keys" in written else NO_KEYS,
         csv=CsvOptions.of_json(written.get("csv", {})),
-        passed=bool(written.get("passed")),
+        passed=int(written.get("passed", 0)),  # earlier versions wrote `true` for the first passes
     )

@@ -19,8 +19,8 @@ from datafusion.catalog import SchemaProvider
 
 from flightllm.catalog.converted import converted_table, kept_if_taken
 from flightllm.catalog.entries import (
+    ComparedTables,
     Entry,
-    IntervalTables,
     Planned,
     SchemaTables,
     StoredRows,
@@ -111,7 +111,7 @@ class TableStore:
         """Registers the server's own functions in a context, for views and row filters that call them."""
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
-        self.interval_tables = IntervalTables(lambda: self._entries)
+        self.compared_tables = ComparedTables(lambda: self._entries)
         self._schemas: tuple[str, ...] = ()
         self._rewriting: defaultdict[str, Lock] = defaultdict(Lock)
         self.plans = ViewPlans(limits, self._planning_context)

@@ -86,6 +86,10 @@ _IN_OTHER_WORDS = (
         r"the timestamp '\1' has no seconds: write '\1:00'",
     ),
     (
+        re.compile(r"(?:Can't cast value|value of) (-?\d+) (?:to type|is out of range) Int(?:8|16|32|64)\b"),
+        r"the number \1 is out of range of its type: write a wider type, as in CAST(… AS BIGINT) or CAST(… AS NUMERIC)",
+    ),
+    (
         re.compile(r"Physical plan does not support logical expression WindowFunction"),
         "window functions cannot be in WHERE, ON or SET: compute them in a subquery of FROM",
     ),
@@ -101,6 +105,12 @@ _IN_OTHER_WORDS = (
 """Patterns of DataFusion's errors that do not say what to write, and our texts for them."""
 _DOUBLED_STOP = re.compile(r"(Valid fields are .*[^.]\.)\.(?=\s|$)", re.DOTALL)
 """DataFusion ends a list of fields with a full stop, and some of its errors add one."""
+_TYPE_NAMES = (
+    (re.compile(r"\b(?:Interval|Duration)\((?:MonthDayNano|YearMonth|DayTime|ns|us|µs|ms|s)\)"), "interval"),
+    (re.compile(r"\bTimestamp\((?:ns|us|µs|ms|s)(?:, None)?\)"), "timestamp"),
+    (re.compile(r"\bTimestamp\((?:ns|us|µs|ms|s), (?:Some\()?\"[^\"]*\"\)?\)"), "timestamp with time zone"),
+)
+"""Arrow's names of the types of times, which say nothing to users of SQL, and SQL's names."""
 _PANICS = "pyo3_runtime"
 """The module of the class of Rust panics; this class cannot be imported."""
 _log = structlog.get_logger(__name__)
@@ -211,6 +221,8 @@ def plain_text(error: Exception) -> str:
         text = f"syntax error: {parser['text']}"
     text = _without_option(text.replace(STORED_SUFFIX, ""))
     text = _without_plea(_without_signatures(text).replace(_INTERNAL, "")).strip()
+    for arrow_name, name in _TYPE_NAMES:
+        text = arrow_name.sub(name, text)
     return _DOUBLED_STOP.sub(r"\1", text)
 
 

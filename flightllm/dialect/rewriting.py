@@ -191,7 +191,7 @@ def rewrite(text: ParsedText, place: NameContext, dialect: str = DEFAULT) -> Rew
 def _passed(found: Rewritten, source: Source, *, as_postgres: bool) -> Rewritten:
     """Return a text after the passes over its tree."""
     try:
-        changes = edits(source, source.known, source.place.names_intervals, as_postgres=as_postgres)
+        changes = edits(source, source.known, source.place.names_compared, as_postgres=as_postgres)
         made = [Edit(*one) for one in changes]
     except FlightLLMError as error:
         error.args = (found.said(str(error)),)

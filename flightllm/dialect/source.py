@@ -8,6 +8,7 @@ import pyarrow as pa
 from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, table_name
 from flightllm.errors import SqlError
 from flightllm.sql.calls import follows_keyword
+from flightllm.sql.parameters import parameter_types
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import Known
 from flightllm.sql.tokens import TokenKind
@@ -31,8 +32,10 @@ class NameContext:
     schemas: Callable[[], Sequence[str]]
     view_of: Callable[[TableName], str] = lambda _: ""
     """Returns the query of a view, or of the row filters and masks of a table; empty for any other table."""
-    names_intervals: Callable[[ParsedText], bool] = lambda _: False
-    """Returns whether a text can name a table that has a column of intervals."""
+    parameters: pa.Schema | None = None
+    """The types of the values that are bound to the statement; None before they are known."""
+    names_compared: Callable[[ParsedText], bool] = lambda _: False
+    """Returns whether a text can name a table that has a column of intervals or arrays."""
     path: tuple[str, ...] = (DEFAULT_SCHEMA,)
     temporary: str = ""
     """The schema of the session's temporary tables."""
@@ -67,7 +70,9 @@ class Source(ParsedText):
     @property
     def known(self) -> Known:
         """Return the session's tables, views and functions."""
-        return Known(self.columns_of, self.view_of, self.place.own_functions)
+        given = self.place.parameters
+        types = parameter_types(self, given) if given is not None else {}
+        return Known(self.columns_of, self.view_of, self.place.own_functions, types)
 
     def view_of(self, parts: Sequence[str]) -> str:
         """Return the query of the view that the parts of a name mean; empty if there is no such view."""

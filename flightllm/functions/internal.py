@@ -1,11 +1,14 @@
 """The functions that only rewritten texts call, for what DataFusion's own functions cannot do."""
 
+from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
 
+from flightllm.functions.array_keys import KEY_FUNCTIONS, array_key, key_type
 from flightllm.functions.half_even import HALF_EVEN, HALF_EVEN_ARGUMENTS, HALF_EVEN_OUTPUT, half_even
 from flightllm.functions.interval_parts import INTERVAL_EPOCH, WITH_DAYS, interval_epoch, with_days
+from flightllm.functions.interval_sum import INTERVAL_SUM, INTERVAL_SUM_ARGUMENTS, INTERVAL_SUM_OUTPUT, interval_sum
 from flightllm.functions.interval_times import (
     INTERVAL_TIMES,
     INTERVAL_TIMES_ARGUMENTS,
@@ -40,10 +43,11 @@ from flightllm.functions.value_texts import (
 )
 from flightllm.functions.zoned_time import ZONED_TIME, ZONED_TIME_ARGUMENTS, ZONED_TIME_OUTPUT, zoned_time
 
-INTERNAL: Final = (
+INTERNAL: Final[tuple[tuple[Callable[..., pa.Array], list[pa.DataType], pa.DataType, str, str], ...]] = (
     (vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES),
     (zoned_time, list(ZONED_TIME_ARGUMENTS), ZONED_TIME_OUTPUT, "immutable", ZONED_TIME),
     (interval_times, list(INTERVAL_TIMES_ARGUMENTS), INTERVAL_TIMES_OUTPUT, "immutable", INTERVAL_TIMES),
+    (interval_sum, list(INTERVAL_SUM_ARGUMENTS), INTERVAL_SUM_OUTPUT, "immutable", INTERVAL_SUM),
     (half_even, list(HALF_EVEN_ARGUMENTS), HALF_EVEN_OUTPUT, "immutable", HALF_EVEN),
     (double_text, [pa.float64()], pa.string(), "immutable", DOUBLE_TEXT),
     (real_text, [pa.float32()], pa.string(), "immutable", REAL_TEXT),
@@ -55,11 +59,13 @@ INTERNAL: Final = (
     (zoned_text, [pa.string()], pa.string(), "immutable", ZONED_TEXT),
     (text_bytes, [pa.string()], pa.binary(), "immutable", TEXT_BYTES),
     (array_text, [pa.list_(pa.string())], pa.string(), "immutable", ARRAY_TEXT),
+    *((array_key, [pa.list_(one)], key_type(one), "immutable", name) for one, name in KEY_FUNCTIONS.items()),
     (longest_run, list(LONGEST_RUN_ARGUMENTS), LONGEST_RUN_OUTPUT, "immutable", LONGEST_RUN),
 )
 """The arguments of `datafusion.udf` for each function."""
 CALLED: Final = (
-    *(ZONED_TIME, INTERVAL_TIMES, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
+    *(ZONED_TIME, INTERVAL_TIMES, INTERVAL_SUM, HALF_EVEN, DOUBLE_TEXT, REAL_TEXT, INTERVAL_TEXT, ARRAY_TEXT),
     *(WITH_DAYS, INTERVAL_EPOCH, TIME_TEXT, TIMESTAMP_TEXT, ZONED_TEXT, TEXT_BYTES, LONGEST_RUN),
+    *KEY_FUNCTIONS.values(),
 )
 """The names that the passes over a text write in it."""

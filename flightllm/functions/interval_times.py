@@ -19,11 +19,14 @@ def interval_times(intervals: pa.Array, factors: pa.Array, divisors: pa.Array) -
     `1 month` is `1 month 15 days`.
 
     Raises:
-        SqlError: a divisor is 0.
+        SqlError: a divisor is 0, or a result is too long.
     """
     rows = zip(intervals.to_pylist(), factors.to_pylist(), divisors.to_pylist(), strict=True)
     found = (None if None in row else _times(*row) for row in rows)
-    return pa.array(found, INTERVAL_TIMES_OUTPUT)
+    try:
+        return pa.array(found, INTERVAL_TIMES_OUTPUT)
+    except OverflowError as error:
+        raise SqlError("an interval is longer than 292 years of hours: write a smaller factor") from error
 
 
 def _times(interval: pa.MonthDayNano, factor: float, divisor: float) -> tuple[int, int, int]:

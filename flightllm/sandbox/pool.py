@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 class Isolation:
     """Runs tasks in sandbox processes; some wait warm, and their number is limited. Thread-safe.
 
-    No process starts before the first task, unless `warm` is called.
+    Before `warm` is called, a process starts only if a task needs one. It then waits for the next task.
     """
 
     def __init__(self, limits: LimitsConfig, storage: StorageConfig) -> None:
@@ -62,6 +62,7 @@ class Isolation:
         self._failure: Exception | None = None
         self._closed = False
         self._warm = False
+        """Whether spare processes start before a task needs them, as in a server."""
         self._threads = list[threading.Thread]()
 
     def warm(self) -> None:
@@ -110,7 +111,6 @@ class Isolation:
 
     def _take(self, cancelled: Callable[[], bool]) -> Process:
         with self._changed:
-            self._warm = True
             self._begin()
             self._wanted += 1
             self._failure = None

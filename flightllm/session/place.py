@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 
 import datafusion
@@ -50,15 +51,16 @@ class SessionPlace:
         """Return the schemas in which names are looked up; the schema of temporary tables comes first."""
         return (self.temporary, *self._path)
 
-    def read(self, text: ParsedText, dialect: str) -> Rewritten:
+    def read(self, text: ParsedText, dialect: str, parameters: pa.Schema | None = None) -> Rewritten:
         """Translate a statement from a dialect to DataFusion's, and resolve its table names for this session.
 
+        `parameters` are the types of the values that are bound to the statement; None before they are known.
         The first statement that makes a temporary table also opens the temporary schema.
 
         Raises:
             FlightLLMError: the statement cannot be parsed.
         """
-        found = rewrite(text, self._place(), dialect)
+        found = rewrite(text, replace(self._place(), parameters=parameters), dialect)
         if (
             found.edits
             and not self._opened
@@ -73,7 +75,7 @@ class SessionPlace:
             is_table=self._store.entries.__contains__,
             columns_of=self._columns_of,
             view_of=self._view_of,
-            names_intervals=self._store.interval_tables.named_in,
+            names_compared=self._store.compared_tables.named_in,
             schemas=lambda: [*self._catalog().schemas(), "information_schema"],
             path=self._path,
             temporary=self._own,

@@ -39,10 +39,13 @@ class StatementReader:
         self._services = services
         self._limits = limits
 
-    def rewritten(self, sql: str, settings: Settings) -> tuple[ParsedText, Callable[[], OutputNames]]:
+    def rewritten(
+        self, sql: str, settings: Settings, parameters: pa.Schema | None = None
+    ) -> tuple[ParsedText, Callable[[], OutputNames]]:
         """Return a statement as DataFusion reads it, and a function that reads its column names from the sent text.
 
-        The sent text is checked, and so is the rewritten text if it differs.
+        The sent text is checked, and so is the rewritten text if it differs. `parameters` are the types of the values
+        that are bound to the statement; None before they are known.
 
         Raises:
             FlightLLMError: the statement cannot be parsed, or its rewritten text is too large.
@@ -55,7 +58,7 @@ class StatementReader:
         except FlightLLMError as error:
             error.args = (found.said(str(error)),)
             raise
-        rewritten = self._place.read(sent.replaced(sql), settings.dialect)
+        rewritten = self._place.read(sent.replaced(sql), settings.dialect, parameters)
         read = rewritten.parsed or ParsedText(rewritten.text)
         if read.sql == sent.sql:
             sent = read
@@ -63,13 +66,15 @@ class StatementReader:
             check_sql(read, self._limits)
         return read, cache(lambda: output_names(sent))
 
-    def statement(self, sql: str, settings: Settings) -> Statement:
+    def statement(self, sql: str, settings: Settings, parameters: pa.Schema | None = None) -> Statement:
         """Parse a text into the statement that all later steps take; its parameters keep their places.
+
+        `parameters` are the types of their values; None before they are known.
 
         Raises:
             FlightLLMError: see `rewritten`; or the kind of the statement is unknown.
         """
-        read, names = self.rewritten(sql, settings)
+        read, names = self.rewritten(sql, settings, parameters)
         return replace(classify(read), names=names)
 
     def bound(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None) -> Statement:
@@ -78,7 +83,7 @@ class StatementReader:
         Raises:
             FlightLLMError: see `statement`; or the parameters do not fit.
         """
-        read, names = self.rewritten(sql, settings)
+        read, names = self.rewritten(sql, settings, None if parameters is None else parameters.schema)
         return replace(classify(self.with_values(read, parameters)), names=names)
 
     def with_values(self, read: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:

@@ -192,7 +192,7 @@ class Session:
             return self._described(sql, self._settings.with_values(settings), parameters)
 
     def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
-        read = self._reader.statement(sql, settings)
+        read = self._reader.statement(sql, settings, None if parameters is None else parameters.schema)
         bound = read.whole if parameters is None else self._reader.with_values(read.whole, parameters)
         circumstances = self._circumstances(settings, bound)
         reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
@@ -382,7 +382,7 @@ class Session:
     ) -> Iterator[Changed]:
         chosen = self._settings.with_values(settings)
         try:
-            read, names = self._reader.rewritten(sql, chosen)
+            read, names = self._reader.rewritten(sql, chosen, None if parameters is None else parameters.schema)
         except FlightLLMError as error:
             error.args = (without_its_secrets(str(error), sql),)
             self._began(sql, cancelled, "update").finish("failed", error=str(error))

@@ -1,6 +1,6 @@
 """Binding of parameters into SQL text as literals, token by token, so that a value can never become SQL."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -80,8 +80,7 @@ def bind(text: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
         return text
     if parameters.num_rows != 1:
         raise SqlError(f"one row of parameters was expected, not {parameters.num_rows}")
-    if sorted(names) == sorted(parameters.schema.names):
-        parameters = parameters.select(list(names))
+    parameters = parameters.select(_order(names, parameters.schema))
     columns = _indexes(placeholders, names)
     items = [_read(parameters, column, count_items) for column in range(given)]
     if (found := sum(items[column] for column in columns if items[column] > 1)) > _MOST_ITEMS:
@@ -90,6 +89,31 @@ def bind(text: ParsedText, parameters: pa.RecordBatch | None) -> ParsedText:
     if (found := sum(len(literals[column]) for column in columns)) > _MOST_TEXT:
         raise _too_much(f"are {found:,} characters of SQL text", f"{_MOST_TEXT:,}")
     return with_parameters(text, literals.__getitem__)
+
+
+def parameter_types(text: ParsedText, parameters: pa.Schema) -> Mapping[str, pa.DataType]:
+    """Return the types of a statement's values by the placeholders of its tree; see `tree.with_numbers`.
+
+    The result is empty if the statement takes another number of values.
+
+    Raises:
+        SqlError: the text mixes kinds of placeholders, or has too many parameters.
+    """
+    placeholders = _placeholders(text)
+    names = _names(placeholders)
+    if not placeholders or len(names) != len(parameters):
+        return {}
+    types = [parameters.field(place).type for place in _order(names, parameters)]
+    columns = _indexes(placeholders, names)
+    given = zip(placeholders, columns, strict=True)
+    return {f"${column + 1}" if one.text == "?" else one.text: types[column] for one, column in given}
+
+
+def _order(names: Sequence[str], parameters: pa.Schema) -> list[int]:
+    """Return the places of the columns that the names of parameters mean: by name if these agree, else in order."""
+    if sorted(names) == sorted(parameters.names):
+        return [parameters.names.index(name) for name in names]
+    return [*range(len(parameters))]
 
 
 def _too_much(found: str, most: str) -> LimitExceededError:

@@ -16,6 +16,8 @@ _ENDS_ITEMS = (
 )
 _NO_EXPRESSION = ("from", "join", "as", "union", "except", "intersect", "with")
 """Words before the parenthesis of a query outside expressions."""
+_ARRAYS = frozenset({"array", "make_array", "string_to_array", "regexp_split_to_array", "regexp_match"})
+"""Words with which a text can make an array, beside the functions `array_…`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class ParsedText:
     def mentions(self) -> frozenset[str]:
         """Return all words in lower case; see `mentions`. A table that the text reads has its words among these."""
         return mentions(self.sql)
+
+    def makes_arrays(self) -> bool:
+        """Return whether the text can make an array of other values."""
+        return "[" in self.sql or any(word in _ARRAYS or word.startswith("array_") for word in self.mentions)
 
     @cached_property
     def marks(self) -> frozenset[str]:

@@ -1,11 +1,12 @@
 """The columns of a statement's queries with their types, as far as its tree and the tables that it reads tell them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from flightllm.sql.element_rows import SERIES, element_rows, names_series_column
 from flightllm.sql.joins import join_kind, merged_names
 from flightllm.sql.nodes import Json, body, is_query, kind, name_of, parts
 from flightllm.sql.tree import text_of
@@ -21,12 +22,14 @@ class Known:
     """A session's tables, views and functions by name. It returns the columns of a table as any `TableColumns`.
 
     `view_of` returns the query of the view that the parts of a name mean, or "". `own_functions` are the lower-case
-    names of the functions in the configuration's folders; each of them can ask a model.
+    names of the functions in the configuration's folders; each of them can ask a model. `parameters` are the types of
+    the bound values by their placeholders.
     """
 
     columns_of: TableColumns
     view_of: Callable[[Sequence[str]], str] = lambda _: ""
     own_functions: frozenset[str] = frozenset()
+    parameters: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def __call__(self, parts: Sequence[str]) -> Mapping[str, pa.DataType]:
         """Return the columns of a table."""
@@ -67,6 +70,7 @@ class QueryColumns:
     """The columns of the queries of one statement. `type_of` tells the type of an expression below a SELECT."""
 
     def __init__(self, root: Json, columns_of: TableColumns, type_of: Callable[[Json], Type] | None = None) -> None:
+        self._root = root
         self._columns_of = columns_of
         self._type_of = type_of
         self._common = _common_tables(root)
@@ -219,13 +223,26 @@ class QueryColumns:
         if kind(factor) == "Table":
             names = [name_of(body(part)) for part in fields["name"]]
             name = name or names[-1]
-            columns = None if fields["args"] else self._table(fields, names)
-            self._expressions(fields["args"], (list(before), *outer))
+            columns = self._elements(factor, before, outer) if fields["args"] else self._table(fields, names)
         elif kind(factor) == "Derived":
             columns = self._query(fields["subquery"], (list(before), *outer) if fields["lateral"] else outer)
         elif kind(factor) == "NestedJoin":
             columns = _all(self._tables([fields["table_with_joins"]], outer))
+        else:
+            name = name or name_of(body(fields["name"][-1])) if "name" in fields else name or "unnest"
+            columns = self._elements(factor, before, outer)
         return _Table(name, _renamed(columns, alias))
+
+    def _elements(self, factor: Json, before: Sequence[_Table], outer: _Scope) -> Columns:
+        """Return the columns of a function in FROM whose rows are the elements of lists; None for other functions."""
+        fields = body(factor)
+        self._expressions([fields.get(key) for key in ("args", "array_exprs")], (list(before), *outer))
+        call = element_rows(factor)
+        if call is None or (call.name in SERIES and names_series_column(self._root)):
+            return None
+        lists = [self._type(one) for one in call.lists]
+        types = [one.value_type if one is not None and pa.types.is_list(one) else None for one in lists]
+        return [*map(Column, call.names, [*types, *([pa.int64()] if call.numbered else [])])]
 
     def _table(self, fields: Json, names: Sequence[str]) -> Columns:
         definition = self._definition(fields, names)

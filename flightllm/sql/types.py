@@ -7,7 +7,8 @@ from typing import Final
 import pyarrow as pa
 
 from flightllm.sql.nodes import Json, body, kind, name_of
-from flightllm.sql.query_columns import Columns, QueryColumns, TableColumns, Type, common_type
+from flightllm.sql.query_columns import Columns, Known, QueryColumns, TableColumns, Type, common_type
+from flightllm.sql.tree import written
 
 INTERVAL: Final = pa.month_day_nano_interval()
 BETWEEN_TIMES: Final = pa.duration("ns")
@@ -17,6 +18,7 @@ ZONED: Final = pa.timestamp("ns", "UTC")
 """`timestamp with time zone`."""
 _NUMERIC: Final = pa.decimal128(38, 10)
 _LONG: Final = 2**31
+_LONGER: Final = 2**63
 _TIME: Final = pa.time64("ns")
 
 _SIMPLE: Final[Mapping[str, Type]] = {
@@ -69,7 +71,7 @@ _RETURNED: Final[Mapping[str, Type]] = {
     **dict.fromkeys(("to_local_time", "localtimestamp", "make_timestamp", "from_unixtime"), TIMESTAMP),
     **dict.fromkeys(("current_date", "today", "make_date", "to_date"), pa.date32()),
     **dict.fromkeys(("current_time", "localtime", "make_time"), _TIME),
-    **dict.fromkeys(("__interval_times", "__with_days"), INTERVAL),
+    **dict.fromkeys(("__interval_times", "__interval_sum", "__with_days"), INTERVAL),
     **dict.fromkeys(("age", "make_interval", "justify_days", "justify_hours", "justify_interval"), INTERVAL),
     **dict.fromkeys(
         ("count", "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "regr_count"), pa.int64()
@@ -99,6 +101,7 @@ class ExpressionTypes:
     def __init__(self, root: Json, columns_of: TableColumns) -> None:
         self._known = dict[int, tuple[Json, Type]]()
         """The type of each expression by its identity; it stays alive, so no other object has its identity."""
+        self._parameters = columns_of.parameters if isinstance(columns_of, Known) else {}
         self._columns = QueryColumns(root, columns_of, self.of)
         self._columns.read(root)
 
@@ -132,6 +135,8 @@ class ExpressionTypes:
             return pa.bool_()
         if name in {"Identifier", "CompoundIdentifier"}:
             return self._columns.named(expression)
+        if name == "Value" and kind(fields["value"]) == "Placeholder":
+            return self._parameters.get(str(body(fields["value"])))
         if name == "Subquery":
             columns = self.columns({"Query": fields})
             return columns[0].type if columns is not None and len(columns) == 1 else None
@@ -167,6 +172,13 @@ def arguments(function: Json) -> list[Json]:
         return []
     given = (body(one) for one in body(function["args"])["args"] if kind(one) == "Unnamed")
     return [body(one) for one in given if kind(one) == "Expr"]
+
+
+def other_aggregate(name: str, value: Json, aggregate: Json) -> Json:
+    """Return a call of another aggregate of one value over the same rows as a call."""
+    fields = body(aggregate)
+    listed = {**body(fields["args"]), "args": [{"Unnamed": {"Expr": value}}]}
+    return {"Function": {**fields, "name": body(written(f"{name}(v)"))["name"], "args": {"List": listed}}}
 
 
 def expressions_of(query: Json) -> list[Json]:
@@ -222,7 +234,7 @@ def _literal(fields: Json, _: Sequence[Type]) -> Type:
     match kind(value) or value:
         case "Number":
             digits = str(body(value)[0])
-            if not re.fullmatch(r"\d+", digits) or len(digits) > 18:
+            if not re.fullmatch(r"\d+", digits) or len(digits) > 19 or int(digits) >= _LONGER:
                 return _NUMERIC
             return pa.int32() if int(digits) < _LONG else pa.int64()
         case "Boolean":
@@ -272,8 +284,10 @@ def _difference(left: pa.DataType, right: pa.DataType) -> Type:
     if pa.types.is_date(left) and pa.types.is_date(right):
         return pa.int32()
     dates = [one for one in (left, right) if pa.types.is_date(one) or pa.types.is_timestamp(one)]
-    if len(dates) == 2 or (pa.types.is_time(left) and pa.types.is_time(right)):
+    if len(dates) == 2:
         return BETWEEN_TIMES
+    if pa.types.is_time(left) and pa.types.is_time(right):
+        return INTERVAL
     return None if dates and dates[0] is right else _sum(left, right)
 
 
@@ -296,6 +310,8 @@ def _function(fields: Json, types: Sequence[Type]) -> Type:
             return pa.float64() if pa.types.is_integer(first) or pa.types.is_floating(first) else first
         case "array_agg" | "make_array" | "unnest" if first is not None:
             return _of_list(name, first)
+        case "generate_series" | "range" if first is not None:
+            return _series(types)
         case "timezone" if len(types) == 2:
             return _other_zone(types[1])
         case _:
@@ -306,6 +322,14 @@ def _of_list(name: str, first: pa.DataType) -> Type:
     if name != "unnest":
         return pa.list_(first)
     return first.value_type if pa.types.is_list(first) else None
+
+
+def _series(types: Sequence[Type]) -> Type:
+    """Return the type of the list of a series: its items are as long as the longest of its whole numbers."""
+    if types[0] is not None and pa.types.is_date(types[0]):
+        return pa.list_(ZONED)
+    found = types[0] if types[0] is not None and pa.types.is_timestamp(types[0]) else common_type(types)
+    return None if found is None else pa.list_(found)
 
 
 def _other_zone(given: Type) -> Type:

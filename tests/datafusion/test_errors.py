@@ -3,7 +3,7 @@
 import pytest
 
 from flightllm.catalog import Catalog, mapped_error
-from flightllm.datafusion.errors import panics_mapped
+from flightllm.datafusion.errors import panics_mapped, plain_text
 from flightllm.errors import LimitExceededError, SqlError, UnsupportedError
 from tests.catalogs import read
 
@@ -76,3 +76,10 @@ def test_too_deep_for_python() -> None:
     """A plan that is too deep for Python's stack is a limit of the server, and the error says to split it."""
     with pytest.raises(LimitExceededError, match="split it into several statements"), panics_mapped():
         raise RecursionError
+
+
+def test_types_of_times() -> None:
+    """Types of times have SQL's names."""
+    error = Exception('no avg(Interval(MonthDayNano), Duration(ns)) of Timestamp(ns) and Timestamp(ns, "UTC") or "a"')
+    wanted = 'no avg(interval, interval) of timestamp and timestamp with time zone or "a"'
+    assert plain_text(error) == wanted

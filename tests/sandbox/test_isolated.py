@@ -238,6 +238,16 @@ def test_killed(session: Session) -> None:
     assert _rows(session, "SELECT repeat('a', 3) AS x").to_pylist() == [{"x": "aaa"}]
 
 
+def test_no_further_process(session: Session) -> None:
+    """Where nobody called `warm`, the process of one query waits for the next, and no other starts beside it."""
+    sql, isolation = "SELECT repeat(t, n) AS x FROM made WHERE n = 1", session._all.isolation
+    _rows(session, sql)
+    processes = list(isolation._spares)
+    assert processes
+    _rows(session, sql)
+    assert isolation._spares == processes
+
+
 @pytest.mark.slow
 def test_spare_killed(session: Session) -> None:
     """A spare process that died is replaced before a query takes it."""

@@ -56,7 +56,10 @@ def test_items(items: str, wanted: list[pa.DataType | None]) -> None:
         ("SELECT v.a FROM (VALUES (NULL, 1), (date '2024-01-01', 2)) v(a, b)", [pa.date32()]),
         ("SELECT (SELECT a.i FROM x.u) FROM t a", [INTERVAL]),
         ("SELECT day FROM t UNION ALL SELECT at FROM t", [TIMESTAMP]),
-        ("SELECT n, m FROM unnest(ARRAY[1]) AS g(m), t", [pa.int32(), None]),
+        ("SELECT n, m FROM unnest(ARRAY[1]) AS g(m), t", [pa.int32(), pa.int32()]),
+        ("SELECT u, ordinality FROM unnest(ARRAY[1.5]) WITH ORDINALITY u", [pa.decimal128(38, 10), pa.int64()]),
+        ("SELECT s FROM generate_series(timestamp '2024-01-01', now(), i) s, t", [TIMESTAMP]),
+        ("SELECT s FROM t, LATERAL generate_series(day, day, i) s", [ZONED]),
     ],
 )
 def test_queries(sql: str, wanted: list[pa.DataType | None]) -> None:

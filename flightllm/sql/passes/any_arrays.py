@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 from flightllm.sql.nodes import Json, Node, body, kind, unnested
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.passes.subqueries.shapes import changes_per_call
 from flightllm.sql.query_columns import TableColumns, own_functions
+from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 
 

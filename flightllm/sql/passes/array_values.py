@@ -64,11 +64,20 @@ def _cast(tree: Tree, types: ExpressionTypes, cast: Node) -> Json:
     target, value = cast_type(fields["data_type"]), fields["expr"]
     if target is None or not pa.types.is_list(target) or types.of(value) != pa.string():
         return cast
+    return {"Cast": {**fields, "expr": array_of(tree, value)}}
+
+
+def array_of(tree: Tree, value: Json) -> Json:
+    """Return the array of texts that a literal such as `'{a,b}'` is.
+
+    Raises:
+        UnsupportedError: the value is another text, or has rows of elements.
+    """
     elements = _elements(tree, value)
     if not elements:
-        return {"Cast": {**fields, "expr": written("make_array()")}}
+        return written("make_array()")
     literals = [{"Value": {"value": _literal(one), SPAN: NOWHERE}} for one in elements]
-    return {"Cast": {**fields, "expr": {"Array": {"elem": literals, "named": True}}}}
+    return {"Array": {"elem": literals, "named": True}}
 
 
 def _literal(element: str | None) -> Json:

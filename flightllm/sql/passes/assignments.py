@@ -11,8 +11,8 @@ from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.exact_numbers import exact
 from flightllm.sql.passes.rounding import rounded
-from flightllm.sql.passes.subqueries.shapes import is_grouped
 from flightllm.sql.query_columns import TableColumns, Type
+from flightllm.sql.select_shapes import is_grouped
 from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree, written, written_query
 from flightllm.sql.types import INTERVAL, ExpressionTypes, expressions_of
@@ -33,7 +33,8 @@ def stores_fractions(text: ParsedText) -> bool:
         return True
     values = next((index for index, token in enumerate(text.tokens) if token.is_word("values")), 0)
     return any(
-        (token.kind is TokenKind.NUMBER and not token.text.isdecimal())
+        token.kind is TokenKind.PLACEHOLDER
+        or (token.kind is TokenKind.NUMBER and not token.text.isdecimal())
         or (token.kind is TokenKind.WORD and token.text.lower() not in _PLAIN)
         for token in text.tokens[values:]
     )

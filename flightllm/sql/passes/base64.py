@@ -18,7 +18,7 @@ _WRITTEN: Final = {
 
 def has_base64(text: ParsedText) -> bool:
     """Return whether a text names base 64."""
-    return "base64" in text.sql.lower()
+    return "base64" in text.mentions
 
 
 def base64(tree: Tree, _: TableColumns) -> Tree:

@@ -9,8 +9,8 @@ from typing import Final
 
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, new_identifier, rebuilt, replaced, unnested
 from flightllm.sql.passes.subqueries.items import by_name, column, item, without
-from flightllm.sql.passes.subqueries.shapes import changes_per_call, is_grouped, is_limited, own_nodes
 from flightllm.sql.query_columns import Columns, QueryColumns, TableColumns
+from flightllm.sql.select_shapes import changes_per_call, is_grouped, is_limited, own_nodes
 from flightllm.sql.tree import Tree, text_of
 from flightllm.sql.types import expressions_of, function_name
 

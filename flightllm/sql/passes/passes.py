@@ -1,19 +1,24 @@
 """List the passes in their order. Each has words and a test that tell, at little cost, whether it can change a text."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flightllm.sql.alignment import edited, replacements
+from flightllm.sql.element_rows import FUNCTIONS
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.any_arrays import any_arrays, has_any_array
 from flightllm.sql.passes.array_elements import FUNCTIONS as ELEMENT_FUNCTIONS
 from flightllm.sql.passes.array_elements import array_elements
+from flightllm.sql.passes.array_order import COMPARED as ORDERED
+from flightllm.sql.passes.array_order import array_order
 from flightllm.sql.passes.array_values import FUNCTIONS as ARRAY_FUNCTIONS
 from flightllm.sql.passes.array_values import array_values, has_array
 from flightllm.sql.passes.assignments import CHANGES, assignments, stores_fractions
 from flightllm.sql.passes.base64 import FUNCTIONS as CODES
 from flightllm.sql.passes.base64 import base64, has_base64
 from flightllm.sql.passes.byte_literals import byte_literals, has_byte_cast
+from flightllm.sql.passes.computed_lists import LISTS as LISTED
+from flightllm.sql.passes.computed_lists import computed_lists, has_computed_item
 from flightllm.sql.passes.date_parts import NAMES as DATE_PARTS
 from flightllm.sql.passes.date_parts import date_parts
 from flightllm.sql.passes.date_truncs import date_truncs
@@ -22,8 +27,14 @@ from flightllm.sql.passes.distinct_lists import distinct_lists
 from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
 from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
+from flightllm.sql.passes.integer_ranges import OPERATORS as INTEGER_OPERATORS
+from flightllm.sql.passes.integer_ranges import has_integer_operator, integer_ranges
 from flightllm.sql.passes.interval_arithmetic import interval_arithmetic
+from flightllm.sql.passes.interval_sums import FUNCTIONS as SUMS
+from flightllm.sql.passes.interval_sums import has_difference, interval_sums
 from flightllm.sql.passes.intervals import intervals
+from flightllm.sql.passes.mixed_times import WORDS as MIXING
+from flightllm.sql.passes.mixed_times import mixed_times
 from flightllm.sql.passes.null_safe_joins import has_null_safe, null_safe_joins
 from flightllm.sql.passes.numeric_division import numeric_division
 from flightllm.sql.passes.offset_defaults import FUNCTIONS as OFFSETS
@@ -32,20 +43,22 @@ from flightllm.sql.passes.order_by_columns import has_order_by_expression, order
 from flightllm.sql.passes.ordered_aggregates import AGGREGATES, has_ordered_aggregate, ordered_aggregates
 from flightllm.sql.passes.ordered_tables import ordered_tables
 from flightllm.sql.passes.precedence import OPERATORS, can_differ, precedence
+from flightllm.sql.passes.regular_expressions import MATCHES, regular_expressions
 from flightllm.sql.passes.repeated_keys import has_ordered_rows, repeated_keys
 from flightllm.sql.passes.rounding import CASTS, has_integer_cast, integer_casts, round_calls
 from flightllm.sql.passes.row_comparisons import COMPARED, has_row_comparison, row_comparisons
-from flightllm.sql.passes.series_items import has_series_item, series_items
+from flightllm.sql.passes.series_items import series_items
 from flightllm.sql.passes.set_operations_all import has_all_rows, set_operations_all
 from flightllm.sql.passes.shifts import SHIFTS, shifts
 from flightllm.sql.passes.subqueries.subqueries import subqueries
-from flightllm.sql.passes.table_functions import FUNCTIONS, has_table_function, table_functions
+from flightllm.sql.passes.table_functions import has_table_function, table_functions
 from flightllm.sql.passes.text_lengths import TYPES, text_lengths
 from flightllm.sql.passes.text_values import has_text_of_value, text_values
 from flightllm.sql.passes.time_texts import TYPES as TIME_TYPES
 from flightllm.sql.passes.time_texts import has_time_text, time_texts
 from flightllm.sql.passes.time_zones import time_zones
 from flightllm.sql.passes.using import check_unread, using
+from flightllm.sql.passes.variances import VARIANCES, variances
 from flightllm.sql.passes.whole_rows import has_count_of_rows, whole_rows
 from flightllm.sql.passes.windows import has_named_windows, windows
 from flightllm.sql.query_columns import TableColumns
@@ -59,25 +72,26 @@ class Pass:
     A text that it can change has all of the `words`, one of `some` words or marks if there are any, and passes the
     `test`.
 
-    With `of_intervals`, a text that names a table with intervals needs no such words. With `of_postgres`, a text of a
-    dialect that computes in another way stays.
+    With `of_columns`, a text that names a table with intervals or arrays needs no `words` and no test. With
+    `of_postgres`, a text of a dialect that computes in another way stays.
     """
 
     change: Callable[[Tree, TableColumns], Tree]
     words: frozenset[str]
     test: Callable[[ParsedText], bool] = lambda _: True
     some: frozenset[str] = frozenset()
-    of_intervals: bool = False
+    of_columns: bool = False
     of_postgres: bool = False
+    since: int = 2
+    """The first version of the passes with this one; a new pass takes `VERSION` + 1. See `passed`."""
     check_unread: Callable[[ParsedText], None] = lambda _: None
     """Raises an error for a text without a tree in which DataFusion would read wrong rows."""
 
-    def can_change(self, text: ParsedText, names_intervals: Callable[[ParsedText], bool]) -> bool:
+    def can_change(self, text: ParsedText, names_compared: Callable[[ParsedText], bool]) -> bool:
         """Return whether the pass can change a text."""
-        if self.of_intervals and names_intervals(text):
-            return True
-        has_some = not self.some or not self.some.isdisjoint(text.words) or not self.some.isdisjoint(text.marks)
-        return has_some and self.words <= text.words and self.test(text)
+        if self.some and self.some.isdisjoint(text.words) and self.some.isdisjoint(text.marks):
+            return False
+        return (self.of_columns and names_compared(text)) or (self.words <= text.words and self.test(text))
 
 
 def _has_subquery(text: ParsedText) -> bool:
@@ -106,15 +120,19 @@ def _is_table_query(text: ParsedText, opening: int | None) -> bool:
 
 PASSES = (
     Pass(using, frozenset({"join"}), some=frozenset({"using", "natural"}), check_unread=check_unread),
-    Pass(precedence, frozenset(), can_differ, OPERATORS),
-    Pass(any_arrays, frozenset(), has_any_array, frozenset({"any", "some"})),
-    Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED),
-    Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"})),
-    Pass(windows, frozenset({"over"}), has_named_windows),
+    Pass(precedence, frozenset(), can_differ, OPERATORS, since=1),
+    Pass(any_arrays, frozenset(), has_any_array, frozenset({"any", "some"}), since=1),
+    Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED, since=1),
+    Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"}), since=1),
+    Pass(windows, frozenset({"over"}), has_named_windows, since=1),
+    # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
+    Pass(series_items, frozenset({"generate_series"}), of_postgres=True),
     Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),
     Pass(integer_casts, frozenset(), has_integer_cast, CASTS, of_postgres=True),
     Pass(round_calls, frozenset({"round"}), of_postgres=True),
     Pass(date_truncs, frozenset({"date_trunc"}), of_postgres=True),
+    # Before the texts of values: a date with a zone has another text.
+    Pass(mixed_times, frozenset(), some=MIXING, of_postgres=True, since=3),
     Pass(text_values, frozenset(), has_text_of_value, CASTS | {"||", "concat", "concat_ws"}, of_postgres=True),
     Pass(text_lengths, frozenset(), some=TYPES),
     Pass(ordered_aggregates, frozenset(), has_ordered_aggregate, AGGREGATES),
@@ -123,10 +141,12 @@ PASSES = (
     Pass(array_elements, frozenset(), some=ELEMENT_FUNCTIONS),
     Pass(distinct_lists, frozenset({"distinct"}), some=LISTS),
     Pass(offset_defaults, frozenset({"over"}), some=OFFSETS),
+    Pass(variances, frozenset(), some=VARIANCES, of_postgres=True),
+    Pass(regular_expressions, frozenset(), some=MATCHES, of_postgres=True),
     Pass(whole_rows, frozenset({"count"}), has_count_of_rows),
-    Pass(series_items, frozenset({"generate_series"}), has_series_item, of_postgres=True),
     Pass(time_texts, frozenset(), has_time_text, TIME_TYPES, of_postgres=True),
     Pass(numeric_division, frozenset(), some=frozenset({"/"}), of_postgres=True),
+    Pass(integer_ranges, frozenset(), has_integer_operator, INTEGER_OPERATORS | {"sum"}, of_postgres=True, since=3),
     Pass(shifts, frozenset(), some=SHIFTS, of_postgres=True),
     Pass(array_values, frozenset(), has_array, frozenset({"::", "||", "cast", *ARRAY_FUNCTIONS}), of_postgres=True),
     Pass(assignments, frozenset(), stores_fractions, CHANGES, of_postgres=True),
@@ -134,40 +154,52 @@ PASSES = (
     Pass(ordered_tables, frozenset({"order", "by", "from"}), _has_ordered_table),
     Pass(repeated_keys, frozenset({"order", "by"}), has_ordered_rows),
     Pass(order_by_columns, frozenset({"order", "by"}), has_order_by_expression),
-    Pass(set_operations_all, frozenset({"all"}), has_all_rows),
+    Pass(set_operations_all, frozenset({"all"}), has_all_rows, since=1),
     Pass(time_zones, frozenset(), _has_time_zone),
-    Pass(interval_arithmetic, frozenset({"interval"}), of_intervals=True),
+    Pass(array_order, frozenset(), ParsedText.makes_arrays, ORDERED, of_columns=True, of_postgres=True),
+    Pass(interval_arithmetic, frozenset({"interval"}), of_columns=True),
+    Pass(interval_sums, frozenset(), has_difference, SUMS, of_columns=True),
     Pass(date_parts, frozenset(), some=DATE_PARTS, of_postgres=True),
-    Pass(intervals, frozenset({"interval"}), of_intervals=True),
+    Pass(intervals, frozenset({"interval"}), of_columns=True, since=1),
     Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
     Pass(subqueries, frozenset(), _has_subquery),
+    Pass(computed_lists, frozenset(), has_computed_item, LISTED),
     Pass(null_safe_joins, frozenset(), has_null_safe, frozenset({"distinct", "<=>"})),
 )
 
 
-def passed(text: ParsedText, columns_of: TableColumns) -> ParsedText:
-    """Return a query that no client sent, such as the text of a view, after the passes; see `edits`."""
-    return text.replaced(edited(text.sql, edits(text, columns_of, lambda _: True)))
+VERSION: int = max(one.since for one in PASSES)
+"""The version of the passes: a text that has passed them needs only those that are newer."""
+
+
+def passed(text: ParsedText, columns_of: TableColumns, *, version: int = 0) -> ParsedText:
+    """Return a query that no client sent, such as the text of a view, after the passes; see `edits`.
+
+    A text that has passed the passes of a `version` needs the newer ones. A pass can read its own result wrongly.
+    """
+    newer = [one for one in PASSES if one.since > version]
+    return text.replaced(edited(text.sql, edits(text, columns_of, lambda _: True, passes=newer)))
 
 
 def edits(
     text: ParsedText,
     columns_of: TableColumns,
-    names_intervals: Callable[[ParsedText], bool],
+    names_compared: Callable[[ParsedText], bool],
     *,
     as_postgres: bool = True,
+    passes: Sequence[Pass] = PASSES,
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the start, the end and the new text of each place that a pass changes.
 
     A text without a construct that a pass changes is not parsed. Of a statement that the parser does not read, its
     query is parsed, as in `SUMMARIZE SELECT …`. A text that cannot be parsed has no edits.
-    `names_intervals` tells quickly whether a text can name a table that has a column of intervals. `as_postgres` tells
-    whether the dialect of the text computes as PostgreSQL does.
+    `names_compared` tells quickly whether a text can name a table that has a column of intervals or arrays.
+    `as_postgres` tells whether the dialect of the text computes as PostgreSQL does.
 
     Raises:
         FlightLLMError: a construct gives wrong rows in DataFusion, and no pass can put it right.
     """
-    chosen = [one for one in PASSES if (as_postgres or not one.of_postgres) and one.can_change(text, names_intervals)]
+    chosen = [one for one in passes if (as_postgres or not one.of_postgres) and one.can_change(text, names_compared)]
     if not chosen:
         return
     before, tree = 0, parse(text)

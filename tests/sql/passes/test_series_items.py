@@ -32,3 +32,11 @@ def test_aggregates_are_refused(session: Session) -> None:
     """An aggregate takes the rows of FROM alone, as in PostgreSQL."""
     with pytest.raises(UnsupportedError, match=r"at 1:8 has a series: write the series in FROM"):
         rows(session, "SELECT count(generate_series(1, 3)) AS n")
+
+
+@pytest.mark.parametrize("text", ["SELECT {} AS d", "SELECT d FROM {} AS d", "SELECT d FROM LATERAL {} AS d"])
+def test_dates_get_a_zone(session: Session, text: str) -> None:
+    """The items of a series of dates are timestamps with a time zone."""
+    series = "generate_series(date '2024-01-01', date '2024-01-02', interval '1 day')"
+    found = rows(session, f"SELECT d::text AS d FROM ({text.format(series)}) q ORDER BY 1")
+    assert [row["d"] for row in found] == ["2024-01-01 00:00:00+00", "2024-01-02 00:00:00+00"]

@@ -91,7 +91,7 @@ def test_unknown_names_are_refused(session: Session) -> None:
     with pytest.raises(UnsupportedError, match=r"EXCEPT ALL after the query at 2:16 needs .* names in place of \*"):
         ask(
             session,
-            "SELECT x IS DISTINCT FROM 1 AND true FROM (\n SELECT * FROM generate_series(3) EXCEPT ALL SELECT 1) q(x)",
+            "SELECT x IS DISTINCT FROM 1 AND true FROM (\n SELECT * FROM found(3) EXCEPT ALL SELECT 1) q(x)",
         )
 
 

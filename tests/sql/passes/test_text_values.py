@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from flightllm.errors import UnsupportedError
@@ -111,3 +113,40 @@ def test_lists_of_functions(session: Session) -> None:
     """The types of lists that functions give are known."""
     sql = "SELECT array_remove(ARRAY[1, 2], 2)::text AS a, array_append(ARRAY[1], 3)::text AS b"
     assert ask(session, sql).rows == [{"a": "{1}", "b": "{1,3}"}]
+
+
+@pytest.mark.parametrize(
+    ("item", "value", "wanted"),
+    [
+        ("?::text", datetime(2024, 1, 5, 8, 0, 0, 500000), "2024-01-05 08:00:00.5"),  # noqa: DTZ001
+        ("$1::text", datetime(2024, 1, 5, 8, tzinfo=UTC), "2024-01-05 08:00:00+00"),
+        (":v::text", time(8, 0, 0, 500000), "08:00:00.5"),
+        ("$v || ''", 2.0, "2"),
+        ("concat(?, '!')", True, "t!"),
+        ("CAST(? AS text)", [1, None], "{1,NULL}"),
+        ("?::text", b"a", r"\x61"),
+        ("?::int", 2.5, 2),
+        ("?::int", "2", 2),
+    ],
+)
+def test_parameters(session: Session, item: str, value: object, wanted: object) -> None:
+    """The value of a parameter has PostgreSQL's text, and is rounded as PostgreSQL does."""
+    given = pa.RecordBatch.from_pydict({"v": [value]})
+    assert ask(session, f"SELECT {item} AS r", given).table.to_pylist() == [{"r": wanted}]
+
+
+def test_parameters_of_a_change(session: Session) -> None:
+    """The values that rows of parameters store fit their columns, too."""
+    session.update("CREATE TABLE stored (n int, w text)")
+    values = pa.table({"n": [1.5, 2.5], "w": [datetime(2024, 1, 5, 8)] * 2})  # noqa: DTZ001
+    session.update("INSERT INTO stored VALUES (?, ?::text)", values)
+    session.update("INSERT INTO stored (n) VALUES (?)", values.select(["n"]))
+    at = "2024-01-05 08:00:00"
+    found = [(row["n"], row["w"]) for row in rows(session, "SELECT * FROM stored")]
+    assert found == [(2, at), (2, at), (2, None), (2, None)]
+
+
+def test_arrays_of_parameters_are_refused(session: Session) -> None:
+    """The error for an array whose text would differ says where its parameter is."""
+    with pytest.raises(UnsupportedError, match=r"the array at 1:8 has elements"):
+        ask(session, "SELECT ?::text AS r", pa.RecordBatch.from_pydict({"v": [[1.5]]}))

@@ -221,7 +221,7 @@ def test_calls_have_the_merged_column(session: Session) -> None:
     ("sql", "error", "message"),
     [
         ("SELECT * FROM (SELECT 3 AS id) FULL JOIN z USING (id)", SqlError, "the table at 1:15 has no name.*add AS q"),
-        ("SELECT * FROM range(3) NATURAL RIGHT JOIN z", SqlError, "the join at 1:24 is NATURAL.*JOIN … USING"),
+        ("SELECT * FROM found(3) NATURAL RIGHT JOIN z", SqlError, "the join at 1:24 is NATURAL.*JOIN … USING"),
         ("SELECT * FROM t JOIN own ON true FULL JOIN z USING (id)", SqlError, "the join at 1:34 merges the column id"),
         ("SELECT * REPLACE (1 AS x) FROM t FULL JOIN z USING (id)", UnsupportedError, "1:8.*REPLACE.*name the columns"),
         (

@@ -13,7 +13,11 @@ from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier,
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, derived, item, without
 from flightllm.sql.passes.subqueries.questions import ARRAY, Place, Question, questions
-from flightllm.sql.passes.subqueries.shapes import (
+from flightllm.sql.passes.subqueries.spreading import Domain, Spreader, chained, left_join
+from flightllm.sql.passes.subqueries.steady import queries_of_with, steady
+from flightllm.sql.query_columns import Known, QueryColumns, TableColumns, own_functions
+from flightllm.sql.references import References, Scope, is_column, names_of, outermost_queries
+from flightllm.sql.select_shapes import (
     aggregates,
     changes_per_call,
     conjuncts,
@@ -26,10 +30,6 @@ from flightllm.sql.passes.subqueries.shapes import (
     keys_of,
     own_nodes,
 )
-from flightllm.sql.passes.subqueries.spreading import Domain, Spreader, chained, left_join
-from flightllm.sql.passes.subqueries.steady import queries_of_with, steady
-from flightllm.sql.query_columns import Known, QueryColumns, TableColumns, own_functions
-from flightllm.sql.references import References, Scope, is_column, names_of, outermost_queries
 from flightllm.sql.tree import parse, text_of, written, written_query
 from flightllm.sql.types import ExpressionTypes, expressions_of
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, parts, replaced, unnested
 from flightllm.sql.passes.subqueries.items import by_name
-from flightllm.sql.passes.subqueries.shapes import is_aggregate, is_plain, own_nodes
+from flightllm.sql.select_shapes import is_aggregate, is_plain, own_nodes
 from flightllm.sql.tree import written
 from flightllm.sql.types import expressions_of, function_name
 

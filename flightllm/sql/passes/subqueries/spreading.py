@@ -14,7 +14,15 @@ from flightllm.sql.joins import FULL, INNER, LEFT, RIGHT, join_kind
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, walk
 from flightllm.sql.null_safe import same_value
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, derived, item, rows_as_selects, without
-from flightllm.sql.passes.subqueries.shapes import (
+from flightllm.sql.query_columns import Type
+from flightllm.sql.references import (
+    References,
+    is_column,
+    names_of,
+    names_of_tables,
+    names_of_with,
+)
+from flightllm.sql.select_shapes import (
     aggregates,
     is_grouped,
     is_known,
@@ -23,14 +31,6 @@ from flightllm.sql.passes.subqueries.shapes import (
     joined,
     keys_of,
     own_nodes,
-)
-from flightllm.sql.query_columns import Type
-from flightllm.sql.references import (
-    References,
-    is_column,
-    names_of,
-    names_of_tables,
-    names_of_with,
 )
 from flightllm.sql.tree import written, written_query
 

@@ -10,7 +10,7 @@ from typing import Final
 from flightllm.sql.joins import INNER, join_kind
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, replaced, walk
 from flightllm.sql.passes.subqueries.items import by_name, derived
-from flightllm.sql.passes.subqueries.shapes import is_limited, is_single
+from flightllm.sql.select_shapes import is_limited, is_single
 from flightllm.sql.tree import written
 from flightllm.sql.types import function_name
 

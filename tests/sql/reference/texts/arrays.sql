@@ -86,3 +86,44 @@ SELECT array_agg(DISTINCT x ORDER BY x DESC) AS r FROM nums
 SELECT '{1,2}'::int[] AS r, '{}'::int[] AS b, CAST('{1,NULL}' AS int[]) AS c, '{1.5,2}'::numeric(3,1)[] AS d
 SELECT ARRAY[1] || NULL AS r, NULL || ARRAY[1] AS b
 SELECT id, array_remove(l, 3) AS r, array_length(l, 1) AS n FROM lists
+SELECT id FROM lists WHERE l < '{2,5}' ORDER BY id
+SELECT id, max(l) OVER () AS m, min(l) OVER (PARTITION BY id % 2) AS n FROM lists
+SELECT id, l FROM lists ORDER BY l, id
+SELECT id, l FROM lists ORDER BY 2 DESC, 1
+SELECT * FROM lists ORDER BY 2 DESC NULLS LAST LIMIT 2
+SELECT * FROM lists ORDER BY l LIMIT 1
+SELECT id FROM lists ORDER BY t DESC, id LIMIT 3
+SELECT id FROM lists WHERE l < ARRAY[2,5] ORDER BY id
+SELECT id FROM lists WHERE l BETWEEN ARRAY[2,0] AND ARRAY[2,NULL] ORDER BY id
+SELECT id FROM lists WHERE NOT l >= ARRAY[2,5] ORDER BY id
+SELECT max(l), min(l), max(t), min(t) FROM lists
+SELECT id % 2 AS g, max(l) FILTER (WHERE id <> 4) AS m, min(t) AS n FROM lists GROUP BY id % 2 HAVING max(l) > ARRAY[2, 4] ORDER BY 2, 1
+SELECT id, greatest(l, ARRAY[2,5]) AS a, least(l, ARRAY[2,5], ARRAY[2]) AS b FROM lists ORDER BY id
+SELECT DISTINCT l FROM lists ORDER BY l
+SELECT DISTINCT l FROM lists ORDER BY 1 DESC
+SELECT l FROM lists UNION SELECT ARRAY[2,5] ORDER BY l
+SELECT l FROM lists UNION ALL SELECT ARRAY[2,5] ORDER BY 1 DESC
+SELECT DISTINCT ON (l) l, id FROM lists ORDER BY l DESC, id
+SELECT array_agg(id ORDER BY l, id) FROM lists
+SELECT id, row_number() OVER (ORDER BY l, id) AS n FROM lists ORDER BY id
+SELECT a.id AS i, b.id AS j FROM lists a JOIN lists b ON a.l < b.l ORDER BY 1, 2
+SELECT id FROM lists WHERE l > ALL (SELECT r.l FROM lists r WHERE r.id = 1) ORDER BY id
+SELECT id FROM lists x WHERE l <= ANY (SELECT r.l FROM lists r WHERE r.id <> x.id) ORDER BY id
+SELECT id FROM lists WHERE l > (SELECT l FROM lists WHERE id = 1) ORDER BY id
+DELETE FROM lists WHERE l < ARRAY[2,5]
+UPDATE lists SET id = id + 10 WHERE l > ARRAY[2, 9] AND t < ARRAY['c']
+SELECT ARRAY[1.5,NULL] < ARRAY[1.5,2] AS a, ARRAY['a',NULL] < ARRAY['a','b'] AS b, ARRAY[true,NULL] > ARRAY[true,true] AS c, ARRAY[date '2024-01-01',NULL] > ARRAY[date '2024-01-01',date '2024-01-01'] AS d
+SELECT ARRAY[timestamp '2024-01-01',NULL] > ARRAY[timestamp '2024-01-01',timestamp '2024-01-01'] AS d, ARRAY[1::double precision, 'NaN'::double precision] < ARRAY[1::double precision, NULL] AS e, ARRAY[NULL]::int[] < ARRAY[]::int[] AS f, ARRAY[NULL]::int[] > ARRAY[1,NULL] AS g, NULL::int[] < ARRAY[1] AS h
+SELECT k, a < b AS r, a >= b AS s, greatest(a,b) AS g FROM v_ints ORDER BY k
+SELECT k, a < b AS r, a >= b AS s, greatest(a,b) AS g FROM v_texts ORDER BY k
+WITH q AS (SELECT id, l || NULL AS m FROM lists) SELECT id FROM q WHERE m > ARRAY[2, 4] ORDER BY m DESC, id
+SELECT g, array_agg(x ORDER BY id) AS l FROM nums GROUP BY g ORDER BY 2
+SELECT g, array_agg(x ORDER BY id) AS l FROM nums GROUP BY g HAVING array_agg(x ORDER BY id) > ARRAY[1,2,2] ORDER BY l DESC
+SELECT id FROM lists WHERE (id, l) > (1, ARRAY[2,5]) ORDER BY id
+SELECT id, l < ARRAY[2, 5] AS r, CASE WHEN l >= ARRAY[2, 5] THEN 1 END AS c FROM lists ORDER BY id
+SELECT * FROM (SELECT l, id FROM lists) q ORDER BY 1, 2
+SELECT string_to_array('a,b', ',') < string_to_array('a,c', ',') AS r, string_to_array('a,b', ',', 'b') > string_to_array('a,c', ',') AS s
+SELECT count(*) FROM lists GROUP BY l ORDER BY l
+SELECT l, count(*) AS n FROM lists GROUP BY l ORDER BY max(l) DESC, 2
+SELECT id FROM lists WHERE l < ARRAY[2, NULL] ORDER BY id
+SELECT ARRAY[[1,NULL],[2,3]] < ARRAY[[1,2],[2,3]] AS a

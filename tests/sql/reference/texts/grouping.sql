@@ -156,3 +156,12 @@ SELECT count(*) AS n FROM nums GROUP BY ()
 SELECT count(*) AS n FROM nums WHERE false GROUP BY ()
 SELECT sum(x) AS s FROM nums WHERE id > 8 GROUP BY () HAVING count(*) > 1
 SELECT 1 AS r FROM nums WHERE false GROUP BY ()
+SELECT g, x, count(*) AS n FROM nums GROUP BY g, ROLLUP (x) ORDER BY 1, 2, 3
+SELECT g, x, y, count(*) AS n FROM nums GROUP BY g, CUBE (x, y) ORDER BY 1, 2, 3, 4
+SELECT g, x, count(*) AS n FROM nums GROUP BY ROLLUP (g), ROLLUP (x) ORDER BY 1, 2, 3
+SELECT g, x, count(*) AS n FROM nums GROUP BY g, GROUPING SETS ((x), ()) ORDER BY 1, 2, 3
+SELECT g, x, count(*) AS n, grouping(x) AS q FROM nums GROUP BY ROLLUP (x), g ORDER BY 1, 2, 3
+SELECT g, count(*) AS n FROM nums GROUP BY g, ROLLUP (g) ORDER BY 1, 2
+SELECT g, x, count(*) AS n FROM nums GROUP BY g, ROLLUP (g, x) ORDER BY 1, 2, 3
+SELECT g, x + 1 AS z, count(*) AS n FROM nums GROUP BY g, ROLLUP (x + 1) ORDER BY 1, 2, 3
+SELECT g, x, count(*) AS n FROM nums GROUP BY g, x, ROLLUP (g, x) ORDER BY 1, 2, 3

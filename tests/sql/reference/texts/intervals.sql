@@ -199,3 +199,26 @@ SELECT id FROM stays WHERE extract(epoch FROM lasted) > 86400
 SELECT max(lasted) AS r FROM stays
 SELECT id FROM stays WHERE lasted > interval '300 days' AND date_part('epoch', lasted) > 36288000
 SELECT extract(microsecond FROM t::interval) AS a, extract(second FROM t::interval) AS b FROM (VALUES ('2 years 10 seconds'), ('26.3434 seconds')) v(t)
+SELECT sum(timestamp '2200-01-01' - timestamp '2000-01-01') AS s FROM nums
+SELECT sum(closed - opened) AS s FROM stays
+SELECT guest, sum(closed - opened) AS s, avg(closed - opened) AS a, count(*) AS n FROM stays GROUP BY guest ORDER BY guest
+SELECT id, sum(closed - opened) OVER (ORDER BY id) AS s, avg(closed - opened) OVER (ORDER BY id) AS a FROM stays ORDER BY id
+SELECT sum(d) AS s, avg(d) AS a, max(d) AS m FROM (SELECT closed - opened AS d FROM stays) q
+SELECT guest FROM stays GROUP BY guest HAVING sum(closed - opened) > interval '2 days' ORDER BY guest
+SELECT guest, sum(closed - opened) FILTER (WHERE id <> 1) AS s FROM stays GROUP BY guest ORDER BY sum(closed - opened), guest
+SELECT avg(lasted) AS a, sum(lasted) AS s FROM stays
+SELECT avg(closed - opened) AS a FROM stays WHERE id > 100
+SELECT sum(seen - timestamptz '2000-01-01 00:00+00') AS s FROM stays
+SELECT timestamp '2000-01-01' + sum(closed - opened) AS s FROM stays
+SELECT sum(closed - opened) * 2 AS s, sum(closed - opened) / count(*) AS t, sum(closed - opened) + interval '1 day' AS u FROM stays
+SELECT extract(epoch FROM sum(closed - opened)) AS s, extract(day FROM sum(closed - opened)) AS d FROM stays
+SELECT sum(closed - opened)::text AS s FROM stays WHERE id < 3
+SELECT sum(time '10:00' - time '09:00') AS s FROM nums
+SELECT sum(leaves - arrives) AS s, avg(leaves - arrives) AS a FROM stays
+SELECT sum(x - y) AS s, avg(x - y) AS a FROM nums
+SELECT coalesce(sum(closed - opened), interval '0 seconds') AS s FROM stays
+SELECT avg(lasted) AS a, guest FROM stays GROUP BY ROLLUP (guest) ORDER BY 2
+SELECT DISTINCT avg(lasted) OVER (PARTITION BY guest) > interval '1 day' AS a FROM stays ORDER BY 1
+SELECT (closed - opened) * 1000000 AS s FROM stays WHERE id = 2
+SELECT sum(DISTINCT closed - opened) AS s FROM stays
+SELECT s.id FROM stays s WHERE closed - opened >= (SELECT avg(closed - opened) FROM stays) ORDER BY 1

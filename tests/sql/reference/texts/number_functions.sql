@@ -126,3 +126,42 @@ SELECT 7 << - 2 AS r, 7 << 2 AS b, -7 >> 1 AS c, 1 << 31 AS d, 1::bigint << 33 A
 SELECT 7 << ~ 2 AS r
 SELECT '1.50'::numeric::text AS r, 1::numeric::text AS b, (1.10)::numeric::text AS c, CAST(CAST(i AS numeric) AS text) AS d, n::numeric::text AS e, f::numeric::text AS g FROM one
 SELECT f::numeric || 'x' AS r, CAST('12' AS numeric) || '' AS b FROM few
+SELECT 'NaN'::double precision IN ('NaN'::double precision, 1) AS a, 'NaN'::double precision NOT IN (1, 2) AS b, 'NaN'::double precision = 'NaN'::double precision AS c
+SELECT id, d / d IN (1, 'NaN'::double precision) AS a FROM (SELECT id, CASE WHEN d = 8 THEN 'NaN'::double precision ELSE d END AS d FROM nums WHERE d <> 0) q ORDER BY id
+SELECT d FROM (VALUES ('NaN'::double precision), (1), (NULL)) v(d) WHERE d IN ('NaN', 2)
+SELECT d FROM (VALUES ('NaN'::double precision), (1), (NULL)) v(d) WHERE d IN ('NaN'::double precision, 1, 3, 4, 5) ORDER BY d
+SELECT d FROM (VALUES ('NaN'::double precision), (1), (NULL)) v(d) WHERE d IN (SELECT 'NaN'::double precision)
+SELECT d FROM (VALUES ('NaN'::double precision), (1), (NULL)) v(d) WHERE d NOT IN ('NaN'::double precision) ORDER BY d
+SELECT d FROM (VALUES ('NaN'::double precision), (1), (NULL)) v(d) WHERE d = ANY (ARRAY['NaN'::double precision, 5]) ORDER BY d
+SELECT var_pop(d) AS a, stddev(d) AS b, var_samp(d) AS c, stddev_pop(d) AS e, avg(d) AS f, sum(d) AS g, max(d) AS h, min(d) AS i FROM (VALUES ('NaN'::double precision), (1), (2)) v(d)
+SELECT var_pop(d) AS a, stddev(d) AS b, var_samp(d) AS c, stddev_pop(d) AS e FROM (VALUES ('NaN'::double precision)) v(d)
+SELECT var_pop(d) AS a, var_samp(d) AS c, stddev_pop(d) AS e FROM (VALUES ('Infinity'::double precision)) v(d)
+SELECT var_pop(d) AS a, var_samp(d) AS c, corr(d, d) AS e FROM (VALUES ('Infinity'::double precision), (1)) v(d)
+SELECT g, var_pop(d) AS a, stddev_pop(d) FILTER (WHERE id > 2) AS b, var_pop(x) AS c FROM nums GROUP BY g ORDER BY g
+SELECT 2147483647 + 1 AS r
+SELECT 9223372036854775807 + 1 AS r
+SELECT CAST(32767 AS smallint) + CAST(1 AS smallint) AS r
+SELECT k, a * a AS r FROM v_bigint WHERE k = 7
+SELECT k, a * a AS r FROM v_int WHERE k = 7
+SELECT k, a * a AS r FROM v_smallint WHERE k = 7
+SELECT k, a + a AS r FROM v_bigint WHERE k = 7
+SELECT k, a - -a AS r FROM v_int WHERE k = 7
+SELECT k, a + 1 AS r FROM v_bigint WHERE k = 7
+SELECT sum(a) AS r FROM v_bigint
+SELECT sum(a) AS r FROM v_bigint WHERE k < 7
+SELECT sum(a) OVER (ORDER BY k) AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT sum(a) FILTER (WHERE k < 5) AS r FROM v_bigint
+SELECT sum(DISTINCT a) AS r FROM v_bigint
+SELECT -(-2147483648) AS r
+SELECT abs((-2147483648)::int) AS r
+SELECT -((-2147483648)::int) AS r
+SELECT k, a * 2 + k * 3 AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT k, (a + b) * 2 AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT k, a * b - a AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT count(*) + 1 AS r, sum(k) + count(*) AS q FROM v_int
+SELECT a + b AS r, sum(a + b) AS s FROM v_bigint WHERE k < 7 GROUP BY a + b ORDER BY a + b
+SELECT k FROM v_bigint WHERE a + b > 3 AND k < 7 ORDER BY k
+SELECT id, x - lag(x) OVER (ORDER BY id) AS r FROM nums ORDER BY id
+SELECT sum(a * b) AS r FROM v_bigint WHERE k < 7
+SELECT coalesce(a, 0) * coalesce(b, 0) AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT max(a) - min(a) AS r FROM v_bigint WHERE k < 7

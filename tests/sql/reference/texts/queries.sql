@@ -152,3 +152,18 @@ SELECT x FROM (VALUES (1), (2), (NULL)) v(x) WHERE NOT (x IN (1, 2) AND x IN (2,
 SELECT x FROM (VALUES (1), (2), (NULL)) v(x) WHERE x IN (1, 2) OR x NOT IN (1, 2)
 WITH w AS MATERIALIZED (SELECT x FROM a) SELECT x FROM w WHERE x > 3
 WITH w AS NOT MATERIALIZED (SELECT x FROM a), v (y) AS MATERIALIZED (SELECT x FROM w) SELECT y FROM v WHERE y > 3
+SELECT id, 1 NOT IN (CASE WHEN id > 2 THEN 2 END, 3) AS r FROM stays ORDER BY id
+SELECT id FROM stays WHERE NOT 1 IN (CASE WHEN id > 2 THEN 2 END, 3) ORDER BY id
+SELECT id, NOT interval '30 days' IN (CASE WHEN id > 2 THEN interval '1 day' END, interval '31 days') AS r FROM stays ORDER BY id
+SELECT id, id + 0 IN (CASE WHEN id > 2 THEN 3 ELSE 1 END, 8) AS r FROM nums ORDER BY id
+SELECT id, id + 0 IN (CASE WHEN id > 2 THEN 3 ELSE id END, 8) AS r FROM nums ORDER BY id
+SELECT id, id IN (CASE WHEN id > 2 THEN 3 END, 8, 9, 10, 11) AS r FROM nums ORDER BY id
+SELECT id, id NOT IN (CASE id WHEN 2 THEN 2 END, 8, 9, 10, 11) AS r FROM nums ORDER BY id
+SELECT id, x IN (8, coalesce(y, id, 1), nullif(x, 2), 9) AS r FROM nums ORDER BY id
+SELECT id, 2 IN (nullif(CASE WHEN id > 2 THEN 2 END, 5), 3) AS r FROM nums ORDER BY id
+SELECT id, (x > 1) IN (y > 10 AND id > 2, d > 3 OR id > 2) AS r FROM nums ORDER BY id
+SELECT id, 'a1' IN ('a' || CASE WHEN id > 2 THEN '1' ELSE '2' END, '3') AS r FROM nums ORDER BY id
+SELECT id, id + 0 = ANY (ARRAY[CASE WHEN id > 2 THEN 3 ELSE 1 END, 8]) AS r, id + 0 <> ALL (ARRAY[CASE WHEN id > 2 THEN 3 ELSE 1 END, 8]) AS s FROM nums ORDER BY id
+SELECT id FROM nums WHERE id + 0 IN (greatest(id, x), least(y, 3)) ORDER BY id
+SELECT g, count(*) AS n FROM nums GROUP BY g HAVING count(*) IN (CASE WHEN max(x) > 3 THEN 2 END, 4) ORDER BY g
+SELECT id, (id, x) IN ((CASE WHEN id > 2 THEN 3 END, 3), (1, 1)) AS r FROM nums ORDER BY id

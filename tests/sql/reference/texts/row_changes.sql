@@ -170,3 +170,6 @@ INSERT INTO t (k, i) SELECT * FROM (SELECT id + 20, d FROM nums) q
 INSERT INTO t (k, i) SELECT id + 20, d FROM nums UNION ALL SELECT 100, 2.5
 INSERT INTO t (i, k) VALUES (-0.5, 15.5)
 UPDATE stays SET opened = timestamp '2024-01-01 08:00+05' WHERE id = 1
+DELETE FROM nums WHERE id + 0 IN (CASE WHEN x > 2 THEN id END, 4)
+UPDATE nums SET x = 0 WHERE NOT 1 IN (CASE WHEN id > 2 THEN 2 END, 3)
+DELETE FROM words WHERE w || chr(10) || 'x' ~ 'e.x$'

@@ -101,3 +101,11 @@ SELECT CAST(x AS bytea) AS r FROM (VALUES ('\x6'), (NULL)) v(x)
 SELECT w::bytea AS r FROM words WHERE w NOT LIKE '%\%'
 SELECT encode('ab'::bytea, 'base64') AS r, encode(repeat('x', 100)::bytea, 'base64') AS b, encode('ab'::bytea, 'hex') AS c
 SELECT decode('YWI=', 'base64') AS r
+SELECT E'a\nb' ~ 'a.b' AS a, E'a\nb' ~* 'A.B' AS b, E'a\nb' !~ 'a.b' AS c, E'a\nb' ~ '^b' AS d, E'a\nb' ~ 'a$' AS e, E'a\nb' ~ 'b$' AS f
+SELECT regexp_replace(E'a\nb', 'a.b', 'x') AS a, regexp_replace(E'a\nb', '.', 'x', 'g') AS b, regexp_replace(E'a\nb', '^.*$', 'x') AS c
+SELECT regexp_match(E'a\nb', 'a(.)b') AS a, regexp_like(E'a\nb', 'a.b') AS b, regexp_count(E'a\nb', '.') AS c
+SELECT E'a\nb' ~ 'a\.b' AS a, E'a\nb' ~ 'a[.]b' AS b, E'a\nb' ~ 'a[^.]b' AS c, 'a.b' ~ 'a\.b' AS d, E'a\nb' ~ '[]x].|a.b' AS e
+SELECT id FROM words WHERE w ~ '^a.*e$' OR w !~* 'A.' ORDER BY id
+SELECT id, regexp_replace(w, '(.)p', '\1-', 'g') AS r FROM words ORDER BY id
+SELECT id, regexp_replace(w || chr(10) || 'x', p, '-') AS r FROM words, (VALUES ('.x'), ('^x'), (NULL)) v(p) ORDER BY id, p
+SELECT E'a\nb' ~ 'a.b' || '' AS a

@@ -59,3 +59,40 @@ SELECT generate_series(5, 1, -2) AS n ORDER BY n
 SELECT generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day')::date AS d
 SELECT n, count(*) AS c FROM (SELECT generate_series(1, x) AS n FROM a) t GROUP BY n
 SELECT x FROM a WHERE x IN (SELECT generate_series(2, 3))
+SELECT d::text AS r FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day') d ORDER BY 1
+SELECT u::text AS r FROM unnest(ARRAY[1.5::double precision, 2]) u ORDER BY 1
+SELECT u::int AS r FROM unnest(ARRAY[1.5, 2.5]) u ORDER BY 1
+SELECT d || 'x' AS r FROM unnest(ARRAY[timestamp '2024-01-01 08:00', timestamp '2024-01-01 08:00:00.5']) AS t(d) ORDER BY 1
+SELECT t.d::text AS r FROM unnest(ARRAY[timestamp '2024-01-01 08:00']) AS t(d) ORDER BY 1
+SELECT unnest::text AS r FROM unnest(ARRAY[timestamp '2024-01-01 08:00']) ORDER BY 1
+SELECT generate_series::text AS r FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day') ORDER BY 1
+SELECT d::text AS r FROM generate_series(timestamptz '2024-01-01 00:00+00', timestamptz '2024-01-03 00:00+00', interval '1 day') d ORDER BY 1
+SELECT d::text AS r FROM generate_series(date '2024-01-01', date '2024-01-03', interval '1 day') d ORDER BY 1
+SELECT d::date::text AS r FROM generate_series(date '2024-01-01', date '2024-01-03', interval '1 day') d ORDER BY 1
+SELECT d + interval '1 hour' > timestamp '2024-01-02' AS r FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day') d ORDER BY 1
+SELECT n / 2.0 AS r FROM generate_series(1, 3) n ORDER BY 1
+SELECT n::text || 'a' AS r FROM generate_series(1, 3) n ORDER BY 1
+SELECT n::numeric / 3 AS r FROM generate_series(1, 3) n ORDER BY 1
+SELECT a::text AS r, o FROM unnest(ARRAY[timestamp '2024-01-01', timestamp '2024-01-02']) WITH ORDINALITY AS t(a, o) ORDER BY 1
+SELECT a::text AS r, b::text AS q FROM unnest(ARRAY[timestamp '2024-01-01', timestamp '2024-01-02'], ARRAY[1.5::real, 2]) AS t(a, b) ORDER BY 1
+SELECT id, u::text AS r FROM stays, unnest(ARRAY[seen, seen + interval '1 day']) u ORDER BY 1, 2
+SELECT id, u::text AS r FROM stays CROSS JOIN LATERAL unnest(ARRAY[lasted]) u ORDER BY 1, 2
+SELECT concat(d, '!') AS r FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day') AS g(d) ORDER BY 1
+SELECT (SELECT max(d)::text FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day') d) AS r
+WITH s AS (SELECT d FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day') d) SELECT d::text AS r FROM s ORDER BY 1
+SELECT sum(u)::int AS r FROM unnest(ARRAY[1.4, 2.1]) u
+SELECT round(u) AS r FROM unnest(ARRAY[0.5::double precision, 2.5]) u ORDER BY 1
+SELECT u::text AS r FROM unnest(ARRAY[interval '1 day', interval '26 hours']) u ORDER BY 1
+SELECT u::text AS r FROM unnest(ARRAY[true, false]) u ORDER BY 1
+SELECT u::text AS r FROM unnest(string_to_array('a,b', ',')) u ORDER BY 1
+SELECT extract(hour FROM d)::text AS r FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-01 02:00', interval '1 hour') d ORDER BY 1
+SELECT d AT TIME ZONE 'Asia/Tokyo' AS r FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-01 02:00', interval '1 hour') d ORDER BY 1
+SELECT d - timestamp '2024-01-01' > interval '1 hour' AS r FROM generate_series(timestamp '2024-01-01', timestamp '2024-01-01 02:00', interval '1 hour') d ORDER BY 1
+SELECT x / 2 AS r FROM unnest(ARRAY[1.0, 2.5]) x ORDER BY 1
+SELECT d AS r FROM generate_series(date '2024-01-01', date '2024-01-03', interval '1 day') d ORDER BY 1
+SELECT generate_series(date '2024-01-01', date '2024-01-03', interval '1 day') AS r ORDER BY 1
+SELECT generate_series(date '2024-01-01', date '2024-01-03', interval '1 day')::text AS r ORDER BY 1
+SELECT generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day')::text AS r ORDER BY 1
+SELECT d AS r FROM generate_series(CAST(date '2024-01-01' AS timestamptz), timestamptz '2024-01-03 00:00+00', interval '1 day') d ORDER BY 1
+SELECT d AS r FROM generate_series('2024-01-01'::timestamptz, timestamptz '2024-01-03 00:00+00', interval '1 day') d ORDER BY 1
+SELECT d AS r FROM generate_series(date '2024-01-01' + 1, date '2024-01-03', interval '1 day') d ORDER BY 1

@@ -123,3 +123,13 @@ SELECT timestamptz '2024-01-01 08:00:00.1234567+05' AS r, CAST('2024-12-31 23:59
 SELECT id, opened::timestamp(0) AS r, seen::timestamptz(0) AS b FROM stays
 SELECT id FROM stays WHERE opened = timestamp '2024-01-01 08:00:00+05'
 SELECT id FROM stays WHERE seen > timestamptz '2024-01-01 08:00:00-05'
+SELECT ARRAY[date '2024-01-01', timestamptz '2024-01-02 00:00+00'] AS r
+SELECT a FROM v_date WHERE k = 1 EXCEPT SELECT b FROM v_timestamptz WHERE k = 2 ORDER BY 1
+SELECT a FROM v_date WHERE k = 1 UNION SELECT b FROM v_timestamptz WHERE k = 2 ORDER BY 1
+SELECT a FROM v_timestamp WHERE k = 1 UNION ALL SELECT b FROM v_timestamptz WHERE k = 2 ORDER BY 1
+SELECT a FROM v_timestamptz WHERE k = 1 UNION ALL SELECT b FROM v_date WHERE k = 2 ORDER BY 1
+SELECT l.k, CASE WHEN l.k > 3 THEN l.a ELSE r.a END AS r FROM v_date l JOIN v_timestamptz r USING (k) WHERE k = 1
+SELECT l.k, coalesce(l.a, r.b) AS r FROM v_date l JOIN v_timestamptz r USING (k) WHERE k = 1
+SELECT l.k, coalesce(r.a, l.b) AS r FROM v_date l JOIN v_timestamptz r USING (k) WHERE k = 1
+SELECT l.k, greatest(l.a, r.a) AS r FROM v_date l JOIN v_timestamptz r USING (k) WHERE k = 1
+SELECT l.k, least(l.a, r.a) AS r FROM v_date l JOIN v_timestamp r USING (k) WHERE k = 1

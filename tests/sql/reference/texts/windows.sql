@@ -147,3 +147,9 @@ SELECT k, lag(a, 1, 0.12345) OVER (ORDER BY k) AS r FROM v_numeric
 SELECT k, lead(a, 1, 7) OVER (ORDER BY k) AS a, lag(a, 1, -7) OVER (ORDER BY k) AS b FROM v_double
 SELECT k, lag(a, 1, 'none') OVER (ORDER BY k) AS r FROM v_text
 SELECT id, lead(x + 0.5, 1, 0) OVER (PARTITION BY g ORDER BY id) AS r FROM nums
+SELECT id, lag(x, NULL) OVER (ORDER BY id) AS a, lead(x, NULL) OVER (ORDER BY id) AS b, lag(x, NULL, 9) OVER (ORDER BY id) AS c FROM nums ORDER BY id
+SELECT id, lag(x, NULL::int) OVER (ORDER BY id) AS a FROM nums ORDER BY id
+SELECT id, lag(x, -1) OVER (ORDER BY id) AS a, lead(x, 0) OVER (ORDER BY id) AS b, lead(g, 1 + 1) OVER (ORDER BY id) AS c FROM nums ORDER BY id
+SELECT id, nth_value(x, NULL) OVER (ORDER BY id) AS a FROM nums ORDER BY id
+SELECT id, lag(x, NULL) OVER w AS a, count(*) OVER w AS n FROM nums WINDOW w AS (ORDER BY id) ORDER BY id
+SELECT id, coalesce(lag(g, NULL) OVER (ORDER BY id), 'z') AS a FROM nums ORDER BY id

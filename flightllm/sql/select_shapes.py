@@ -1,4 +1,4 @@
-"""The contents of a SELECT: aggregates, windows, calls of a model, and parts that the pass does not read."""
+"""The contents of a SELECT: aggregates, windows, calls of a model, and parts that no pass reads."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -89,7 +89,7 @@ def is_plain(query: Json) -> bool:
 
 
 def is_known(query: Json) -> bool:
-    """Return whether the pass reads all clauses of a query."""
+    """Return whether a pass reads all clauses of a query."""
     if query["pipe_operators"] or query["for_clause"] or query["locks"]:
         return False
     if kind(query["body"]) != "Select":

@@ -1,0 +1,24 @@
+"""A sum of intervals from the sum of their days and the sum of their nanoseconds."""
+
+from decimal import Decimal
+
+import pyarrow as pa
+
+INTERVAL_SUM = "__interval_sum"
+"""The name of `interval_sum` as an SQL function."""
+INTERVAL_SUM_ARGUMENTS = (pa.int64(), pa.decimal128(38, 0))
+INTERVAL_SUM_OUTPUT = pa.month_day_nano_interval()
+_LONGEST = 2**63
+_DAY = 86_400_000_000_000
+
+
+def interval_sum(days: pa.Array, nanos: pa.Array) -> pa.Array:
+    """Return intervals of some days and nanoseconds; nanoseconds past 64 bits become days."""
+    rows = zip(days.to_pylist(), nanos.to_pylist(), strict=True)
+    return pa.array((None if None in row else _interval(*row) for row in rows), INTERVAL_SUM_OUTPUT)
+
+
+def _interval(days: int, nanos: Decimal) -> tuple[int, int, int]:
+    rest = int(nanos)
+    more = abs(rest) // _DAY * (1 if rest > 0 else -1) if abs(rest) >= _LONGEST else 0
+    return 0, days + more, rest - more * _DAY

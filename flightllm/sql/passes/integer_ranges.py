@@ -1,0 +1,153 @@
+"""Refuse whole numbers that leave the range of their type, as PostgreSQL does: DataFusion wraps them around."""
+
+from collections.abc import Callable, Mapping
+from operator import add, mul, sub
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from flightllm.errors import SqlError
+from flightllm.sql.nodes import Json, Node, body, kind, unnested
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.exact_numbers import decimal_of
+from flightllm.sql.query_columns import TableColumns, Type
+from flightllm.sql.tokens import Token, TokenKind
+from flightllm.sql.tree import Tree, written
+from flightllm.sql.types import ExpressionTypes, arguments, function_name
+
+OPERATORS: Final = frozenset({"+", "-", "*"})
+"""The signs of the operators whose result can leave the range."""
+_MOST: Final[Mapping[str, Callable[[int, int], int]]] = {"Plus": add, "Minus": add, "Multiply": mul}
+"""The greatest size of a result, by the sizes of its operands."""
+_EXACT: Final[Mapping[str, Callable[[int, int], int]]] = {"Plus": add, "Minus": sub, "Multiply": mul}
+_SIGNS: Final = {"Plus": "+", "Minus": "-", "Multiply": "*"}
+_NAMES: Final = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+_COUNTS: Final = frozenset({"count", "row_number", "rank", "dense_rank", "ntile"})
+"""Functions that count rows, of which there are less than 2^31."""
+_NO_OPERAND: Final = frozenset({"select", "distinct", "by", "when", "then", "else", "and", "or", "not", "where", "on"})
+"""Words after which a sign begins a value."""
+_TIMES: Final = frozenset({"interval", "date", "timestamp", "timestamptz", "time"})
+"""Words that begin a time or an interval."""
+
+
+class _Range(NamedTuple):
+    """The values of an expression in DataFusion: its bits, its greatest size, and its value if that is constant."""
+
+    bits: int
+    most: int
+    value: int | None = None
+
+
+def has_integer_operator(text: ParsedText) -> bool:
+    """Return whether a text can add, subtract or multiply two whole numbers that are not both literals."""
+    tokens = text.tokens
+    places = (at for at, one in enumerate(tokens) if one.kind is TokenKind.SYMBOL and one.text in OPERATORS)
+    return "sum" in text.words or any(
+        0 < at < len(tokens) - 1 and _is_between(*tokens[at - 1 : at + 2]) for at in places
+    )
+
+
+def _is_between(before: Token, sign: Token, after: Token) -> bool:
+    """Return whether a sign can be between two whole numbers."""
+    if before.kind is TokenKind.SYMBOL and before.text not in {")", "]"}:
+        return False
+    if sign.text == "*" and (after.text in {")", ","} or after.is_word("from")):
+        return False
+    if before.is_word(*_NO_OPERAND) or after.is_word(*_TIMES):
+        return False
+    numbers = [one for one in (before, after) if one.kind in {TokenKind.NUMBER, TokenKind.STRING}]
+    return all(one.kind is TokenKind.NUMBER and one.text.isdecimal() for one in numbers)
+
+
+def integer_ranges(tree: Tree, columns_of: TableColumns) -> Tree:
+    """Rewrite `a * b` of two columns INT as `CAST(CAST(a AS BIGINT) * b AS INT)`, which fails outside the range.
+
+    A result that always fits into the bits of DataFusion stays. Operands BIGINT become decimals, also in `sum`.
+
+    Raises:
+        SqlError: an operator over literals has a result outside the range.
+    """
+    return tree.rebuilt(_Checker(tree, ExpressionTypes(tree.root, columns_of)).changed)
+
+
+class _Checker:
+    """Checks the ranges of the whole numbers of one statement."""
+
+    def __init__(self, tree: Tree, types: ExpressionTypes) -> None:
+        self._tree = tree
+        self._types = types
+        self._ranges = dict[int, tuple[Json, _Range]]()
+        """The range of each operator by its identity; it stays alive, so no other object has its identity."""
+
+    def changed(self, node: Node) -> Json:
+        """Return a node whose result is checked; the same object for a result that fits."""
+        fields = body(node)
+        if kind(node) == "Function" and function_name(fields) == "sum":
+            return self._sum(node)
+        if kind(node) != "BinaryOp" or fields["op"] not in _MOST:
+            return node
+        left, right = self._range(fields["left"]), self._range(fields["right"])
+        if left is None or right is None:
+            return node
+        bits, most = max(left.bits, right.bits), _MOST[fields["op"]](left.most, right.most)
+        if left.value is not None and right.value is not None:
+            value = _EXACT[fields["op"]](left.value, right.value)
+            self._check(node, value, max(map(_literal_bits, (left.value, right.value))))
+            return self._known(node, _Range(64, abs(value), value))
+        if most < 1 << (bits - 1):
+            return self._known(node, _Range(bits, most))
+        wide = "BIGINT" if bits < 64 else "DECIMAL(19, 0)"
+        form = f"CAST(CAST(l AS {wide}) {_SIGNS[fields['op']]} CAST(r AS {wide}) AS {_NAMES[bits]})"
+        return self._known(written(form, l=fields["left"], r=fields["right"]), _Range(bits, 1 << (bits - 1)))
+
+    def _sum(self, node: Node) -> Json:
+        """Return the sum of 64-bit numbers as one of decimals."""
+        given = arguments(body(node))
+        if len(given) != 1 or _bits(self._types.of(given[0])) != 64:
+            return node
+        wide = {"Unnamed": {"Expr": written("CAST(v AS DECIMAL(38, 0))", v=given[0])}}
+        args = {"List": {**body(body(node)["args"]), "args": [wide]}}
+        return written("CAST(s AS BIGINT)", s={"Function": {**body(node), "args": args}})
+
+    def _known(self, after: Json, found: _Range) -> Json:
+        self._ranges[id(after)] = after, found
+        return after
+
+    def _range(self, value: Json) -> _Range | None:
+        """Return the range of an operand; None if it has another type."""
+        inner = unnested(value)
+        if (known := self._ranges.get(id(inner))) is not None:
+            return known[1]
+        literal = decimal_of(inner)
+        if literal is not None:
+            return _Range(64, abs(int(literal)), int(literal)) if _is_whole(inner) and abs(literal) < 1 << 63 else None
+        bits = _bits(self._types.of(inner))
+        if not bits:
+            return None
+        counts = kind(inner) == "Function" and function_name(body(inner)) in _COUNTS
+        return _Range(bits, 1 << (31 if counts else bits - 1))
+
+    def _check(self, node: Node, value: int, bits: int) -> None:
+        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            wider = "BIGINT" if bits == 32 else "NUMERIC"
+            raise SqlError(
+                f"the result {value} at {self._tree.position(node)} is out of range of {_NAMES[bits]}: write CAST(… AS"
+                f" {wider}) around an operand"
+            )
+
+
+def _literal_bits(value: int) -> int:
+    return 32 if -(1 << 31) <= value < 1 << 31 else 64
+
+
+def _bits(given: Type) -> int:
+    """Return the bits of a type of whole numbers with a sign; 0 for other types."""
+    is_integer = given is not None and pa.types.is_signed_integer(given)
+    return max(given.bit_width, 16) if is_integer and given is not None else 0
+
+
+def _is_whole(value: Json) -> bool:
+    """Return whether a literal has neither a point nor an exponent."""
+    while kind(value) in {"UnaryOp", "Nested"}:
+        value = body(value)["expr"] if kind(value) == "UnaryOp" else body(value)
+    return str(body(body(value)["value"])[0]).isdecimal()

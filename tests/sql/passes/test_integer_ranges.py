@@ -1,0 +1,91 @@
+"""Whole numbers outside the range of their type are errors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flightllm.errors import SqlError
+from flightllm.session.session import Session
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.passes.integer_ranges import has_integer_operator
+from tests.databases import ask, rows, small_database
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Return a session with a table of the greatest and the least number of each type."""
+    database = small_database(Path(tmp_path_factory.mktemp("data")))
+    session = database.session()
+    session.update("CREATE TABLE most (g int, s smallint, i int, b bigint)")
+    session.update(
+        "INSERT INTO most VALUES (1, 32767, 2147483647, 9223372036854775807), (2, -32768, -2147483648,"
+        " -9223372036854775807), (3, 181, 46340, 3037000499)"
+    )
+    yield session
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "value", ["s + s", "s * s", "i + i", "i - -i", "i * i", "b + b", "b * b", "b + 1", "-1 - b - b"]
+)
+def test_results_outside_the_range(session: Session, value: str) -> None:
+    """The error says which number does not fit; rows that fit have their values."""
+    with pytest.raises(SqlError, match=r"the number -?\d+ is out of range of its type: write a wider type"):
+        rows(session, f"SELECT {value} AS v FROM most WHERE g = 1")
+    found = [row["v"] for row in rows(session, f"SELECT {value} AS v FROM most WHERE g = 3")]
+    s, i, b = 181, 46340, 3037000499
+    assert found == [eval(value, {"s": s, "i": i, "b": b})]  # noqa: S307
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("2147483647 + 1", r"2147483648 at 1:8 is out of range of INT: write CAST\(… AS BIGINT\)"),
+        ("9223372036854775807 * 2", r"at 1:8 is out of range of BIGINT: write CAST\(… AS NUMERIC\)"),
+    ],
+)
+def test_literals_outside_the_range(session: Session, value: str, message: str) -> None:
+    """An operator over literals is an error before the query runs."""
+    with pytest.raises(SqlError, match=message):
+        rows(session, f"SELECT {value} AS v")
+
+
+def test_sums(session: Session) -> None:
+    """A sum of 64-bit numbers is an error if it does not fit, also over a window."""
+    assert rows(session, "SELECT sum(b) AS v FROM most WHERE g > 1") == [{"v": -9223372036854775807 + 3037000499}]
+    assert rows(session, "SELECT sum(b) FILTER (WHERE g = 3) AS v FROM most") == [{"v": 3037000499}]
+    for sql in ("SELECT sum(b) AS v FROM most WHERE g <> 2", "SELECT sum(b) OVER (ORDER BY g DESC) AS v FROM most"):
+        with pytest.raises(SqlError, match="is out of range of its type"):
+            rows(session, f"{sql} AND g > 0" if "WHERE" in sql else sql.replace("FROM most", "FROM most WHERE g <> 2"))
+
+
+def test_changes(session: Session) -> None:
+    """A change stores no wrapped number."""
+    session.update("CREATE TABLE kept (i int)")
+    session.update("INSERT INTO kept VALUES (2147483647)")
+    with pytest.raises(SqlError, match="4294967294 is out of range"):
+        session.update("UPDATE kept SET i = i + i")
+    assert rows(session, "SELECT i FROM kept") == [{"i": 2147483647}]
+
+
+def test_results_that_fit_stay(session: Session) -> None:
+    """A sum with a small literal, a count, and doubles have no check; another dialect computes in its own way."""
+    for value in ("i + 1", "i * 2", "s - 1", "g * 1.5", "count(*) OVER () + 1"):
+        assert ask(session, f"SELECT {value} AS v FROM most WHERE g = 3").table.num_rows == 1
+    ask(session, "SELECT s + s AS v FROM most", **{"flightllm.dialect": "duckdb"})
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT * FROM t", False),
+        ("SELECT count(*), -1 FROM t", False),
+        ("SELECT now() - interval '1 day', x * 0.5", False),
+        ("SELECT a + b FROM t", True),
+        ("SELECT sum(a) FROM t", True),
+    ],
+)
+def test_texts_that_can_leave_the_range(sql: str, wanted: bool) -> None:
+    """A star, a sign, and literals of other types are no operator between whole numbers."""
+    assert has_integer_operator(ParsedText(sql)) == wanted
