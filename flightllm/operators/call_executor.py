@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Final, cast
 
-from flightllm.errors import InternalError, check_cancelled
+from flightllm.errors import EngineError, InternalError, check_cancelled
 from flightllm.llm.engine import Completion, Request
 from flightllm.operators.batches import PromptBatch
+from flightllm.operators.cache import AnswerCache
 from flightllm.operators.call_context import CallContext, LimitTracker, Ranking
 from flightllm.operators.prompt_sender import Answered, PromptSender
 from flightllm.operators.prompts import Lookup, OpenBatch, PendingPrompt, PromptLister, PromptRegistry, write_answer
@@ -44,6 +45,8 @@ class CallExecutor:
         self._steps = StepOrder(context, self._lister)
         self._registry = PromptRegistry(context)
         self._sender = PromptSender(context)
+        self._answers = 0
+        """How many prompts have an answer of this pass."""
 
     def answer(
         self, batches: Iterator[PromptBatch], cancelled: Callable[[], bool]
@@ -74,10 +77,22 @@ class CallExecutor:
                 if self._sender.sent:
                     raise InternalError(f"{engine.name} left {self._sender.sent} prompts without an answer")
                 yield from self._finished(window)
+        except EngineError as error:
+            error.args = (f"{error}{self._kept()}",)
+            raise
         finally:
             self._sender.abandon()
             leases.close()
             self._binding.cache.flush()
+
+    def _kept(self) -> str:
+        """Return the end of the error about a lost engine: how many answers came before."""
+        if not self._answers:
+            return ""
+        kept = (
+            " and are kept: send the statement again to go on" if isinstance(self._binding.cache, AnswerCache) else ""
+        )
+        return f"; {self._answers:,} answers came before{kept}"
 
     def _finished(self, window: BatchWindow) -> Iterator[PromptBatch]:
         """Yield the finished batches."""
@@ -155,6 +170,7 @@ class CallExecutor:
 
     def _take_answer(self, answered: Answered, window: BatchWindow) -> None:
         """Record and write an answer, and go on with the batches that waited for it."""
+        self._answers += answered.reading.failure is None
         self._registry.record(answered.prompt, answered.response, answered.reading)
         write_answer(answered.prompt, answered.reading, self._sites, answered.response)
         self._advance_all(answered.prompt, window)

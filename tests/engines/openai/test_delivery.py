@@ -5,13 +5,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from flightllm.config import EngineConfig
+from flightllm.config import EngineConfig, RecoveryConfig
 from flightllm.engines import Engine, create_engine
 from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.engine import Completion, Parameters, Request
+from flightllm.session.database import Database
+from tests.databases import open_database, rows
 from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
@@ -79,11 +82,11 @@ FAULTS: list[tuple[int, str | Body, str, int]] = [
 
 def faulty(path: str, body: Body, _: int) -> Reply:
     """Answer each row after a while, but every third row by one of the faults, at once."""
-    row = int(said(body).strip("ROW.")) if said(body).startswith("ROW") else 1
+    row = int(said(body).strip("ROW.")) if "ROW" in said(body) else 1
     if row % 3 or row // 3 >= len(FAULTS):
         time.sleep(0.02)  # noqa: TID251 - the endpoint takes its time
         return answer(path, body)
-    status, reply, *_ = FAULTS[row // 3]
+    status, reply, _, _ = FAULTS[row // 3]
     return refuse(status, reply) if isinstance(reply, str) else (status, reply, {})
 
 
@@ -92,7 +95,7 @@ def test_rows_fail_alone() -> None:
     with serving(faulty, patience=300, max_retries=1) as (engine, endpoint):
         found = run(engine, 3 * len(FAULTS) + 9)
         counts = sent(endpoint)
-        for number, (_, _, message, most) in enumerate(FAULTS):
+        for number, (*_, message, most) in enumerate(FAULTS):
             assert message in (found[3 * number].error or "")
             assert counts.pop(f"ROW{3 * number}.") <= most
         assert [one.id for one in found if one.error] == [3 * number for number in range(len(FAULTS))]
@@ -139,7 +142,7 @@ def test_errors_of_a_moment(first: Body | None) -> None:
 def test_a_key_that_never_worked() -> None:
     """A wrong key, an empty account and an unknown model end the query at once."""
     for status, message in ((401, "no such key"), (402, "payment required"), (404, "model not found: any")):
-        with serving(lambda *_, s=status, m=message: refuse(s, m), patience=300, window=1) as (engine, endpoint):  # type: ignore[misc]
+        with serving(lambda *_, s=status, m=message: refuse(s, m), patience=300, window=1) as (engine, endpoint):
             with pytest.raises(EngineError):
                 run(engine, 5)
             assert len(endpoint.bodies) == 1
@@ -218,3 +221,60 @@ def test_asked_waits() -> None:
     with serving(behave) as (engine, _):
         assert run(engine, 1)[0].error is None
         assert time.monotonic() - began >= 1.2
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Return a database with a table of 20 rows, and one of a single row."""
+    database = open_database(tmp_path, recovery=RecoveryConfig(engine_wait_seconds=1))
+    session = database.session()
+    for name, rows_ in (("t", 20), ("u", 1)):
+        session.update(
+            f"CREATE TABLE {name} AS SELECT v, '{name}' || v || '.' AS t FROM generate_series(1, {rows_}) g(v)"
+        )
+    yield database
+    database.close()
+
+
+def create_model(database: Database, endpoint: Endpoint, **options: object) -> None:
+    """Create the model `m` at an endpoint."""
+    told = "".join(f", {name} {value!r}" for name, value in options.items())
+    database.session().update(f"CREATE MODEL m OPTIONS (engine 'openai', model 'any', base_url '{endpoint.url}'{told})")
+
+
+ASK = "SELECT v, ai_gen('Say', t, model => 'm', on_error => 'struct') AS a FROM"
+
+
+def test_each_request_counts(database: Database) -> None:
+    """Each request that leaves is counted in the system tables and in budgets; another user's row is not delayed."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        time.sleep(0.02)  # noqa: TID251 - the endpoint takes its time
+        return refuse(503) if "t7." in said(body) else answer(path, body)
+
+    with endpoint_of(behave) as endpoint:
+        create_model(database, endpoint, max_retries=1)
+        session = database.session()
+        found = rows(session, f"{ASK} t")
+        assert [row["v"] for row in found if row["a"]["error"]] == [7]
+        counted = rows(session, "SELECT max(q.calls) AS q, sum(a.calls) AS a FROM system.queries q, system.ai_calls a")
+        assert counted == [{"q": len(endpoint.bodies), "a": len(endpoint.bodies)}]
+        before = len(endpoint.bodies)
+        session.update("SET flightllm.max_calls = 1")
+        [row] = rows(session, f"{ASK} t WHERE v = 7")
+        assert "it is not asked again, because the query's budget is spent" in row["a"]["error"]
+        assert len(endpoint.bodies) == before + 1
+        assert [row["a"]["error"] for row in rows(database.session(), f"{ASK} u")] == [None]
+
+
+def test_answers_before_the_end_are_kept(database: Database) -> None:
+    """The error about an account that became empty says how many answers came; the next run goes on from there."""
+    behave: Behave = lambda path, body, number: answer(path, body) if number < 8 or paid else refuse(402, "no credits")  # noqa: E731
+    paid = False
+    with endpoint_of(behave) as endpoint:
+        create_model(database, endpoint, max_retries=0, max_in_flight=1)
+        with pytest.raises(EngineError, match=r"no quota left.*; 8 answers came before and are kept"):
+            rows(database.session(), f"{ASK} t")
+        paid, before = True, len(endpoint.bodies)
+        assert [row["a"]["error"] for row in rows(database.session(), f"{ASK} t")] == [None] * 20
+        assert len(endpoint.bodies) == before + 12
