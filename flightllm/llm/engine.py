@@ -68,10 +68,12 @@ class Parameters:
 class Dispatch:
     """Whether a pulled request still waits in the engine and has cost nothing yet; and what each further try counts.
 
-    Engines that hold requests ready set `waits`. Engines call `resend` before they send a prompt a second time.
+    Engines that hold requests ready set `waits`. Engines with an endpoint set `sent` when a prompt leaves; before a
+    prompt leaves again, they call `resend`.
     """
 
     waits: bool = False
+    sent: bool = False
     resend: Callable[[], str | None] = lambda: None
     """Counts one more try, in any thread; returns why the prompt must not be sent again, or None."""
 

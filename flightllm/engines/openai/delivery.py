@@ -92,17 +92,24 @@ class Delivery:
         return found
 
     async def post(
-        self, send: Callable[[], Awaitable[T | Fault]], trial: Trial, count: Callable[[], str | None], rows: int = 1
+        self,
+        send: Callable[[], Awaitable[T | Fault]],
+        trial: Trial,
+        ready: Callable[[], Awaitable[None]],
+        count: Callable[[], str | None],
+        rows: int = 1,
     ) -> T:
         """Send a request until it succeeds, or until it is clear whose fault the failure is.
 
-        `count` counts a try before it is sent, and returns why it must not be sent, or None.
+        `ready` waits until the configured rate allows a try. `count` counts the try, and returns why it must not be
+        sent, or None.
 
         Raises:
             RowsError: the rows fail where others succeed, or one row can be the cause of the failure of all.
             EndpointError: the account or the endpoint is at fault.
         """
         while True:
+            await ready()
             async with self._limit.place() as sent:
                 if (refusal := count()) is not None:
                     raise RowsError(f"{trial.failed}; it is not asked again, because {refusal}")

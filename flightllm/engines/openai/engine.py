@@ -70,6 +70,8 @@ _CHARS_PER_TOKEN = 4
 _PROBE_SECONDS = 5.0
 _RECOGNISE_SECONDS = 2.0
 _CHECK_SECONDS = 30.0
+_DOWN_SECONDS = 10.0
+"""After so many seconds with failures alone, an endpoint is shown as down."""
 _TOPS = (TOP, 5)
 """How many log probabilities to ask for, the best number first; some endpoints accept fewer, some do not return any."""
 _NAMED = 5
@@ -122,8 +124,8 @@ class OpenAIEngine:
 
     @property
     def alive(self) -> bool:
-        """Return whether the last request succeeded, as far as is known."""
-        return self._history.works
+        """Return whether anything has succeeded lately, as far as is known."""
+        return self._history.down_seconds < _DOWN_SECONDS
 
     @property
     def reason(self) -> str:
@@ -380,12 +382,12 @@ class OpenAIEngine:
         self, group: Sequence[Request], plan: RequestPlan, client: openai.AsyncOpenAI, trial: Trial
     ) -> tuple[list[EndpointAnswer], Usage]:
         """Send prompts in one form, and again after failures that can pass; see `_send` for the errors."""
-        await self._await_limits(group, plan)
         send = partial(self._outcome, group, plan, client, trial)
         try:
             if client is not self._client:
                 return await self._delivery.once(send)
-            return await self._delivery.post(send, trial, partial(_count, group), len(group))
+            ready = partial(self._await_limits, group, plan)
+            return await self._delivery.post(send, trial, ready, partial(_count, group), len(group))
         except EndpointError as exc:
             raise self._final(exc) from exc
 
@@ -556,10 +558,10 @@ def _options(parameters: Parameters) -> tuple[str, ...]:
 def _count(group: Sequence[Request]) -> str | None:
     """Count the next HTTP request for some prompts; return why they must not be sent again, or None."""
     for request in group:
-        if request.dispatch.waits:
-            request.dispatch.waits = False
-        elif (refusal := request.dispatch.resend()) is not None:
+        dispatch = request.dispatch
+        if dispatch.sent and (refusal := dispatch.resend()) is not None:
             return refusal
+        dispatch.sent, dispatch.waits = True, False
     return None
 
 

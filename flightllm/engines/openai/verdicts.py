@@ -125,7 +125,7 @@ class EndpointHistory:
             return Verdict.ROW if others else Verdict.PROBE
         if trial.own > self.retries or trial.proofs >= _PROOFS:
             return Verdict.ROW
-        if fault.wait is not None and fault.wait > max(self.patience, _MOST_LONE_PAUSE):
+        if self._is_too_late(fault):
             return Verdict.ROW if others else Verdict.PROBE
         if trial.tries <= self.retries:
             return Verdict.AGAIN
@@ -135,13 +135,16 @@ class EndpointHistory:
         """Return what follows from a failure after a probe."""
         if succeeded:
             trial.proofs += 1
-            definite = fault.kind in _DEFINITE or trial.proofs >= _PROOFS or fault.wait is not None
+            definite = fault.kind in _DEFINITE or trial.proofs >= _PROOFS or self._is_too_late(fault)
             return Verdict.ROW if definite else Verdict.AGAIN
         if fault.kind in _ACCOUNT:
             patience = min(self.patience, _ACCOUNT_PATIENCE) if self.worked else 0.0
             return Verdict.ACCOUNT if self.down_seconds >= patience else Verdict.AGAIN
-        too_late = fault.wait is not None and fault.wait > max(self.patience, _MOST_LONE_PAUSE)
-        return Verdict.ENDPOINT if too_late or self.down_seconds >= self.patience else Verdict.AGAIN
+        return Verdict.ENDPOINT if self._is_too_late(fault) or self.down_seconds >= self.patience else Verdict.AGAIN
+
+    def _is_too_late(self, fault: Fault) -> bool:
+        """Return whether the time of the next try is after the patience."""
+        return fault.wait is not None and fault.wait > max(self.patience, _MOST_LONE_PAUSE)
 
     def pause(self, trial: Trial, fault: Fault) -> float:
         """Return how many seconds a row waits before its next try: what the endpoint asks for, or ever longer."""

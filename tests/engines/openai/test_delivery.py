@@ -190,7 +190,7 @@ def test_an_endpoint_that_stays_down() -> None:
         with pytest.raises(EngineUnavailableError, match=r"overloaded or gone .HTTP 503.: no; nothing succeeded for"):
             run(engine, 3)
         assert isinstance(engine, OpenAIEngine)
-        assert not engine.alive
+        assert engine.alive  # a few seconds of failures do not show it as down
         assert "HTTP 503" in engine.reason
 
 
