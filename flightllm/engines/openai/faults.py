@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import socket
@@ -63,6 +64,7 @@ _TOO_LARGE = re.compile(
 )
 _LIMITED = re.compile(r"\blimit:?\s*([\d,]*\d)\b(?!.{0,40}\bused\b).{0,40}?\brequested:?\s*([\d,]*\d)", re.IGNORECASE)
 """A rate limit below what one request needs."""
+_STATUS = re.compile(r"[45][0-9]{2}")
 _MASKED = re.compile(r"[\w-]*\*{3,}[\w*-]*")
 """A key that an endpoint shows with its middle masked."""
 _LOGPROBS = "logprobs"
@@ -154,10 +156,10 @@ def error_of_body(document: Mapping[str, Any], url: str) -> openai.APIStatusErro
     """Return the HTTP error that a body holds which came with the status of a success."""
     found = _error(document)
     said = [found.get(name) for name in ("code", "status", "type")] if isinstance(found, dict) else []
-    codes = (int(one) for one in said if isinstance(one, int | str) and str(one).isdecimal())
-    refused = "invalid_request_error" in said
-    status = next((code for code in codes if 400 <= code < 600), 400 if refused else 500)
-    response = httpx2.Response(status, json=dict(document), request=httpx2.Request("POST", url))
+    codes = (one for one in said if isinstance(one, int | str) and _STATUS.fullmatch(str(one)[:4]))
+    status = int(next(codes, 400 if "invalid_request_error" in said else 500))
+    body = json.dumps(document).encode()  # in ASCII: a text can have lone surrogates
+    response = httpx2.Response(status, content=body, request=httpx2.Request("POST", url))
     return openai.APIStatusError(f"HTTP {status} in the body", response=response, body=None)
 
 

@@ -29,7 +29,7 @@ _ACCOUNT: Final = frozenset({FaultKind.KEY, FaultKind.QUOTA, FaultKind.MODEL, Fa
 _DEFINITE: Final = frozenset({FaultKind.DENIED, FaultKind.PATH})
 """A row gets these again and again, so it is not sent again where others succeed; they can mean the account, too."""
 _ALIVE: Final = frozenset({FaultKind.FAILED, FaultKind.TIMEOUT, FaultKind.BROKEN})
-"""An endpoint that never worked and fails so is alive: its rows fail, one by one."""
+"""An endpoint that fails so is alive. If it never worked, or if nobody waits for it, its rows fail one by one."""
 
 
 class Verdict(Enum):
@@ -140,6 +140,8 @@ class EndpointHistory:
         if fault.kind in _ACCOUNT:
             patience = min(self.patience, _ACCOUNT_PATIENCE) if self.worked else 0.0
             return Verdict.ACCOUNT if self.down_seconds >= patience else Verdict.AGAIN
+        if fault.kind in _ALIVE and not self.patience:
+            return Verdict.ROW
         return Verdict.ENDPOINT if self._is_too_late(fault) or self.down_seconds >= self.patience else Verdict.AGAIN
 
     def _is_too_late(self, fault: Fault) -> bool:
