@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.engines.openai.coerced import WrittenFloat, coerced
 from flightllm.engines.openai.marks import LEAD, folded, normalised, uncited, unmarked
 from flightllm.engines.openai.strict import KEY, without_nulls
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
@@ -28,6 +29,11 @@ _COMMA = re.compile(r"(?<![0-9.,])([0-9]+),([0-9]{1,2})(?![0-9.,])")
 _SPACELESS = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Characters of scripts that do not put spaces around each word: there, a word has no boundary."""
 _BEFORE, _AFTER = rf"(?<![^\W{_SPACELESS}])", rf"(?![^\W{_SPACELESS}])"
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', re.DOTALL)
+"""A text of JSON, or a comma after the last item."""
+_JSON = re.compile(r'[{\[]\s*["{\[]')
+_DECODER = json.JSONDecoder(parse_float=WrittenFloat, strict=False)
+"""The decoder also takes raw line breaks in texts."""
 _MOST_TRIES = 32
 _MOST_CHARS = 100_000
 
@@ -188,8 +194,8 @@ def _json(text: str, schema: Any, *, wrapped: bool) -> str | None:
     value = values[0]
     if wrapped and isinstance(value, dict) and set(value) == {KEY}:
         value = value[KEY]
-    cleaned = without_nulls(value, schema)
-    if cleaned == value and text.strip()[:1] in {"{", "["} and not wrapped and _loaded(text.strip()) == [value]:
+    cleaned = coerced(without_nulls(value, schema), schema)
+    if not wrapped and text.strip()[:1] in {"{", "["} and _is_json(text, cleaned):
         return text
     return json.dumps(cleaned, ensure_ascii=False)
 
@@ -204,24 +210,45 @@ def _values(text: str) -> list[Any]:
 
 
 def _within(text: str) -> Iterator[Any]:
-    decoder, place = json.JSONDecoder(), 0
+    place = 0
     for _ in range(_MOST_TRIES):
         begun = re.compile(r"[{\[]").search(text, place)
         if begun is None:
             return
         try:
-            value, place = decoder.raw_decode(text, begun.start())
+            value, place = _DECODER.raw_decode(text, begun.start())
         except (ValueError, RecursionError):
-            place = begun.end()
+            repaired = _without_commas(text[begun.start() :])
+            if len(repaired) < len(text) - begun.start():
+                text, place = repaired, 0
+            elif _JSON.match(text, begun.start()):
+                return  # broken JSON: a part of it is not the answer
+            else:
+                place = begun.end()
         else:
             yield value
 
 
 def _loaded(text: str) -> list[Any]:
+    for one in dict.fromkeys((text, _without_commas(text))):
+        try:
+            return [_DECODER.decode(one)]
+        except (ValueError, RecursionError):
+            continue
+    return []
+
+
+def _without_commas(text: str) -> str:
+    """Return a text of JSON without the commas after last items."""
+    return _TRAILING.sub(lambda found: found[1] or "", text[:_MOST_CHARS])
+
+
+def _is_json(text: str, value: Any) -> bool:
+    """Return whether a text is strict JSON of exactly this value."""
     try:
-        return [json.loads(text)]
+        return bool(json.loads(text) == value)
     except (ValueError, RecursionError):
-        return []
+        return False
 
 
 def _number(text: str) -> float | None:
