@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from flightllm.common.text import excerpt, well_formed
 from flightllm.engines.finish_reasons import BROKEN, FILTERED, LENGTH, read_finish
 
+_THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking"})
+"""Types of the parts of a message that hold thoughts."""
 _MOST_TOKENS = 1 << 31
 """A token count from this number on is a mistake of the endpoint."""
 
@@ -80,8 +82,11 @@ class Usage:
         )
 
 
-def read_chat(body: bytes) -> tuple[list[EndpointAnswer], Usage]:
+def read_chat(body: bytes, *, thinks: bool = True) -> tuple[list[EndpointAnswer], Usage]:
     """Parse the body of a chat completion, which answers one prompt.
+
+    With `thinks` false, the request has switched thoughts off. Some parsers of thoughts then put the answer in the
+    place of the thought and leave the content empty, so that the thought is the answer.
 
     Raises:
         MalformedError: the body is not a chat completion.
@@ -91,14 +96,35 @@ def read_chat(body: bytes) -> tuple[list[EndpointAnswer], Usage]:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise MalformedError(f"choices[0].message is {_kind(message)}, not an object")
+    thought = _reasoning(message)
+    if not thinks and thought.strip() and message.get("content") in (None, ""):
+        message, thought = {**message, "content": thought}, ""
     answer = _answer(choice, message, "content")
-    return [replace(answer, reasoning=_reasoning(message))], _usage(document)
+    if answer.text is not None and not answer.text.strip() and answer.finish_reason != LENGTH:
+        answer = EndpointAnswer(None, "the endpoint returned no text", answer.finish_reason, passes=True)
+    return [replace(answer, reasoning=thought)], _usage(document)
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    """Return a thought from a field beside the answer; endpoints have two names for this field."""
-    found = (message.get(name) for name in ("reasoning_content", "reasoning"))
-    return next((one for one in found if isinstance(one, str) and one), "")
+    """Return a thought from a field beside the answer, which has two names, or from the parts of the content."""
+    found = (_thought(message.get(name)) for name in ("reasoning_content", "reasoning"))
+    return next(filter(None, found), "") or _thought(message.get("content"), alone=True)
+
+
+def _thought(value: object, *, alone: bool = False) -> str:
+    """Return the text of a thought in any of its forms; with `alone`, only of parts whose type names a thought."""
+    match value:
+        case str():
+            return "" if alone else value
+        case list():
+            return "".join(_thought(one, alone=alone) for one in value)
+        case dict():
+            if alone and value.get("type") not in _THOUGHTS:
+                return ""
+            texts = (_thought(value.get(key)) for key in ("thinking", "reasoning", "text", "summary"))
+            return next(filter(None, texts), "")
+        case _:
+            return ""
 
 
 def read_texts(body: bytes, count: int) -> tuple[list[EndpointAnswer], Usage]:
@@ -247,6 +273,8 @@ def _text(content: object, key: str) -> str | None:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "refusal" and isinstance(part.get("refusal"), str):
             raise _Refusal(part["refusal"])
+        if kind in _THOUGHTS:
+            continue
         if kind not in {"text", "output_text"} or not isinstance(part.get("text"), str):
             raise MalformedError(f"{key}[{place}] is not a part of type text")
         texts.append(part["text"])

@@ -68,6 +68,11 @@ class RequestPlan:
         """Return all keys of the request except the model, the prompt and the token limit."""
         return {**self.body, **dict(self.step.body), **self.form.body}
 
+    @property
+    def thinks(self) -> bool:
+        """Return whether the model can think: yes, unless the request switches thoughts off in the chat template."""
+        return self.step.effort != "none" or "chat_template_kwargs" not in dict(self.step.body)
+
 
 class Capabilities:
     """The known capabilities of one endpoint and model.

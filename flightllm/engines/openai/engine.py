@@ -528,7 +528,7 @@ class OpenAIEngine:
         raw = await client.chat.completions.with_raw_response.create(
             model=self._model, messages=said, extra_body=further
         )
-        return read_chat(raw.http_response.content)
+        return read_chat(raw.http_response.content, thinks=plan.thinks)
 
     def _messages(self, prompt: str, plan: RequestPlan) -> list[dict[str, str]]:
         """Return a prompt as chat messages; the configured system prompt is first, and the form's words are last."""

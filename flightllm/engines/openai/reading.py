@@ -14,16 +14,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightllm.engines.openai.coerced import WrittenFloat, coerced
+from flightllm.engines.openai.marks import LEAD, folded, normalised, uncited, unmarked
 from flightllm.engines.openai.strict import KEY, without_nulls
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
-_LEAD = re.compile(
-    r"(?:(?:the|my|final|best|correct) )*(?:answer|label|category|class|classification|choice|option|result|score"
-    r"|rating|sentiment|value|number|verdict)(?: is)?\s*[:=]?\s*",
+_RATIO = re.compile(
+    r"(?P<part>[0-9]+(?:[.,][0-9]+)?)\s*(?:/|out of|of|von|sur|de|su|из|van|av)\s*(?P<whole>[0-9]+(?:[.,][0-9]+)?)",
     re.IGNORECASE,
 )
-_ENDS = " \t\r\n.!,;:\"'`*_()[]“”‘’"
+_COMMA = re.compile(r"(?<![0-9.,])([0-9]+),([0-9]{1,2})(?![0-9.,])")
+"""A number with a decimal comma; three digits after a comma can be thousands."""
+_SPACELESS = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+"""Characters of scripts that do not put spaces around each word: there, a word has no boundary."""
+_BEFORE, _AFTER = rf"(?<![^\W{_SPACELESS}])", rf"(?![^\W{_SPACELESS}])"
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', re.DOTALL)
+"""A text of JSON, or a comma after the last item."""
+_JSON = re.compile(r'[{\[]\s*["{\[]')
+_DECODER = json.JSONDecoder(parse_float=WrittenFloat, strict=False)
+"""The decoder also takes raw line breaks in texts."""
 _MOST_TRIES = 32
 _MOST_CHARS = 100_000
 
@@ -39,7 +49,8 @@ def read_constrained(text: str, constraint: Constraint, *, wrapped: bool) -> str
         case JsonSchema(schema):
             return _json(text, read_schema(schema), wrapped=wrapped)
         case Regex(pattern):
-            return next((one for one in _bare(text) if _fits(pattern, one)), None)
+            found = (one for bare in _bare(text) for one in (bare, _COMMA.sub(r"\1.\2", bare)))
+            return next((one for one in found if _fits(pattern, one)), None)
         case None:
             return text
 
@@ -54,28 +65,37 @@ def _choice(text: str, options: Sequence[str]) -> str | None:
     stripped = text.strip()
     if stripped in options:
         return stripped
-    for candidate in _bare(text):
-        if (found := _option(candidate, options)) is not None:
-            return found
-    return _first_words(text, options)
+    texts = (
+        [text] if any(uncited(option) != option for option in options) else list(dict.fromkeys([text, uncited(text)]))
+    )
+    for one in texts:
+        for candidate in _bare(one):
+            if (found := _option(candidate, options)) is not None:
+                return found
+    return _first_words(texts[-1], options)
 
 
 def _bare(text: str) -> Iterator[str]:
     """Yield candidates for the answer in a text: the text, the value of its JSON, the text without lead and marks."""
     stripped = text.strip()
     yield stripped
-    values = _values(text)
+    values = [value for value in _values(text) if stripped.startswith("[") or not _is_citation(value)]
     if values:
         yield from _named(values[0]) if len(values) == 1 else ()
         return
-    plain = stripped.strip(_ENDS)
+    plain = unmarked(stripped)
     yield plain
-    lines = [line.strip(_ENDS) for line in stripped.splitlines() if line.strip(_ENDS)]
+    lines = [unmarked(line) for line in stripped.splitlines() if unmarked(line)]
     for line in dict.fromkeys([plain, *lines[-1:]]):
-        cleaned = line.replace("**", "").replace("__", "")
-        lead = _LEAD.match(cleaned)
+        cleaned = normalised(line.replace("**", "").replace("__", ""))
+        lead = LEAD.match(cleaned)
         if lead is not None:
-            yield cleaned[lead.end() :].strip(_ENDS)
+            yield unmarked(cleaned[lead.end() :])
+
+
+def _is_citation(value: Any) -> bool:
+    """Return whether a JSON value inside prose, such as [1], can be a reference to a source."""
+    return isinstance(value, list) and all(type(one) is int for one in value)
 
 
 def _named(value: Any) -> Iterator[str]:
@@ -86,7 +106,7 @@ def _named(value: Any) -> Iterator[str]:
         value = value[0]
     match value:
         case bool():
-            yield "Yes" if value else "No"
+            yield "true" if value else "false"
         case str():
             yield value.strip()
         case int():
@@ -96,37 +116,73 @@ def _named(value: Any) -> Iterator[str]:
 
 
 def _option(text: str, options: Sequence[str]) -> str | None:
-    """Return the option equal to a text, except for case, surrounding marks and the format of numbers."""
+    """Return the option equal to a text, except for case, forms of characters, surrounding marks and numbers' format.
+
+    True and False also stand for Yes and No.
+    """
     if text in options:
         return text
-    folded = _fold(text)
-    found = [option for option in options if _fold(option) == folded]
-    if len(found) == 1:
-        return found[0]
-    number = _number(text)
+    said = folded(text)
+    found = [option for option in options if folded(option) == said]
+    if found:
+        return found[0] if len(found) == 1 else None
+    if (answer := _truth(said, options)) is not None:
+        return answer
+    number = _score(text, options)
     same = [option for option in options if number is not None and _number(option) == number]
     return same[0] if len(same) == 1 else None
 
 
+def _truth(said: str, options: Sequence[str]) -> str | None:
+    """Return the Yes or No that a folded `true` or `false` means; None unless both are options."""
+    known = {folded(option): option for option in options}
+    if len(known) < len(options) or not {"yes", "no"} <= known.keys() or {"true", "false"} & known.keys():
+        return None
+    return {"true": known["yes"], "false": known["no"]}.get(said)
+
+
+def _score(text: str, options: Sequence[str]) -> float | None:
+    """Return the number in a text, or None: of 8, of 8,5, and of 8/10 on a scale from 0 or up to 10."""
+    plain = unmarked(normalised(text))
+    numbers = [number for option in options if (number := _number(option)) is not None]
+    if len(numbers) < len(options):
+        return _number(plain)
+    ratio = _RATIO.fullmatch(plain)
+    if ratio is None:
+        return _number(_COMMA.sub(r"\1.\2", plain))
+    part, whole = (float(one.replace(",", ".")) for one in ratio.group("part", "whole"))
+    if whole == max(numbers):
+        return part
+    return round(max(numbers) * part / whole, 9) if min(numbers) == 0 and 0 <= part <= whole > 0 else None
+
+
 def _first_words(text: str, options: Sequence[str]) -> str | None:
     """Return the option that is a text's first sentence, if the rest names no other option."""
-    stripped = text.strip().lstrip(_ENDS)
-    if len(stripped) > _MOST_CHARS:
+    if len(text) > _MOST_CHARS:
         return None
-    named = _named_options(stripped, options)
+    said = unmarked(normalised(text), ends=False).casefold()
+    named = _named_options(said, options)
     if len(named) != 1:
         return None
-    begun = re.match(re.escape(named[0]) + r"[*_\"'`”’)]*\s*(?:[.,:;!\n—–-]|$)", stripped, re.IGNORECASE)
+    word = re.escape(normalised(named[0]).casefold())
+    begun = re.match(word + r"[*_\"'`)\]}»」』】》]*\s*(?:[.,:;!。、،؛।\n-]|$)", said)
     return named[0] if begun is not None else None
 
 
 def _named_options(text: str, options: Sequence[str]) -> list[str]:
-    """Return the options that occur as words; of an option inside a longer option, only the longer one."""
+    """Return the options that occur as words; of an option inside a longer option, only the longer one.
+
+    `text` is normalised and case-folded.
+    """
+    words: dict[str, list[str]] = {}
+    for option in options:
+        words.setdefault(normalised(option).casefold(), []).append(option)
     left, found = text, []
-    for option in sorted(options, key=len, reverse=True):
-        pattern = re.compile(rf"(?<!\w){re.escape(option)}(?!\w)", re.IGNORECASE)
-        if option and pattern.search(left):
-            found.append(option)
+    for word in sorted(filter(None, words), key=len, reverse=True):
+        before, after = _BEFORE if re.match(r"\w", word) else "", _AFTER if re.search(r"\w$", word) else ""
+        pattern = re.compile(before + re.escape(word) + after)
+        if pattern.search(left):
+            found += words[word]
             left = pattern.sub("\0", left)
     return found
 
@@ -138,8 +194,8 @@ def _json(text: str, schema: Any, *, wrapped: bool) -> str | None:
     value = values[0]
     if wrapped and isinstance(value, dict) and set(value) == {KEY}:
         value = value[KEY]
-    cleaned = without_nulls(value, schema)
-    if cleaned == value and text.strip()[:1] in {"{", "["} and not wrapped and _loaded(text.strip()) == [value]:
+    cleaned = coerced(without_nulls(value, schema), schema)
+    if not wrapped and text.strip()[:1] in {"{", "["} and _is_json(text, cleaned):
         return text
     return json.dumps(cleaned, ensure_ascii=False)
 
@@ -154,28 +210,45 @@ def _values(text: str) -> list[Any]:
 
 
 def _within(text: str) -> Iterator[Any]:
-    decoder, place = json.JSONDecoder(), 0
+    place = 0
     for _ in range(_MOST_TRIES):
         begun = re.compile(r"[{\[]").search(text, place)
         if begun is None:
             return
         try:
-            value, place = decoder.raw_decode(text, begun.start())
+            value, place = _DECODER.raw_decode(text, begun.start())
         except (ValueError, RecursionError):
-            place = begun.end()
+            repaired = _without_commas(text[begun.start() :])
+            if len(repaired) < len(text) - begun.start():
+                text, place = repaired, 0
+            elif _JSON.match(text, begun.start()):
+                return  # broken JSON: a part of it is not the answer
+            else:
+                place = begun.end()
         else:
             yield value
 
 
 def _loaded(text: str) -> list[Any]:
+    for one in dict.fromkeys((text, _without_commas(text))):
+        try:
+            return [_DECODER.decode(one)]
+        except (ValueError, RecursionError):
+            continue
+    return []
+
+
+def _without_commas(text: str) -> str:
+    """Return a text of JSON without the commas after last items."""
+    return _TRAILING.sub(lambda found: found[1] or "", text[:_MOST_CHARS])
+
+
+def _is_json(text: str, value: Any) -> bool:
+    """Return whether a text is strict JSON of exactly this value."""
     try:
-        return [json.loads(text)]
+        return bool(json.loads(text) == value)
     except (ValueError, RecursionError):
-        return []
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.strip(_ENDS).casefold().split())
+        return False
 
 
 def _number(text: str) -> float | None:

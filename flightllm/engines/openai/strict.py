@@ -71,18 +71,19 @@ def _strict(part: Any) -> Any:
 
 
 def _nullable(part: Any) -> Any:
-    return part if _takes_null(part) else {"anyOf": [part, {"type": "null"}]}
+    return part if takes_null(part) else {"anyOf": [part, {"type": "null"}]}
 
 
-def _takes_null(part: Any) -> bool:
+def takes_null(part: Any) -> bool:
+    """Return whether a part of a schema names null as a type."""
     if not isinstance(part, dict):
         return False
     kind, union = part.get("type"), part.get("anyOf") or part.get("oneOf") or []
-    return kind == "null" or (isinstance(kind, list) and "null" in kind) or any(map(_takes_null, union))
+    return kind == "null" or (isinstance(kind, list) and "null" in kind) or any(map(takes_null, union))
 
 
 def _undone(value: Any, part: Any, root: Any) -> Any:
-    part = _resolved(part, root)
+    part = resolved(part, root)
     if isinstance(value, list):
         items = part.get("items", {})
         return [_undone(one, items, root) for one in value]
@@ -91,21 +92,22 @@ def _undone(value: Any, part: Any, root: Any) -> Any:
     properties, required = _object(part, root)
     kept: dict[str, Any] = {}
     for name, one in value.items():
-        inner = _resolved(properties.get(name, {}), root)
-        if one is not None or name in required or _takes_null(inner) or name not in properties:
+        inner = resolved(properties.get(name, {}), root)
+        if one is not None or name in required or takes_null(inner) or name not in properties:
             kept[name] = _undone(one, inner, root)
     return kept
 
 
 def _object(part: Mapping[str, Any], root: Any) -> tuple[Mapping[str, Any], list[str]]:
     """Return the properties of an object, or of the object in a union, and the names of the required ones."""
-    for one in (part, *(_resolved(one, root) for one in part.get("anyOf") or part.get("oneOf") or [])):
+    for one in (part, *(resolved(one, root) for one in part.get("anyOf") or part.get("oneOf") or [])):
         if "properties" in one:
             return one["properties"], one.get("required", [])
     return {}, []
 
 
-def _resolved(part: Any, root: Any) -> dict[str, Any]:
+def resolved(part: Any, root: Any) -> dict[str, Any]:
+    """Return the part to which `$ref` leads, in a schema with the root `root`; empty if there is none."""
     for _ in range(32):
         reference = part.get("$ref") if isinstance(part, dict) else None
         if not isinstance(reference, str):

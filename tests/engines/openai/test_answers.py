@@ -32,6 +32,19 @@ def texts(*choices: dict[str, Any]) -> bytes:
     [
         (chat("yes"), EndpointAnswer("yes")),
         (chat([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), EndpointAnswer("ab")),
+        (
+            chat([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}]),
+            EndpointAnswer("a", reasoning="hm"),
+        ),
+        (
+            chat([{"type": "reasoning", "text": "hm"}, {"type": "output_text", "text": "a"}]),
+            EndpointAnswer("a", reasoning="hm"),
+        ),
+        (
+            chat([{"type": "thinking", "thinking": "hm"}]),
+            EndpointAnswer(None, "the endpoint returned no text", reasoning="hm", passes=True),
+        ),
+        (chat(" \n"), EndpointAnswer(None, "the endpoint returned no text", passes=True)),
         (chat("a\ud800b\0"), EndpointAnswer("a�b\0")),
         (chat("half", finish_reason="length"), EndpointAnswer("half", finish_reason="length")),
         (chat("x", index=None), EndpointAnswer("x")),
@@ -145,3 +158,16 @@ def test_no_vectors(rows: tuple[object, ...]) -> None:
         read_vectors(vectors(*rows), len(rows))
     with pytest.raises(MalformedError):
         read_vectors(vectors([1.0, 2.0]), 1, dimensions=3)
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("content", ["", None])
+def test_an_answer_in_the_place_of_a_thought(key: str, content: str | None) -> None:
+    """A thought is the answer only where thoughts are off and the content is empty."""
+    message = {"content": content, key: "Paris"}
+    body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+    assert read_chat(body, thinks=False)[0] == [EndpointAnswer("Paris")]
+    [lost] = read_chat(body)[0]
+    assert (lost.text, lost.reasoning, lost.passes) == (None, "Paris", True)
+    written = json.dumps({"choices": [{"message": {**message, "content": "Rome"}}]}).encode()
+    assert read_chat(written, thinks=False)[0] == [EndpointAnswer("Rome", reasoning="Paris")]

@@ -9,6 +9,8 @@ from flightllm.engines.openai.strict import rooted, strict_schema, without_nulls
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
 YES = Choice(("Yes", "No"))
+FEELING = Choice(("正面", "负面"))
+SCORE = Choice(tuple(map(str, range(11))))
 CITY = JsonSchema('{"type":"object","properties":{"city":{"type":"string"},"year":{"type":"integer"}}}')
 CASES: list[tuple[Constraint, str, str | None]] = [
     (YES, "Yes", "Yes"),
@@ -35,6 +37,43 @@ CASES: list[tuple[Constraint, str, str | None]] = [
     (Choice(("0.0", "1.0", "1.1")), "1", "1.0"),
     (Choice(("a", "A")), "a", "a"),
     (Choice(("b", "B")), '"b"', "b"),
+    (YES, "True", "Yes"),
+    (YES, "FALSE.", "No"),
+    (Choice(("true", "false")), '{"answer": true}', "true"),
+    (Choice(("Yes", "No", "True")), "False", None),
+    (FEELING, "正面。", "正面"),
+    (FEELING, "「正面」", "正面"),
+    (FEELING, "答案：正面", "正面"),
+    (FEELING, "最终答案是：负面。", "负面"),
+    (FEELING, "回答：「负面」", "负面"),
+    (FEELING, "正面。文章称赞了它。", "正面"),
+    (FEELING, "正面。不过也有负面情绪。", None),
+    (FEELING, "正面还是负面", None),
+    (Choice(("да", "нет")), "«да»", "да"),
+    (Choice(("да", "нет")), "Ответ: Нет.", "нет"),
+    (Choice(("ja", "nein")), "Antwort: „Ja“.", "ja"),
+    (Choice(("oui", "non")), "Réponse : Oui", "oui"),
+    (Choice(("sí", "no")), "Respuesta: si\u0301", "sí"),
+    (Choice(("Café", "Bar")), "Cafe\u0301", "Café"),
+    (Choice(("Men's", "Women's")), "Men’s", "Men's"),
+    (Choice(("x²", "x2")), "x²", "x²"),
+    (Choice(("x²", "x2")), "Ｘ２", None),
+    (Choice(("Positive", "Negative")), "Positive [1]", "Positive"),
+    (Choice(("Positive", "Negative")), "Positive.[1][2]", "Positive"),
+    (Choice(("Item [1]", "Item")), "Item [2]", None),
+    (SCORE, "Score: 8 [1]", "8"),
+    (SCORE, "The answer is [8]", "8"),
+    (SCORE, "8/10", "8"),
+    (SCORE, "**8 / 10**", "8"),
+    (SCORE, "8 out of 10.", "8"),
+    (SCORE, "Rating: 4/5", "8"),
+    (SCORE, "8,5", None),
+    (SCORE, "11/10", None),
+    (Choice(("1", "2", "3", "4", "5")), "8/10", None),
+    (Choice(("1", "2", "3", "4", "5")), "4/5", "4"),
+    (Choice(("8.0", "8.5", "9.0")), "8,5", "8.5"),
+    (Regex("[0-9]{1,4}([.][0-9]{1,4})?"), "8,5", "8.5"),
+    (Regex("[0-9]{1,4}([.][0-9]{1,4})?"), "1,234", None),
     (Regex("[0-9]{1,2}"), "Score: 42", "42"),
     (Regex("[0-9]{1,2}"), '{"answer": "7"}', "7"),
     (Regex("[0-9]{1,2}"), "about 7", None),
@@ -45,7 +84,7 @@ CASES: list[tuple[Constraint, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case[1][:30])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}"[:40] + case[1][:30])
 def test_reading(case: tuple[Constraint, str, str | None]) -> None:
     """Clear answers are found in prose, fences and marks; a text that names several options has none."""
     constraint, text, found = case
@@ -103,3 +142,41 @@ def test_strict_there_and_back() -> None:
 def test_no_strict_form(schema: dict[str, object]) -> None:
     """What strict mode cannot say is left to the plain form."""
     assert strict_schema(schema) is None
+
+
+PERSON = JsonSchema(
+    json.dumps(
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": ["string", "null"]},
+                "age": {"type": "integer"},
+                "height": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            },
+            "required": ["name", "age", "height"],
+            "additionalProperties": False,
+        }
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"name": 7, "age": "5", "height": "1.8"}', {"name": "7", "age": 5, "height": 1.8}),
+        ('{"name": 1.10, "age": 5, "height": 2}', {"name": "1.10", "age": 5, "height": 2}),
+        ('{"age": 5}', {"name": None, "age": 5, "height": None}),
+        ('{"name": null, "age": 5, "height": null, "why": "x"}', {"name": None, "age": 5, "height": None}),
+        ('{"name": "a,}", "age": 5, "height": 1,}', {"name": "a,}", "age": 5, "height": 1}),
+        ('So: {"name": "a", "age": 5, "height": 1,} Bye {x}.', {"name": "a", "age": 5, "height": 1}),
+        ('{"name": "a\nb", "age": 5, "height": 1}', {"name": "a\nb", "age": 5, "height": 1}),
+        ('{"name": "a", "age": "abc", "height": "tall"}', {"name": "a", "age": "abc", "height": "tall"}),
+        ('{"name": true, "age": 5, "height": 1}', {"name": True, "age": 5, "height": 1}),
+        ('{"other": {"age": 5}}', {"other": {"age": 5}}),
+        ('{"other": {"age": 5}, "name": "a', None),
+    ],
+)
+def test_trifles_of_json(text: str, found: object) -> None:
+    """A trifle costs no row; a value of another kind stays for the validation, and broken JSON has no part taken."""
+    read = read_constrained(text, PERSON, wrapped=False)
+    assert (None if read is None else json.loads(read)) == found
