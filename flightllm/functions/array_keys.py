@@ -37,5 +37,8 @@ def array_key(arrays: pa.Array) -> pa.Array:
 
 
 def key_type(element: pa.DataType) -> pa.ListType:
-    """Return the type of the keys of arrays with elements of a type."""
-    return pa.list_(pa.struct([("null", pa.bool_()), ("value", element)]))
+    """Return the type of the keys of arrays with elements of a type.
+
+    The fields have the names that DataFusion's `struct` gives: it writes the key of a constant array with this call.
+    """
+    return pa.list_(pa.struct([("c0", pa.bool_()), ("c1", element)]))

@@ -93,3 +93,12 @@ def test_refused(session: Session, value: str, said: str) -> None:
     """What has no such form is refused with its place."""
     with pytest.raises(UnsupportedError, match=said):
         ask(session, f"SELECT {value} FROM listed")
+
+
+@pytest.mark.parametrize("condition", ["l > ARRAY[2]", "ARRAY[n::text] > ARRAY['2']", "ARRAY[n * 0.5] > ARRAY[0.7]"])
+def test_beside_a_model(session: Session, condition: str) -> None:
+    """A comparison with a constant array has the same rows beside an AI call."""
+    wanted = rows(session, f"SELECT n FROM listed WHERE {condition} ORDER BY n")
+    beside = f"SELECT n FROM listed WHERE {condition} AND ai_filter('x', n::text) IS NOT NULL ORDER BY n"
+    assert wanted
+    assert rows(session, beside) == wanted
