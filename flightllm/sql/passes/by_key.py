@@ -67,6 +67,8 @@ class KeyWriter:
         """Return a node whose own comparisons are of keys; the same object if it has no such comparison."""
         name, fields = kind(node), body(node)
         write = self._writers.get(name)
+        if name == "Select" and "projection" not in fields:  # the privilege in GRANT and REVOKE
+            return node
         if write is not None:
             return write(name, fields) or node
         if is_query(fields):
