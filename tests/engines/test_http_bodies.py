@@ -48,7 +48,7 @@ def test_nothing_follows_a_redirect_to_another_server() -> None:
     with endpoint_of(lambda path, body, _: answer(path, body)) as other:
 
         def away(path: str, _body: Body, number: int) -> Reply:
-            return statuses[number // 2], {}, {"Location": other.url + path.removeprefix("/v1")}
+            return statuses[number // 3], {}, {"Location": other.url + path.removeprefix("/v1")}
 
         with endpoint_of(away) as endpoint:
             for _ in statuses:

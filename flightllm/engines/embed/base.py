@@ -7,10 +7,22 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.errors import AnswerError
+
 Vectors: TypeAlias = NDArray[np.float32]
 """Rows × dimensions."""
+Outcome: TypeAlias = NDArray[np.float32] | AnswerError
+"""The vector of one text, or the error of this text."""
 Role = Literal["document", "query"]
 """The role of a text in a search; some models embed queries and documents differently."""
+
+
+class TextsError(AnswerError):
+    """An error for some of several texts; `outcomes` has one outcome per text, and the message is the first error."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        super().__init__(str(next(one for one in outcomes if isinstance(one, AnswerError))))
+        self.outcomes = outcomes
 
 
 class Embedder(Protocol):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.engines.embed.base import Embedder, Role
+from flightllm.engines.embed.base import Embedder, Outcome, Role, TextsError
 from flightllm.errors import AnswerError, check_cancelled
 from flightllm.llm.engine import Completion, More, PrefixCache, Request, pull
 
@@ -58,14 +58,20 @@ class EmbeddingEngine:
         return answers
 
     def _embedded(self, batch: list[Request], role: Role) -> list[Completion]:
-        """Embed texts together; if the embedder rejects them, embed them one by one."""
+        """Embed texts together; if the embedder rejects them, embed each half by itself."""
         try:
-            vectors = self._embedder.embed([text_of(request) for request in batch], role)
+            found: Sequence[Outcome] = list(self._embedder.embed([text_of(request) for request in batch], role))
+        except TextsError as error:
+            found = error.outcomes
         except AnswerError as error:
             if error.shared or len(batch) == 1:
                 return [Completion(request.id, None, str(error)) for request in batch]
-            return [completion for request in batch for completion in self._embedded([request], role)]
-        return [self._completion(request, vector) for request, vector in zip(batch, vectors, strict=True)]
+            middle = len(batch) // 2
+            return [*self._embedded(batch[:middle], role), *self._embedded(batch[middle:], role)]
+        return [
+            Completion(request.id, None, str(one)) if isinstance(one, AnswerError) else self._completion(request, one)
+            for request, one in zip(batch, found, strict=True)
+        ]
 
     def _completion(self, request: Request, vector: NDArray[np.float32]) -> Completion:
         tokens = self.count_tokens(text_of(request))
