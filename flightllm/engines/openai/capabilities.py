@@ -245,7 +245,7 @@ class RequestAttempts:
     _switched: bool = False
     """Whether this request has already changed the key for the token limit."""
     _unchecked: bool = False
-    """Whether this request alone leaves out the constraint, because the model's JSON failed."""
+    """Whether only this request leaves out the constraint, because the model's JSON failed."""
     _most_allowance: int = _MOST_ALLOWANCE
 
     def plan(self) -> RequestPlan:
