@@ -86,7 +86,7 @@ def read_chat(body: bytes, *, thinks: bool = True) -> tuple[list[EndpointAnswer]
     """Parse the body of a chat completion, which answers one prompt.
 
     With `thinks` false, the request has switched thoughts off. Some parsers of thoughts then put the answer in the
-    place of the thought and leave the content empty, so that the thought is the answer.
+    place of the thought and leave the content empty.
 
     Raises:
         MalformedError: the body is not a chat completion.

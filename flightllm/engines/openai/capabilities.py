@@ -34,6 +34,14 @@ _WORDS_OF_FORMS = re.compile(
     r"response_?format|json_?schema|structured_?outputs?|guided_|grammar|\bregex\b", re.IGNORECASE
 )
 
+_NO_SYSTEM = re.compile(
+    r"(?:system|developer) (?:role|message|instruction|prompt)s?\b.{0,40}\bnot (?:supported|enabled|allowed)"
+    r"|(?:not|n't) support.{0,20}\b(?:system|developer) (?:role|message|instruction|prompt)",
+    re.IGNORECASE,
+)
+_NO_JSON = re.compile(r"failed to (?:generate|validate) json|json_validate_failed", re.IGNORECASE)
+"""Rejections of what the model wrote, by an endpoint that checks its own JSON; another prompt can succeed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -62,6 +70,8 @@ class RequestPlan:
     tokens: int
     allowance: int
     bare: bool
+    folded: bool = False
+    """Whether the system message is part of the user's message."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -93,6 +103,8 @@ class Capabilities:
         self.allowance = 0
         """The tokens for a thought that cut answers have shown to be necessary."""
         self.accepted = False
+        self.no_system = False
+        """Whether the endpoint rejects system messages."""
         self._rooms: dict[int, int] = {}
         """The most tokens for thoughts that the endpoint accepts, by the bit length of the prompt's length.
 
@@ -232,6 +244,8 @@ class RequestAttempts:
     """Whether all optional parameters are left out."""
     _switched: bool = False
     """Whether this request has already changed the key for the token limit."""
+    _unchecked: bool = False
+    """Whether only this request leaves out the constraint, because the model's JSON failed."""
     _most_allowance: int = _MOST_ALLOWANCE
 
     def plan(self) -> RequestPlan:
@@ -248,7 +262,7 @@ class RequestAttempts:
         if "thinking" in dict(step.body) and step.effort != "none":
             body.pop("temperature", None)  # Anthropic accepts only the default temperature with `thinking`
         tokens = max(self.limit, parameters.max_tokens) + form.more_tokens + allowance
-        return RequestPlan(body, form, place, step, step_place, tokens, allowance, self._bare)
+        return RequestPlan(body, form, place, step, step_place, tokens, allowance, self._bare, record.no_system)
 
     def _optional(self) -> dict[str, Any]:
         """Return the optional parameters, without those that were rejected."""
@@ -266,6 +280,12 @@ class RequestAttempts:
         """Learn from a rejection; return whether there is another form to try."""
         if self.tries >= MOST_TRIES:
             return False
+        if not plan.folded and self.record.chat and _NO_SYSTEM.search(refusal.text):
+            self.record.no_system = True
+            return True
+        if plan.form.body and _NO_JSON.search(refusal.text):
+            self._place, self._unchecked = len(self.record.forms(self.parameters.constraint)) - 1, True
+            return self._place > plan.place
         if self._other_tokens(plan, refusal):
             return True
         named = self._named(plan, refusal)
@@ -357,7 +377,8 @@ class RequestAttempts:
             for name, value in self._optional().items():
                 record.refuse(name, value)
             record.next_step(self.level, len(record.steps(self.level)) - 2)
-        record.accept(constraint, plan.place)
+        if not self._unchecked:
+            record.accept(constraint, plan.place)
         if self._most_allowance < _MOST_ALLOWANCE:
             record.has_room(self.size, plan.allowance)
 

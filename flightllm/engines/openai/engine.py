@@ -539,6 +539,9 @@ class OpenAIEngine:
             said[0]["content"] = f"{own}\n\n{said[0]['content']}"
         elif own:
             said.insert(0, {"role": "system", "content": own})
+        if plan.folded and len(said) > 1 and said[0]["role"] == "system":
+            first = said.pop(0)
+            said[0]["content"] = f"{first['content']}\n\n{said[0]['content']}"
         return said
 
     async def _await_limits(self, group: Sequence[Request], plan: RequestPlan) -> None:

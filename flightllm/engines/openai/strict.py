@@ -107,7 +107,7 @@ def _object(part: Mapping[str, Any], root: Any) -> tuple[Mapping[str, Any], list
 
 
 def resolved(part: Any, root: Any) -> dict[str, Any]:
-    """Return the part to which `$ref` leads, in a schema with the root `root`; empty if there is none."""
+    """Return the part to which `$ref` leads, in a schema with the root `root`, or an empty part."""
     for _ in range(32):
         reference = part.get("$ref") if isinstance(part, dict) else None
         if not isinstance(reference, str):

@@ -556,3 +556,35 @@ def test_sampling_is_sent_where_it_is_set(make_requests: MakeRequests) -> None:
         run(engine, make_requests(1, Parameters(top_p=0.5, seed=0)))
         run(engine, make_requests(1))
     assert [(body.get("top_p"), body.get("seed")) for body in endpoint.bodies] == [(0.5, 0), (None, None)]
+
+
+@pytest.mark.parametrize("why", ["System role not supported", "Developer instruction is not enabled for this model"])
+def test_system_role_refused(why: str, make_requests: MakeRequests) -> None:
+    """Where there is no system role, its words begin the user's turn; the endpoint is asked once."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return refuse(400, why) if body["messages"][0]["role"] == "system" else answer(path, body)
+
+    with serving(behave, system_prompt="Be brief.") as (engine, endpoint):
+        assert all(one.error is None for one in run(engine, make_requests(1)))
+        assert all(one.error is None for one in run(engine, make_requests(3)))
+    roles = [[one["role"] for one in body["messages"]] for body in endpoint.bodies]
+    assert roles == [["system", "user"], *[["user"]] * 4]
+    assert all(body["messages"][0]["content"].startswith("Be brief.\n\n") for body in endpoint.bodies[1:])
+
+
+def test_json_that_the_endpoint_rejects(make_requests: MakeRequests) -> None:
+    """A row whose JSON the endpoint rejects is asked again without a constraint; other rows keep theirs."""
+    schema = JsonSchema('{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}')
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        if number == 0:
+            return refuse(400, "Failed to generate JSON. Please adjust your prompt.")
+        reply = answer(path, body)
+        reply[1]["choices"][0]["message"]["content"] = '{"a": "x"}'
+        return reply
+
+    with serving(behave) as (engine, endpoint):
+        for _ in range(2):
+            assert [one.text for one in run(engine, make_requests(1, Parameters(constraint=schema)))] == ['{"a": "x"}']
+    assert ["response_format" in body for body in endpoint.bodies] == [True, False, True]
