@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from urllib.parse import urlsplit
 
 from flightllm.config.secrets import REFERENCE, checked_secret, read_secret
@@ -20,6 +20,17 @@ RESPONSE_BYTES = 32 << 20
 _HOSTED = "https://api.openai.com/v1"
 _KEY_ENV = "OPENAI_API_KEY"
 _TABLES = frozenset({"extra_body", "headers", "query"})
+SAME_ANSWERS = frozenset(
+    {
+        *("base_url", "api", "prompts_per_request"),  # the engine's revision names the address and the API itself
+        *("api_key", "api_key_env", "api_key_file", "proxy"),
+        *("timeout", "max_retries", "requests_per_minute", "tokens_per_minute", "response_bytes"),
+        *("tokenizer", "kv_events", "kv_replay", "block_tokens", "cache_blocks", "max_model_len"),
+        *("priority", "cache_salt", "kv_hints", "reuse_hints"),
+    }
+)
+"""The options that change no answer, or that the engine's revision has in another form. All others are in its suffix,
+so that a new option counts until somebody lists it here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +211,16 @@ class OpenAIOptions:
         }
 
     def revision_suffix(self) -> str:
-        """Return the other options that affect answers, for the engine's revision; empty at the defaults."""
-        told = {
-            "extra_body": dict(self.extra_body),
-            "query": dict(self.query),
-            "api_version": self.api_version,
-            "system_prompt": self.system_prompt,
+        """Return the options that can affect answers, for the engine's revision; empty at the defaults.
+
+        Secrets are there as references such as `env:NAME`.
+        """
+        default = OpenAIOptions()
+        chosen = {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name in (one.name for one in fields(self))
+            if name not in SAME_ANSWERS and (value := getattr(self, name)) != getattr(default, name)
         }
-        chosen = {name: value for name, value in told.items() if value}
         return f" {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else ""
 
     def read_key(self) -> str:
