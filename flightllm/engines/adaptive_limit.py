@@ -24,7 +24,7 @@ _SHRINK, _SLOW_SHRINK = 0.5, 0.8
 _SLOW_PART, _SLOW_TIMES = 1 / 3, 4
 """An answer is slow if it takes this part of the timeout, and so many times as long as the fastest recent answer."""
 _RECENT, _FEWEST, _SHARE = 20, 2, 0.15
-"""Of the recent outcomes, so many and such a share must be signs of overload: one row's own fault is no sign."""
+"""Of the recent outcomes, so many and such a share must be signs of overload: one bad row can give a few of them."""
 _FASTEST: Final = 200
 _FIRST_SPACING, _LEAST_SPACING, _MOST_SPACING = 0.05, 0.02, 10.0
 """Seconds between two requests, where an endpoint limits the rate even of one request at a time."""
@@ -35,7 +35,7 @@ class AdaptiveLimit:
     """The requests that one endpoint gets at once; requests beyond the limit wait here in their order.
 
     Only one event loop uses it, so it needs no lock. `most` bounds the limit. `timeout` is that of one request, in
-    seconds; the time in this queue is no part of it. `changed` gets each new limit.
+    seconds; the time in this queue does not count. `changed` gets each new limit.
 
     Example with `most` 64 and one free slot at the endpoint: 8 requests run, then 16. The throughput is the same, so
     the limit goes back to 8. With 64 free slots, the throughput doubles each time, until the limit is 64.
@@ -63,7 +63,7 @@ class AdaptiveLimit:
         self._rounds = 0
         """Whole rounds at the present limit."""
         self._probed_from = 0
-        """The limit before the probe that is under way; 0 if none is."""
+        """The limit before the probe that is under way; 0 without a probe."""
         self._judged = -math.inf
         """The time of the last decrease. Requests that were sent before it say nothing about the new limit."""
         self._signs = deque[bool](maxlen=_RECENT)
@@ -134,7 +134,7 @@ class AdaptiveLimit:
 
     def _start(self) -> None:
         if not self._running:
-            self._round = _Round(self._clock())  # the idle time before it is no part of a round
+            self._round = _Round(self._clock())  # the idle time before it does not count
         self._running += 1
         self._round.full = self._round.full or self._running >= self._limit
 

@@ -47,7 +47,7 @@ def check_texts(ran: Ran, rows: int) -> int:
             right += value == answer(row["id"])
     figures = ran.record.row()
     assert figures["status"] == "done"
-    assert rows <= figures["calls"] <= 1.1 * rows  # a row that fails while nothing else is in flight takes a probe
+    assert rows <= figures["calls"] <= 1.5 * rows  # some forms are asked again, and a row that fails last takes a probe
     assert figures["failed_rows"] == sum(row["a"]["error"] is not None for row in ran.rows)
     assert 0 <= figures["cached_tokens"] <= figures["prompt_tokens"] < rows << 31
     assert 0 <= figures["completion_tokens"] < rows << 31

@@ -95,21 +95,22 @@ class Delivery:
         self,
         send: Callable[[], Awaitable[T | Fault]],
         trial: Trial,
-        ready: Callable[[], Awaitable[None]],
         count: Callable[[], str | None],
         rows: int = 1,
+        ready: Callable[[], Awaitable[None]] | None = None,
     ) -> T:
         """Send a request until it succeeds, or until it is clear whose fault the failure is.
 
-        `ready` waits until the configured rate allows a try. `count` counts the try, and returns why it must not be
-        sent, or None.
+        `count` counts a try before it is sent, and returns why it must not be sent, or None. Before each try, `ready`
+        waits until the configured rate allows it.
 
         Raises:
             RowsError: the rows fail where others succeed, or one row can be the cause of the failure of all.
             EndpointError: the account or the endpoint is at fault.
         """
         while True:
-            await ready()
+            if ready is not None:
+                await ready()
             async with self._limit.place() as sent:
                 if (refusal := count()) is not None:
                     raise RowsError(f"{trial.failed}; it is not asked again, because {refusal}")
@@ -159,7 +160,7 @@ class Delivery:
             self._fit()
 
     def _fit(self) -> None:
-        """Give the callers as many places as the endpoint can serve; while it works, waiting rows take none."""
+        """Give the callers as many places as the endpoint can serve; while it works, rows that wait take no place."""
         parked = min(self._parked, self._window) if self.history.works else 0
         places = min(self._window, self._limit.limit * self._per_request)
         self._shares.resize(max(places, self._most_per_request) + parked)  # a caller takes places for a whole request

@@ -71,7 +71,7 @@ _PROBE_SECONDS = 5.0
 _RECOGNISE_SECONDS = 2.0
 _CHECK_SECONDS = 30.0
 _DOWN_SECONDS = 10.0
-"""After so many seconds with failures alone, an endpoint is shown as down."""
+"""After so many seconds without a success, an endpoint that fails is shown as down."""
 _TOPS = (TOP, 5)
 """How many log probabilities to ask for, the best number first; some endpoints accept fewer, some do not return any."""
 _NAMED = 5
@@ -387,7 +387,7 @@ class OpenAIEngine:
             if client is not self._client:
                 return await self._delivery.once(send)
             ready = partial(self._await_limits, group, plan)
-            return await self._delivery.post(send, trial, ready, partial(_count, group), len(group))
+            return await self._delivery.post(send, trial, partial(_count, group), len(group), ready)
         except EndpointError as exc:
             raise self._final(exc) from exc
 

@@ -1,8 +1,8 @@
 """Decide whose fault a failed request is: the row's, the account's or the endpoint's.
 
 One request tells little: HTTP 403 can be a moderated row or a wrong key, HTTP 503 a row that kills a worker or an
-endpoint that is down. What others get in the meantime tells them apart. A row fails alone if others succeed. An account
-or an endpoint is at fault only if nothing succeeds.
+endpoint that is down. The outcomes of other requests in the meantime tell them apart. If others succeed, the fault is
+the row's. An account or an endpoint is at fault only if nothing succeeds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALIVE: Final = frozenset({FaultKind.FAILED, FaultKind.TIMEOUT, FaultKind.BROKEN
 
 
 class Verdict(Enum):
-    """What follows from a failure."""
+    """The consequence of a failure."""
 
     AGAIN = auto()
     """Send the row again after a pause."""
@@ -72,7 +72,7 @@ class Trial:
 
 @dataclass(slots=True)
 class EndpointHistory:
-    """What one endpoint has answered with one key and model. Only one event loop uses it.
+    """The past outcomes at one endpoint with one key and model. Only one event loop uses it.
 
     `retries` is how often a row is sent again. `patience` is how many seconds nothing must succeed before the endpoint
     counts as down.
