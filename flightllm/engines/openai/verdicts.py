@@ -1,8 +1,8 @@
 """Decide whose fault a failed request is: the row's, the account's or the endpoint's.
 
 One request tells little: HTTP 403 can be a moderated row or a wrong key, HTTP 503 a row that kills a worker or an
-endpoint that is down. The outcomes of other requests in the meantime tell them apart. If others succeed, the fault is
-the row's. An account or an endpoint is at fault only if nothing succeeds.
+endpoint that is down. The outcomes of other requests in the meantime tell them apart. If others succeed, the row is at
+fault. An account or an endpoint is at fault only if nothing succeeds.
 """
 
 from __future__ import annotations
