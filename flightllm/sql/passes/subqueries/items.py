@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from flightllm.sql.nodes import Json, body, kind, name_of, new_identifier
-from flightllm.sql.tree import written_query
+from flightllm.sql.tree import written, written_query
 from flightllm.sql.types import expressions_of
 
 
@@ -32,13 +32,19 @@ def without(star: Json, names: Sequence[str]) -> Json:
 
 
 def by_number(key: Json, items: Sequence[Json]) -> Json:
-    """Return the item that a number of GROUP BY means, or the key."""
-    value: Json = body(key)["value"] if kind(key) == "Value" else None
-    if kind(value) != "Number":
+    """Return the item that a number of GROUP BY means, or the key. In place of another number it is a constant."""
+    place, listed = _number(key), expressions_of({"Select": {"projection": items}})
+    if not (place.isdecimal() and 0 < int(place) <= len(listed)):
         return key
-    listed = expressions_of({"Select": {"projection": items}})
-    place = int(body(value)[0])
-    return listed[place - 1] if 0 < place <= len(listed) else key
+    found = listed[int(place) - 1]
+    # A number in GROUP BY would mean a place again.
+    return written("v IS NULL", v=found) if _number(found) else found
+
+
+def _number(expression: Json) -> str:
+    """Return the digits of a number; empty for any other expression."""
+    value: Json = body(expression)["value"] if kind(expression) == "Value" else None
+    return str(body(value)[0]) if kind(value) == "Number" else ""
 
 
 def by_name(key: Json, items: Sequence[Json]) -> Json:
