@@ -14,8 +14,12 @@ class CallNames:
     the server's own model, under any configured name.
     """
 
-    def __init__(self, objects: Objects, configured: str, rights: Rights) -> None:
-        """Take created models and prompts, the configured name of the server's model, and the user's rights."""
+    def __init__(self, objects: Objects, configured: str, rights: Rights, on_error: str) -> None:
+        """Take created models and prompts, the configured name of the server's model, and the user's rights.
+
+        `on_error` is the value of this option in calls without it.
+        """
+        self.on_error = on_error
         self._objects = objects
         self._own = (DEFAULT_MODEL, configured)
         self._rights = rights

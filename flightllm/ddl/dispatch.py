@@ -25,7 +25,7 @@ from flightllm.dml import (
     run_row_change,
     whole_values,
 )
-from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
+from flightllm.errors import AnswerError, CancelledError, FlightLLMError, InternalError, UnsupportedError
 from flightllm.execution.cancel_token import stopped
 from flightllm.execution.context import Services
 from flightllm.execution.planning import plan, uses_ai
@@ -69,9 +69,28 @@ def change(
         raise CancelledError("the statement was cancelled")
     _refuse(statement)
     statement = _whole(statement, fresh)
-    if is_row_change(statement, fresh):
-        return run_row_change(statement, record, fresh, settings)
-    return Changed(_changed(statement, record, fresh(), settings, more))
+    try:
+        if is_row_change(statement, fresh):
+            return run_row_change(statement, record, lambda: _storing(fresh()), settings)
+        return Changed(_changed(statement, record, _storing(fresh()), settings, more))
+    except AnswerError as error:
+        keep = " (in SET, on_error => 'keep' keeps the old value)" if _sets(statement) else ""
+        error.args = (f"{error}; nothing was changed{keep}",)
+        raise
+
+
+def _sets(statement: Statement) -> bool:
+    """Return whether a statement gives new values to rows that exist."""
+    change = statement.change
+    if change is None:
+        return False
+    actions = (*change.actions, *([change.conflict.action] if change.conflict else ()))
+    return any(action.kind == "update" for action in actions)
+
+
+def _storing(services: Services) -> Services:
+    """Return services for a statement that stores rows: the statement fails as a whole if an answer is unusable."""
+    return replace(services, on_error="fail")
 
 
 def _changed(
@@ -123,6 +142,7 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
         FlightLLMError: the statement is wrong.
     """
     _refuse(statement)
+    services = _storing(services)
     statement = _whole(statement, lambda: services)
     catalog = services.catalog
     if is_row_change(statement, lambda: services):
@@ -162,6 +182,7 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
     Raises:
         FlightLLMError: the statement is wrong.
     """
+    services = _storing(services)
     statement = _whole(statement, lambda: services)
     if statement.change is None:
         check(statement, services, settings)

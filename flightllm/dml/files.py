@@ -115,6 +115,8 @@ class Rewriting:
             values = batch.column(column.name)
             for number, action in enumerate(self.changes.actions):
                 mine = np.flatnonzero(actions == number)
+                if column.name in action.kept:
+                    mine = mine[chosen[action.kept[column.name]].take(mine).is_null().to_numpy()]
                 if action.kind == "update" and column.name in action.values and len(mine):
                     values = _put(values, rows[mine], chosen[action.values[column.name]].take(mine), column)
             columns.append(values)

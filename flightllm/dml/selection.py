@@ -4,13 +4,14 @@ For each row it returns these columns:
 
 - `position`, the row's number in the table, NULL for a row to insert
 - `action`, the number of the action, from 1 on
-- the new values of every action
+- the new values of every action, and the errors for which a row keeps its old value
 - the values from other tables that RETURNING reads
 """
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.numbered import ROW
 from flightllm.common.names import TableName, quoted
 from flightllm.dml.defaults import defaults_of
+from flightllm.dml.old_values import values_and_errors
 from flightllm.dml.returning import MERGE_ACTION
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.names import identifier
@@ -49,10 +51,14 @@ _JOINS = {
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One action. `values` maps each table column to the output column that holds its new value."""
+    """One action. `values` maps each table column to the output column that holds its new value.
+
+    `kept` maps a table column to the output column that is not NULL in the rows where the old value stays.
+    """
 
     kind: ActionKind
     values: Mapping[str, str]
+    kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +168,16 @@ def selection(change: RowChange, entry: Entry, extras: Sequence[str]) -> Selecti
     text = _Text(change, entry)
     done, outputs, types = list[Done](), list[str](), dict[str, pa.DataType]()
     for number, action in enumerate(actions):
-        names = {}
+        names, kept = dict[str, str](), dict[str, str]()
         for index, (column, value) in enumerate(action.values):
+            new, errors = values_and_errors(value or "NULL") if action.kind == "update" else (value, "")
             output = names[column] = f"value{number}_{index}"
             types[output] = entry.schema.field(column).type
-            outputs.append(f"{text.value(number, value)} AS {output}")
-        done.append(Done(action.kind, names))
+            outputs.append(f"{text.value(number, new)} AS {output}")
+            if errors:
+                kept[column] = f"kept{number}_{index}"
+                outputs.append(f"{text.value(number, errors)} AS {kept[column]}")
+        done.append(Done(action.kind, names, kept))
     outputs += [f"({text.shown(extra)}) AS extra{index}" for index, extra in enumerate(extras)]
     return Selection(text.query(outputs), tuple(done), types, tuple(f"extra{index}" for index in range(len(extras))))
 

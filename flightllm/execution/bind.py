@@ -82,7 +82,7 @@ def extract(
         return PlannedIndex(opened[-1], services)
 
     opened: list[VectorIndex] = []
-    names = CallNames(services.objects, services.config.engine.model, services.rights)
+    names = CallNames(services.objects, services.config.engine.model, services.rights, services.on_error)
     read = partial(extract_calls, text, services.functions, columns_of, columns_of_query, index, names=names)
     extracted = replace(_equal_calls_apart(text.sql, read()), tables=tables)
     lists, planned = _lists(extracted, services)

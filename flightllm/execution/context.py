@@ -46,6 +46,8 @@ class Services:
     """Notes the statements in flight, for the process that starts after a crash."""
     files: KeptRows = field(default_factory=KeptRows)
     """The session's cache for the rows of a file in FROM."""
+    on_error: str = "null"
+    """The value of this option in calls without it; a statement that stores rows fails."""
 
     @property
     def engine(self) -> Engine:

@@ -40,7 +40,7 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
             raise UnsupportedError(f"{table.display!r} is a view with AI calls, which plans cannot read: send SQL")
 
     read = list[str]()
-    names = CallNames(services.objects, services.config.engine.model, services.rights)
+    names = CallNames(services.objects, services.config.engine.model, services.rights, services.on_error)
     found = read_client_plan(encoded, services.functions, check_table, names, most_terms=limits.sql_terms)
     reading = ", ".join(f"(SELECT 1 FROM {table})" for table in read)
     services.catalog.inline_views(ParsedText(f"SELECT {reading}"))  # this refuses too many uses of large views

@@ -103,7 +103,7 @@ COMMON_OPTIONS = (
     Option("seed", int, low=0, high=2_147_483_647),
     Option("instructions", str),
     Option("examples", list),
-    Option("on_error", str, "null", choices=("null", "struct", "fail")),
+    Option("on_error", str, choices=("null", "struct", "fail", "keep")),
     Option("on_truncated", str, "error", choices=("error", "keep")),
     Option("normalize", str),
     Option("ordered", bool, default=False),
@@ -112,6 +112,7 @@ COMMON_OPTIONS = (
 
 `max_tokens` defaults to the length that the function's answer needs. The elements of lists keep their order with
 `ordered`. `reasoning` is how long a reasoning model thinks before it answers; the default is the model's own setting.
+`on_error` defaults to `null` in queries and to `fail` in statements that store rows, see `NameResolver.on_error`.
 An answer that was cut at `max_tokens` is a row error; with `on_truncated => 'keep'` the partial answer becomes the
 value, in this query only. `top_p` and `seed` have no effect at temperature 0. The prompt has `instructions` and
 `examples` before the question, see `guidance.py`.

@@ -88,7 +88,10 @@ class BoundCall:
 
 
 class NameResolver(Protocol):
-    """The meanings of the names of models and prompts in calls."""
+    """The meanings of the names of models and prompts in calls, and of a call that leaves `on_error` out."""
+
+    on_error: str
+    """The value of this option in a call without it."""
 
     def model(self, name: str | None) -> str | None:
         """Return the model that a call names, or None for the server's own; `name` is None if the call names no model.
@@ -109,6 +112,8 @@ class NameResolver(Protocol):
 
 class AnyNames:
     """Accepts any model name and knows no prompts; for calls that are bound outside a server."""
+
+    on_error = "null"
 
     def model(self, name: str | None) -> str | None:
         """Return the name."""
@@ -461,7 +466,7 @@ class _Binder:
             ),
             output=answer.output,
             parse=answer.parse,
-            on_error=str(values.get("on_error", "fail")),
+            on_error=self._on_error(values),
             on_truncated=str(values.get("on_truncated", "error")),
             room=None if isinstance(max_tokens, int) else answer.room,
             usual=answer.usual,
@@ -471,6 +476,23 @@ class _Binder:
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
         )
         return name_stub(call)
+
+    def _on_error(self, values: Mapping[str, Literal]) -> str:
+        """Return what an unusable answer gives; a function without the option, such as a search, fails.
+
+        Raises:
+            AICallError: the value is 'keep'. Where a column has an old value, the statement has replaced the option.
+        """
+        if "on_error" not in values:
+            return "fail"
+        given = values["on_error"]
+        if given == "keep":
+            raise AICallError(
+                "on_error => 'keep' keeps the old value of a column, so the call must be in the new value of UPDATE …"
+                " SET, MERGE … UPDATE SET or DO UPDATE SET, and not in a subquery: write on_error => 'null', 'struct'"
+                " or 'fail' here"
+            )
+        return self._names.on_error if given is None else str(given)
 
     def _model(self, values: Mapping[str, Literal]) -> str | None:
         if self._function.backend != MODEL:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from flightllm.common.newest import Newest
 from flightllm.common.text import well_formed, well_formed_value
-from flightllm.errors import EngineError
+from flightllm.errors import AnswerError
 from flightllm.functions.call import ELEMENT_END, AICall
 from flightllm.functions.confidence import answer_alone, join_confidence
 from flightllm.llm.engine import Choice, Completion, JsonSchema
@@ -210,8 +210,8 @@ def sql_value(call: AICall, value: Any, failure: str | None) -> Any:
     """Return the row's value for an answer, or for a failure, as `on_error` says.
 
     Raises:
-        EngineError: the call failed and `on_error` is 'fail'.
+        AnswerError: the call failed and `on_error` is 'fail'.
     """
     if failure is not None and call.on_error == "fail":
-        raise EngineError(f"{call.text}: {failure} (on_error => 'null' answers NULL instead)")
+        raise AnswerError(f"{call.text}: {failure} (on_error => 'null' gives NULL instead)")
     return {"value": value, "error": failure} if call.on_error == "struct" else value
