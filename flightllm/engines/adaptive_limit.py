@@ -66,6 +66,8 @@ class AdaptiveLimit:
         """The limit before the probe that is under way; 0 without a probe."""
         self._judged = -math.inf
         """The time of the last decrease. Requests that were sent before it say nothing about the new limit."""
+        self._together = -math.inf
+        """The last time at which several requests ran at once."""
         self._signs = deque[bool](maxlen=_RECENT)
         self._latencies = deque[float](maxlen=_FASTEST)
         self.spacing = 0.0
@@ -117,6 +119,18 @@ class AdaptiveLimit:
             self._judged = self._clock()
         self._sign(sent, _SHRINK, overload=True)
 
+    def refused(self, sent: float) -> None:
+        """Count a rejection by an endpoint that is overloaded or gone.
+
+        If no other request ran meanwhile, the load from here is not the cause, so slow start begins again.
+        """
+        if self._running or self._together >= sent:
+            self._sign(sent, _SHRINK, overload=True)
+            return
+        self._judged, self._ceiling, self._throughput = self._clock(), math.inf, 0.0
+        self._signs.clear()
+        self._set(FIRST)
+
     async def _enter(self) -> None:
         if self._running < self._limit and not self._waiting:
             self._start()
@@ -139,6 +153,8 @@ class AdaptiveLimit:
         self._round.full = self._round.full or self._running >= self._limit
 
     def _leave(self) -> None:
+        if self._running > 1:
+            self._together = self._clock()
         self._running -= 1
         ended, self._end = self._end, asyncio.Event()
         ended.set()

@@ -83,6 +83,28 @@ def test_one_late_row_is_no_overload() -> None:
     assert limit.limit == 4
 
 
+def test_refusals_of_an_endpoint_that_is_down() -> None:
+    """A refusal without other requests in flight is no overload: the limit begins anew, and grows as at first."""
+    endpoint = Simulated(64, 1.0)
+
+    async def refused(together: int) -> int:
+        for _ in range(4):
+            places = [endpoint.limit.place() for _ in range(together)]
+            sent = [await place.__aenter__() for place in places]
+            endpoint.now += 1.0
+            for place, one in zip(places, sent, strict=True):
+                await place.__aexit__(None, None, None)
+                endpoint.limit.refused(one)
+        return endpoint.limit.limit
+
+    asyncio.run(endpoint.run(600))
+    assert endpoint.limit.limit == 64
+    assert asyncio.run(refused(4)) < FIRST
+    assert asyncio.run(refused(1)) == FIRST
+    asyncio.run(endpoint.run(600))
+    assert endpoint.limit.limit == 64
+
+
 def test_rate_limit() -> None:
     """Where even one request at a time is too many, requests are spaced; with answers the spaces shrink."""
 

@@ -1,7 +1,7 @@
 """Give JSON values the types of their schema where nothing is lost: `"5"` for an integer, 5 for a text, a missing null.
 
 An endpoint that does not enforce a schema gets these trifles wrong. A value of another kind, such as `"abc"` for an
-integer, stays as it is, and the validation refuses it.
+integer, keeps its form, and the validation refuses it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WrittenFloat(float):
 
 
 def coerced(value: Any, schema: Any) -> Any:
-    """Return a value with the types that `schema` asks for; what does not fit stays as it is."""
+    """Return a value with the types that `schema` asks for; a value that does not fit keeps its form."""
     return _coerced(value, schema, schema)
 
 

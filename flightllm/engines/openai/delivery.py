@@ -16,7 +16,6 @@ from flightllm.engines.shares import Shares
 
 _PROBE_PAUSE: Final = 5.0
 """Seconds after a failed probe before the next one."""
-_OF_LOAD: Final = frozenset({FaultKind.TIMEOUT, FaultKind.RATE, FaultKind.GONE})
 _OF_ONE: Final = frozenset({FaultKind.FAILED, FaultKind.BROKEN})
 """Of several rows in one request, a single one can cause these."""
 T = TypeVar("T")
@@ -119,20 +118,27 @@ class Delivery:
             if not isinstance(found, Fault):
                 self._succeeded(sent)
                 return found
-            if found.kind in _OF_LOAD:
-                self._limit.overloaded(sent, rate=found.kind is FaultKind.RATE)
+            self._note_load(found.kind, sent)
             if rows > 1 and found.kind in _OF_ONE:
                 raise RowsError(found.text)
             trial.failed = found.text
             await self._wait_after(found, trial, count, rows)
 
+    def _note_load(self, kind: FaultKind, sent: float) -> None:
+        match kind:
+            case FaultKind.TIMEOUT | FaultKind.RATE:
+                self._limit.overloaded(sent, rate=kind is FaultKind.RATE)
+            case FaultKind.GONE | FaultKind.UNREACHABLE:
+                self._limit.refused(sent)
+            case _:
+                pass
+
     def _succeeded(self, sent: float) -> None:
         self._limit.answered(sent)
-        if not self.history.works:
-            self.history.succeeded()
+        worked = self.history.works
+        self.history.succeeded()
+        if not worked:
             self._fit()
-        else:
-            self.history.succeeded()
 
     async def _wait_after(self, fault: Fault, trial: Trial, count: Callable[[], str | None], rows: int) -> None:
         """Wait until the rows of a failed request can be sent again; see `post` for the errors."""
@@ -143,7 +149,7 @@ class Delivery:
             if verdict is Verdict.PROBE:
                 verdict = self.history.after_probe(trial, fault, succeeded=await self._proves(trial, count))
             if verdict is Verdict.AGAIN:
-                await asyncio.sleep(self.history.pause(trial, fault))
+                await self.history.wait(trial, fault)
                 return
         if verdict is Verdict.ROW:
             raise RowsError(fault.text)

@@ -7,10 +7,12 @@ fault. An account or an endpoint is at fault only if nothing succeeds.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -20,6 +22,8 @@ from flightllm.engines.openai.faults import Fault, FaultKind
 
 _FIRST_PAUSE, _MOST_PAUSE, _MOST_LONE_PAUSE = 0.5, 8.0, 30.0
 """Seconds before the next try: it doubles up to the second number, or to the third while nothing succeeds."""
+_MOST_SCOUT_PAUSE: Final = 4.0
+"""While nothing succeeds, one of the rows that wait asks at least this often; a success wakes the others."""
 _ACCOUNT_PATIENCE: Final = 30.0
 """Seconds after which an account that once worked counts as empty or locked, if nothing succeeds."""
 _PROOFS: Final = 2
@@ -88,6 +92,10 @@ class EndpointHistory:
     _succeeded: float = field(default=-math.inf, init=False)
     _trouble: float = field(default=math.inf, init=False)
     """The time of the first failure since the last success."""
+    _success: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """The next success after a failure."""
+    _next_try: float = field(default=-math.inf, init=False)
+    """When the next row asks again, while nothing succeeds."""
 
     @property
     def works(self) -> bool:
@@ -101,6 +109,9 @@ class EndpointHistory:
 
     def succeeded(self) -> None:
         """Record that a request succeeded."""
+        if self._trouble != math.inf:
+            self._success.set()
+            self._success = asyncio.Event()
         self.worked = True
         self._succeeded, self._trouble, self.reason = self.clock(), math.inf, ""
 
@@ -148,10 +159,23 @@ class EndpointHistory:
         """Return whether the time of the next try is after the patience."""
         return fault.wait is not None and fault.wait > max(self.patience, _MOST_LONE_PAUSE)
 
+    async def wait(self, trial: Trial, fault: Fault) -> None:
+        """Wait before the next try of a row; a success wakes the rows that failed while nothing succeeded."""
+        seconds = self.pause(trial, fault)
+        if self.works or (fault.kind is FaultKind.RATE and fault.wait is not None):
+            await asyncio.sleep(seconds)
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._success.wait(), seconds)
+
     def pause(self, trial: Trial, fault: Fault) -> float:
-        """Return how many seconds a row waits before its next try: what the endpoint asks for, or ever longer."""
+        """Return how many seconds a row waits at most: what the endpoint asks for, or ever longer."""
         if fault.wait is not None:
             return fault.wait
-        most = _MOST_PAUSE if trial.own else _MOST_LONE_PAUSE
+        scouts = not self.works and self._next_try <= self.clock()
+        most = _MOST_SCOUT_PAUSE if scouts else _MOST_PAUSE if trial.own else _MOST_LONE_PAUSE
         pause = min(most, _FIRST_PAUSE * 2.0 ** min(trial.tries - 1, 16))
-        return pause * random.uniform(0.75, 1.0)  # noqa: S311 - it spreads the tries of many rows
+        pause *= random.uniform(0.75, 1.0)  # noqa: S311 - it spreads the tries of many rows
+        if scouts:
+            self._next_try = self.clock() + pause
+        return pause

@@ -12,7 +12,7 @@ _NAMES = tuple(one.name for one in fields(OpenAIOptions))
 
 
 def _with(name: str, value: object) -> OpenAIOptions:
-    """Return default options but for one, which need not fit the others."""
+    """Return options that are all at their defaults except one, which need not fit the others."""
     options = OpenAIOptions()
     object.__setattr__(options, name, value)
     return options
