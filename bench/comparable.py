@@ -55,6 +55,11 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         sizes=("bytes",),
     ),
     "recovery": Script({"seconds": "lower"}),
+    "endpoints": Script(
+        {"kinds / * / requests_a_row": "lower", "kinds / * / seconds": "lower", "kinds / * / answered": "higher"},
+        smallest=("--rows", "2", "--only", "tenth"),
+        sizes=("rows",),
+    ),
     "optimizer": Script(
         {"* / on / calls": "lower", "* / on / computed_tokens": "lower", "* / on / seconds": "lower"},
         smallest=("--quick", "--repeats", "1"),
@@ -144,6 +149,7 @@ HOT: Final = ("streaming", "operator", "planning", "ordering", "vector", "kv_cod
 """The scripts that measure the hot paths: what each row, prompt or query of a user passes through."""
 APART: Final[Mapping[str, str]] = {
     "hostile": "attacks a server, and fails by its own limits",
+    "misbehaving": "is the endpoint that another one measures",
     "regress": "compares the others",
     "record": "runs the others, and keeps what they print",
     "prompts": "measures how good answers are, with a model of one's own",

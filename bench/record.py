@@ -38,6 +38,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "vector": "vector --vectors 100000 --types flat,ivf,hnsw",
     "hostile": "hostile --seconds 1",
     "recovery": "recovery",
+    "endpoints": "endpoints",
     "streaming": "streaming --quick",
     "planning": "planning",
     "operator": "operator --repeats 3",

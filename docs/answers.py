@@ -369,6 +369,35 @@ def recovery(figures: Figures) -> Part:
     return Part(answer, table(("what", "figure"), rows))
 
 
+def endpoints(figures: Figures) -> Part:
+    """What do queries lose at HTTP endpoints that misbehave?"""
+    kinds: Mapping[str, Figures] = figures["kinds"]
+    answered, null, lost = (sum(one[name] for one in kinds.values()) for name in ("answered", "null", "lost"))
+    most = max(one["requests_a_row"] for one in kinds.values())
+    answer = (
+        f"{answered + null - lost:,} rows can have an answer, and {answered:,} rows get one. A row takes at most"
+        f" {most:.2f} HTTP requests."
+    )
+    rows = [
+        (
+            name, f"{one['answered']}", f"{one['null']}", f"{one['requests_a_row']:.2f}", f"{one['seconds']:.1f}",
+            f"{one['best_seconds']:.1f}", f"{one['other_p99']:.1f}",
+        )
+        for name, one in kinds.items()
+    ]  # fmt: skip
+    head = (
+        "endpoint",
+        "rows answered",
+        "NULL",
+        "requests a row",
+        "seconds",
+        "least seconds",
+        "the other user's p99, s",
+    )
+    bars = {name: (one["requests_a_row"],) for name, one in kinds.items()}
+    return Part(answer, table(head, rows), Bars("Requests for each row", ("requests",), bars, "{:.2f}"))
+
+
 ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "sql-rules": ("sql_rules", sql_rules),
     "prompt-order": ("prompt_order", prompt_order),
@@ -381,5 +410,6 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
     "vector-search": ("vector", vector),
     "hostile-statements": ("hostile", hostile),
     "recovery": ("recovery", recovery),
+    "endpoints": ("endpoints", endpoints),
 }
 """Each page's record, and the function that makes its part."""
