@@ -225,8 +225,11 @@ def view_text(view: Entry, entries: Mapping[TableName, Entry]) -> str:
     """
     if view.passed >= VERSION:
         return view.query
-    return passed(ParsedText(view.query), columns_in(entries), version=view.passed).sql
+    text = ParsedText(f"{_VIEW}{view.query}")  # a pass treats a view as a query in FROM
+    return passed(text, columns_in(entries), version=view.passed).sql.removeprefix(_VIEW)
 
+
+_VIEW = "CREATE VIEW v AS\n"
 
 _MAKES_INTERVALS = frozenset({"interval", "make_interval", "age"})
 """A view makes intervals of other values only with one of these words."""

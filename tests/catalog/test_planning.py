@@ -152,6 +152,7 @@ def test_views_pass_the_newer_passes(tmp_path: Path, reopen: Callable[..., Catal
     catalog = reopen()
     ingest(catalog, "t", {"a": [3.5]})
     run(catalog, "CREATE VIEW v AS SELECT 1 AS a, 2 AS b FROM t")
+    run(catalog, "CREATE VIEW total AS SELECT 1 AS n FROM t")
     reopen()
     for path in (tmp_path / "tables").iterdir():
         if path.is_file() and "AS b FROM t" in text(path):
@@ -162,8 +163,12 @@ def test_views_pass_the_newer_passes(tmp_path: Path, reopen: Callable[..., Catal
                         "query": "SELECT CAST(CAST(a AS decimal(3, 1)) AS int) AS a, 5 ^ 3 AS b FROM t",
                         "passed": True,
                     }
+                if entry["name"] == "total":
+                    entry |= {"query": "SELECT count(*) AS n FROM t", "passed": 3}
             path.write_text(json.dumps({key: document[key] for key in ("version", "revision", "schemas", "entries")}))
-    assert read(reopen(), "SELECT * FROM v") == [{"a": 4, "b": 6}]
+    catalog = reopen()
+    assert read(catalog, "SELECT * FROM v") == [{"a": 4, "b": 6}]
+    assert read(catalog, "SELECT n FROM t LEFT JOIN total ON false") == [{"n": None}]
 
 
 def test_circular_views_of_an_older_server(tmp_path: Path, reopen: Callable[..., Catalog]) -> None:

@@ -26,6 +26,7 @@ from flightllm.sql.passes.distinct_lists import FUNCTIONS as LISTS
 from flightllm.sql.passes.distinct_lists import distinct_lists
 from flightllm.sql.passes.empty_grouping import empty_grouping, has_empty_grouping
 from flightllm.sql.passes.exact_numbers import ARITHMETIC, exact_numbers, has_decimal
+from flightllm.sql.passes.grand_totals import CONDITIONS, grand_totals, has_total
 from flightllm.sql.passes.in_lists import has_two_lists, in_lists
 from flightllm.sql.passes.integer_ranges import OPERATORS as INTEGER_OPERATORS
 from flightllm.sql.passes.integer_ranges import has_integer_operator, integer_ranges
@@ -164,6 +165,8 @@ PASSES = (
     Pass(table_functions, frozenset(), has_table_function, FUNCTIONS),
     Pass(subqueries, frozenset(), _has_subquery),
     Pass(computed_lists, frozenset(), has_computed_item, LISTED),
+    # After the subqueries: a LATERAL total that reads other tables is a join by then, and has no limit.
+    Pass(grand_totals, frozenset({"select"}), has_total, CONDITIONS, since=4),
     Pass(null_safe_joins, frozenset(), has_null_safe, frozenset({"distinct", "<=>"})),
 )
 

@@ -165,3 +165,38 @@ SELECT g, count(*) AS n FROM nums GROUP BY g, ROLLUP (g) ORDER BY 1, 2
 SELECT g, x, count(*) AS n FROM nums GROUP BY g, ROLLUP (g, x) ORDER BY 1, 2, 3
 SELECT g, x + 1 AS z, count(*) AS n FROM nums GROUP BY g, ROLLUP (x + 1) ORDER BY 1, 2, 3
 SELECT g, x, count(*) AS n FROM nums GROUP BY g, x, ROLLUP (g, x) ORDER BY 1, 2, 3
+SELECT n FROM (SELECT count(*) AS n FROM b) q WHERE 1 = 0
+SELECT n FROM (SELECT count(*) AS n FROM b) q WHERE NULL
+SELECT count(*) AS n FROM b HAVING false
+SELECT count(*) AS n FROM b HAVING 1 = 0
+SELECT count(*) AS n FROM b HAVING NULL
+SELECT max(y) AS n FROM b HAVING max(y) <> max(y)
+SELECT count(*) AS n FROM b HAVING count(*) IS DISTINCT FROM count(*)
+SELECT x, (SELECT n FROM (SELECT count(*) AS n FROM b) q WHERE a.x <> a.x) AS n FROM a ORDER BY 1, 2
+SELECT x FROM a WHERE x NOT IN (SELECT count(*) AS n FROM b HAVING false) ORDER BY 1
+SELECT n FROM (SELECT count(*) AS n FROM b) q WHERE n = n + 1
+SELECT n FROM (SELECT g, count(*) OVER () AS n FROM b) q WHERE false
+SELECT a.x, (SELECT count(*) FROM c WHERE c.g = a.g AND false) AS n FROM a ORDER BY 1, 2
+SELECT n FROM (SELECT count(*) AS n FROM b) q WHERE (SELECT false)
+SELECT n FROM (SELECT count(*) AS n FROM b) q WHERE EXISTS (SELECT 1 FROM e)
+SELECT n FROM (SELECT count(*) AS n FROM b) q WHERE (SELECT count(*) FROM e) > 0
+SELECT n FROM (SELECT count(*) AS n FROM b) q WHERE now() < timestamptz '2000-01-01 00:00+00'
+SELECT count(*) AS n FROM b HAVING (SELECT false)
+SELECT count(*) AS n FROM b HAVING (SELECT count(*) FROM e) > 0
+SELECT count(*) AS n FROM b HAVING (SELECT count(*) FROM e) = 0
+SELECT count(*) AS n FROM b HAVING EXISTS (SELECT 1 FROM e)
+SELECT count(*) AS n FROM b HAVING NOT EXISTS (SELECT 1 FROM b)
+SELECT count(*) AS n FROM b HAVING 1 IN (SELECT y FROM e)
+SELECT count(*) AS n FROM b HAVING 1 NOT IN (SELECT y FROM b WHERE y = 1)
+SELECT count(*) AS n FROM b HAVING count(*) > 1 AND (SELECT max(y) FROM e) > 0
+SELECT count(*) AS n FROM b HAVING count(*) > 1 OR (SELECT max(y) FROM e) > 0
+SELECT g, count(*) AS n FROM b GROUP BY ROLLUP (g) HAVING (SELECT false)
+SELECT g, count(*) AS n FROM b GROUP BY ROLLUP (g) HAVING g IS NULL ORDER BY 2
+SELECT g, count(*) AS n FROM b GROUP BY GROUPING SETS ((g), ()) HAVING g = (SELECT min(g) FROM b) ORDER BY 2
+SELECT g, count(*) AS n FROM b GROUP BY g HAVING (SELECT false)
+SELECT g, n FROM (SELECT g, count(*) AS n FROM b GROUP BY ROLLUP (g)) q WHERE g = 1 ORDER BY 1, 2
+SELECT g, n FROM (SELECT g, count(*) AS n FROM b GROUP BY ROLLUP (g)) q WHERE g IS NULL ORDER BY 1, 2
+SELECT g, n FROM (SELECT g, count(*) AS n FROM b GROUP BY CUBE (g, y)) q WHERE (SELECT false) ORDER BY 1, 2
+SELECT x, (SELECT max(n) FROM (SELECT count(*) AS n FROM b WHERE b.g = a.g) q) AS m FROM a ORDER BY 1, 2
+SELECT n FROM (SELECT g, count(*) AS n FROM b GROUP BY ROLLUP (g) ORDER BY n DESC) q WHERE (SELECT true) ORDER BY 1
+WITH RECURSIVE r(i) AS (SELECT count(*) FROM b UNION ALL SELECT i - 1 FROM r WHERE i > 4) SELECT i FROM r ORDER BY 1

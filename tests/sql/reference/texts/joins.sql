@@ -176,3 +176,42 @@ SELECT count(a.*) AS n FROM a LEFT JOIN c ON a.x = c.y
 SELECT count(c.*) AS n FROM a LEFT JOIN c ON a.x = c.y
 SELECT count(p.*) AS n FROM a p RIGHT JOIN c ON p.x = c.y
 SELECT count(c.*) AS n FROM a JOIN c ON a.x = c.y
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b) q ON NULL ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b) q ON a.x IS DISTINCT FROM a.x ORDER BY 1, 2
+SELECT a.x, q.n FROM (SELECT count(*) AS n FROM b) q RIGHT JOIN a ON a.x <> a.x ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT 7 AS n) q ON NULL ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT 7 AS n FROM b) q ON false ORDER BY 1, 2
+WITH w AS (SELECT count(*) AS c0 FROM nums) SELECT t8.c0 FROM w AS t7 LEFT JOIN w AS t8 ON NULL
+SELECT t8.c0 FROM (SELECT count(*) AS c0 FROM nums) AS t7 LEFT JOIN (SELECT count(*) AS c0 FROM nums) AS t8 ON t7.c0 = t8.c0 + 1
+SELECT a.x, q.n FROM a JOIN (SELECT count(*) AS n FROM b) q ON false
+SELECT a.x, q.n FROM a CROSS JOIN (SELECT count(*) AS n FROM b) q WHERE false
+SELECT a.x, q.n FROM a CROSS JOIN (SELECT count(*) AS n FROM b) q WHERE q.n IS NULL
+SELECT a.x, q.n FROM (SELECT count(*) AS n FROM b) q RIGHT JOIN a ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a FULL JOIN (SELECT count(*) AS n FROM b) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b) q ON q.n = q.n + 1 ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b) q ON q.n IS NULL ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b) q ON q.n <> q.n ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT g, count(*) AS n FROM b GROUP BY g) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT DISTINCT count(*) AS n FROM b) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b GROUP BY ()) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b GROUP BY GROUPING SETS ((g), ())) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b GROUP BY ROLLUP (g)) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b UNION ALL SELECT 3) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT n FROM (SELECT count(*) AS n FROM b) r) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT string_agg(g::text, ',') AS n FROM b) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT coalesce(sum(g), 0) AS n FROM b) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b LIMIT 1) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN LATERAL (SELECT count(*) AS n FROM b) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN LATERAL (SELECT count(*) AS n FROM b WHERE b.g = a.g) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN LATERAL (SELECT count(*) AS n FROM b WHERE b.g = a.g) q ON a.x IS DISTINCT FROM a.x ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT g, count(*) OVER () AS n FROM b) q ON a.x IS DISTINCT FROM a.x ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT y, g FROM b WHERE false) r ON true LEFT JOIN (SELECT count(*) AS n FROM b) q ON r.y IS DISTINCT FROM r.y ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b) q ON false WHERE q.n IS NULL ORDER BY 1, 2
+SELECT a.x, count(q.n) AS s FROM a LEFT JOIN (SELECT count(*) AS n FROM b) q ON false GROUP BY a.x ORDER BY 1, 2
+SELECT a.x, q.m, r.n FROM a LEFT JOIN (SELECT count(*) AS m FROM b) q ON false LEFT JOIN (SELECT count(*) AS n FROM c) r ON q.m = r.n ORDER BY 1, 2, 3
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT r.n FROM (SELECT count(*) AS n FROM b) r CROSS JOIN c) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT max(y) AS n FROM b UNION SELECT count(*) FROM c) q ON false ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN (SELECT count(*) AS n FROM b UNION ALL (SELECT count(*) FROM c) UNION ALL SELECT 1) q ON NULL ORDER BY 1, 2
+SELECT a.x, q.n FROM a LEFT JOIN LATERAL (SELECT count(*) AS n FROM b WHERE b.g = a.g HAVING a.x > 2) q ON true ORDER BY 1, 2
+WITH w AS (SELECT count(*) AS n FROM b), z AS (SELECT n FROM w) SELECT x, n FROM a LEFT JOIN z ON NULL ORDER BY 1, 2

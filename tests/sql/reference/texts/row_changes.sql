@@ -173,3 +173,6 @@ UPDATE stays SET opened = timestamp '2024-01-01 08:00+05' WHERE id = 1
 DELETE FROM nums WHERE id + 0 IN (CASE WHEN x > 2 THEN id END, 4)
 UPDATE nums SET x = 0 WHERE NOT 1 IN (CASE WHEN id > 2 THEN 2 END, 3)
 DELETE FROM words WHERE w || chr(10) || 'x' ~ 'e.x$'
+DELETE FROM a WHERE x IN (SELECT coalesce(q.n, 1) FROM c LEFT JOIN (SELECT count(*) AS n FROM b) q ON false)
+UPDATE a SET x = q.n FROM (SELECT c.g, r.n FROM c LEFT JOIN (SELECT count(*) AS n FROM b) r ON NULL) q WHERE q.g = a.g
+UPDATE a SET x = (SELECT r.n FROM e RIGHT JOIN (SELECT 1 AS one) o ON true LEFT JOIN (SELECT count(*) AS n FROM b) r ON NULL) WHERE a.x = 1
