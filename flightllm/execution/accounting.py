@@ -17,7 +17,7 @@ from flightllm.execution.context import Services
 from flightllm.execution.estimate import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.functions.call import EMBEDDING, MODEL, AICall, binding_of
 from flightllm.llm.cost import ModelCosts
-from flightllm.llm.engine import Engine
+from flightllm.llm.engine import Constraint, Engine
 from flightllm.llm.thinking import most_thought
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.answer_store import AnswerStore
@@ -170,12 +170,19 @@ def _account(query: AskingQuery, models: Mapping[str | None, OpenModel], record:
 def _budget(account: Account, model: OpenModel) -> RequestBudget:
     prices, reasoning = model.costs.prices, model.config.reasoning
     engine = model.engine
-    return RequestBudget(account, prices, _most_tokens(engine), engine.count_tokens, reasoning, _most_thought(engine))
+    thought, further = _most_thought(engine), _further_tokens(engine)
+    return RequestBudget(account, prices, _most_tokens(engine), engine.count_tokens, reasoning, thought, further)
 
 
 def _most_thought(engine: Engine) -> Callable[[str, int], int]:
     """Return a function for the most tokens of thinking: the engine's own, else that of engines on this machine."""
     own: Callable[[str, int], int] = getattr(engine, "most_thought", most_thought)
+    return own
+
+
+def _further_tokens(engine: Engine) -> Callable[[Constraint], tuple[int, int]]:
+    """Return a function for the most tokens that an engine adds to a prompt and to an answer."""
+    own: Callable[[Constraint], tuple[int, int]] = getattr(engine, "further_tokens", lambda _: (0, 0))
     return own
 
 

@@ -69,11 +69,13 @@ class Dispatch:
     """Whether a pulled request still waits in the engine and has cost nothing yet; and what each further try counts.
 
     Engines that hold requests ready set `waits`. Engines with an endpoint set `sent` when a prompt leaves; before a
-    prompt leaves again, they call `resend`.
+    prompt leaves again, they call `resend`. They set `billed` while the last try can cost something: from the time when
+    it leaves, until the endpoint rejects it.
     """
 
     waits: bool = False
     sent: bool = False
+    billed: bool = False
     resend: Callable[[], str | None] = lambda: None
     """Counts one more try, in any thread; returns why the prompt must not be sent again, or None."""
 
@@ -134,7 +136,9 @@ class Completion:
     `completion_tokens` on thinking; `text` does not include the thought. `confidence` is the probability of the chosen
     option for a `Choice`, where the engine knows it. `finish_reason` says why the model stopped: `stop`, `length` where
     the text reached `max_tokens`, `content_filter`, or the engine's own word. `refusal` is the model's text when it
-    refused to answer; `error` then quotes this text. Do not change a completion; like `Request`, it is not frozen.
+    refused to answer; `error` then quotes this text. `estimated` says that the engine did not report all tokens, or
+    reported wrong ones: the numbers are then estimates, and `most_completion_tokens` is an upper bound. Do not change a
+    completion; like `Request`, it is not frozen.
     """
 
     id: int
@@ -147,6 +151,8 @@ class Completion:
     finish_reason: str = "stop"
     refusal: str | None = None
     reasoning_tokens: int = 0
+    estimated: bool = False
+    most_completion_tokens: int = 0
 
     @property
     def partial(self) -> bool:

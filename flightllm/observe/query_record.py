@@ -34,11 +34,13 @@ COUNTERS = (
     "completion_tokens",
     "failed_rows",
     "repairs",
+    "estimated",
 )
 """The counters of a call site.
 
 `prompts_expected` is the total number of prompts known to need an answer, for progress. Of the `calls` sent so far,
-`answered` have returned. `repairs` of the calls asked again because the answer was not usable.
+`answered` have returned. `repairs` of the calls asked again because the answer was not usable. Of the answers,
+`estimated` have tokens that the endpoint did not report, or reported wrongly.
 """
 
 _OWN = ("query_id", "user", "session_id", "kind", "sql", "status", "error", "queued_seconds", "bytes")
@@ -102,7 +104,7 @@ class CallRecord:
             if repair:
                 self._counts["repairs"] += 1
 
-    def received(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> None:
+    def received(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, *, estimated: bool) -> None:
         """Count an answer and its tokens, as `add` does, but in less time."""
         counts = self._counts
         with self._lock:
@@ -110,6 +112,8 @@ class CallRecord:
             counts["prompt_tokens"] += prompt_tokens
             counts["cached_tokens"] += cached_tokens
             counts["completion_tokens"] += completion_tokens
+            if estimated:
+                counts["estimated"] += 1
 
     def counts(self) -> dict[str, int]:
         """Return all counters as they are now."""

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ from datafusion import SessionContext, udf
 
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.functions.normalize import normalised_tuple
-from flightllm.llm.engine import Completion, Request
+from flightllm.llm.engine import Completion, Dispatch, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import CacheKeys
@@ -99,8 +100,11 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
 
     def answer(*columns: pa.Array) -> pa.Array:
         rows = _Rows(binding, call, counters, len(columns[0]))
-        for completion in binding.engine.generate(rows.requests(columns), shared.cancelled):
-            rows.settle(completion)
+        try:
+            for completion in binding.engine.generate(rows.requests(columns), shared.cancelled):
+                rows.settle(completion)
+        finally:
+            rows.abandon()
         counters.add(rows=len(rows.values))
         return answer_column(rows.values, call.type)
 
@@ -164,6 +168,7 @@ class _Rows:
                 return
             self._reservations[row] = taken
         self._flying[row] = request
+        request.dispatch.resend = partial(self._resend, request)
         self._counters.sent(repair=row in self._first)
         self._precedence.sent()
         self._trace.sent(request)
@@ -172,7 +177,8 @@ class _Rows:
     def settle(self, completion: Completion) -> None:
         """Read an answer and fill its row, or queue the prompt that asks again."""
         self._trace.received(completion)
-        self._counters.received(completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
+        tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
+        self._counters.received(*tokens, estimated=completion.estimated)
         if self._budget is not None:
             self._budget.settle(self._reservations.pop(completion.id), completion)
         row = completion.id
@@ -185,9 +191,27 @@ class _Rows:
         elif self._repairs and found.fault is not None:
             prompt = repair_prompt(request.prompt, response, found.fault, self._call.parameters.constraint)
             self._first[row] = found
-            self._again.append(replace(request, prompt=prompt))
+            self._again.append(replace(request, prompt=prompt, dispatch=Dispatch()))
             return
         self._fill(row, found)
+
+    def _resend(self, request: Request) -> str | None:
+        """Count one more try of a row, in the engine's thread; return why it must not be sent, or None."""
+        refusal, reservation = None, self._reservations.get(request.id)
+        if self._budget is not None and reservation is not None:
+            refusal = self._budget.resend(reservation, billed=request.dispatch.billed)
+        if refusal is None:
+            self._counters.sent(repair=False)
+        return refusal
+
+    def abandon(self) -> None:
+        """Settle the reservations of rows that will have no answer. A prompt that was not sent is not counted."""
+        for row, request in self._flying.items():
+            left = not request.dispatch.waits
+            if not left:
+                self._counters.add(calls=-1)
+            if self._budget is not None and row in self._reservations:
+                self._budget.release(self._reservations[row], sent=left, billed=request.dispatch.billed)
 
     def _fill(self, row: int, found: Reading) -> None:
         self._counters.add(failed_rows=found.failure is not None)

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from flightllm.access.ledger import Ledger
 from flightllm.access.store import Allowance
 from flightllm.access.tables import today
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.cost import Prices, Work
-from flightllm.llm.engine import Choice, Completion, Request
+from flightllm.llm.engine import Choice, Completion, Constraint, Request
 from flightllm.llm.thinking import UNTHINKING, most_thought
 
 _INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAIN shows what each call would take"
@@ -52,14 +53,19 @@ def _exceeded(limits: Allowance, calls: int, tokens: int, cost: float) -> str | 
     return f"{value:,} {name} where flightllm.max_{name} is {most:,}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reservation:
-    """The most tokens and cost that a request in flight can take."""
+    """The most tokens and cost that a request in flight can take. Only its account changes it."""
 
     tokens: int
     cost: float
     day: str = field(default_factory=today)
     """The day on which it was made; the user's spending counts by day."""
+    prompt_tokens: int = 0
+    """The part of `tokens` that is for prompts."""
+    tries: int = 1
+    """How many times the endpoint can have charged for the request."""
+    settled: bool = False
 
 
 class Account:
@@ -114,6 +120,7 @@ class Account:
         `calls` is 0 for a request that was never sent.
         """
         with self._lock:
+            reservation.settled = True
             self._open -= 1
             self._calls += calls - 1
             self._tokens += tokens - reservation.tokens
@@ -123,16 +130,27 @@ class Account:
                 reservation.day, tokens, cost, calls, held_tokens=reservation.tokens, held_cost=reservation.cost
             )
 
-    def resend(self) -> str | None:
-        """Count one more try of a request in flight; return why it must not be sent, or None."""
+    def resend(self, reservation: Reservation, *, billed: bool) -> str | None:
+        """Count one more try of a request in flight; return why it must not be sent, or None.
+
+        If the endpoint can have charged for the try before (`billed`), reserve the most of one more try.
+        """
         with self._lock:
+            if reservation.settled:
+                return "the query has ended"
+            tokens = reservation.tokens // reservation.tries if billed else 0
+            cost = reservation.cost / reservation.tries if billed else 0.0
             calls = self._calls + 1
-            above = _exceeded(self.limits, calls, self._tokens, self._cost)
+            above = _exceeded(self.limits, calls, self._tokens + tokens, self._cost + cost)
             if above is not None:
                 return f"the query's budget is spent: one more try could make it {above}"
-            if self._ledger is not None and (above := self._ledger.take(1, 0, 0.0)):
+            if self._ledger is not None and (above := self._ledger.take(1, tokens, cost)):
                 return f"the day's budget is spent: {above}"
-            self._calls = calls
+            self._calls, self._tokens, self._cost = calls, self._tokens + tokens, self._cost + cost
+            if billed:
+                reservation.prompt_tokens += reservation.prompt_tokens // reservation.tries
+                reservation.tokens, reservation.cost = reservation.tokens + tokens, reservation.cost + cost
+                reservation.tries += 1
         if self._ledger is not None:
             self._ledger.settle(today(), 0, 0.0, held_tokens=0, held_cost=0.0)
         return None
@@ -156,7 +174,8 @@ class RequestBudget:
 
     `prompt_tokens` returns an upper bound of a prompt's tokens. `option_tokens` returns an upper bound of the tokens of
     one option of a `Choice`. `reasoning` is the model's thinking mode where a call does not set one. `thought` returns
-    the most tokens of thinking, for the mode and the answer's limit.
+    the most tokens of thinking, for the mode and the answer's limit. `further` returns the most tokens that the engine
+    adds to a prompt and to an answer, for a constraint.
     """
 
     def __init__(
@@ -167,6 +186,7 @@ class RequestBudget:
         option_tokens: Callable[[str], int],
         reasoning: str | None = None,
         thought: Callable[[str, int], int] = most_thought,
+        further: Callable[[Constraint], tuple[int, int]] = lambda _: (0, 0),
     ) -> None:
         self._account = account
         self._prices = prices
@@ -174,6 +194,7 @@ class RequestBudget:
         self._option_tokens = option_tokens
         self._reasoning = reasoning
         self._thought = thought
+        self._further = lru_cache(maxsize=64)(further)
         self._longest_option: dict[Choice, int] = {}
 
     def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
@@ -196,26 +217,44 @@ class RequestBudget:
         return self._account.refusal
 
     def settle(self, reservation: Reservation, completion: Completion) -> None:
-        """Replace the reservation of a request with what it really took."""
+        """Replace the reservation of a request with what it really took; where that is unknown, with the most."""
         work = Work(1, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
-        self._account.settle(reservation, work.tokens, 0.0 if self._prices is None else self._prices.price(work))
+        tokens, cost = work.tokens, self._most_cost(work)
+        if completion.estimated:
+            answer = min(reservation.tokens - reservation.prompt_tokens, completion.most_completion_tokens)
+            most = Work(1, reservation.prompt_tokens, 0, answer)
+            tokens, cost = max(tokens, most.tokens), max(cost, self._most_cost(most))
+        elif self._prices is not None:
+            cost = self._prices.price(work)
+        self._account.settle(reservation, tokens, cost)
 
-    def resend(self) -> str | None:
+    def resend(self, reservation: Reservation, *, billed: bool) -> str | None:
         """Count one more try of a request; see `Account.resend`."""
-        return self._account.resend()
+        return self._account.resend(reservation, billed=billed)
 
-    def release(self, reservation: Reservation, *, sent: bool = True) -> None:
-        """Give back the reservation of a request that was stopped before its answer, or before it was sent."""
-        self._account.settle(reservation, 0, 0.0, int(sent))
+    def release(self, reservation: Reservation, *, sent: bool = True, billed: bool = False) -> None:
+        """Settle a request that was stopped before its answer, or before it was sent.
+
+        If the endpoint can charge for it all the same (`billed`), the reservation counts as spent.
+        """
+        tokens, cost = (reservation.tokens, reservation.cost) if billed else (0, 0.0)
+        self._account.settle(reservation, tokens, cost, int(sent))
+
+    def _most_cost(self, work: Work) -> float:
+        """Return the price of some work, whatever part of the prompt the endpoint finds in its cache."""
+        if self._prices is None:
+            return 0.0
+        prompt, answer = work.prompt_tokens, work.completion_tokens
+        return max(self._prices.price(Work(1, prompt, cached, answer)) for cached in (0, prompt))
 
     def _reservation(self, request: Request) -> Reservation:
         if not self._account.counts_tokens:
             return Reservation(0, 0.0)
-        prompt, answer = self._prompt_tokens(request.prompt), self._longest_answer(request)
-        if self._prices is None:
-            return Reservation(prompt + answer, 0.0)
-        cost = max(self._prices.price(Work(1, prompt, cached, answer)) for cached in (0, prompt))
-        return Reservation(prompt + answer, cost)
+        more_prompt, more_answer = self._further(request.parameters.constraint)
+        prompt = self._prompt_tokens(request.prompt) + more_prompt
+        answer = self._longest_answer(request) + more_answer
+        cost = self._most_cost(Work(1, prompt, 0, answer))
+        return Reservation(prompt + answer, cost, prompt_tokens=prompt)
 
     def _longest_answer(self, request: Request) -> int:
         """Return the most tokens of an answer and of the thinking before it."""

@@ -16,11 +16,11 @@ import structlog
 
 from flightllm.common.text import shared_start
 from flightllm.llm.cost import Work
-from flightllm.llm.engine import Completion, Request, Reuse, call_site
+from flightllm.llm.engine import Completion, Dispatch, Request, Reuse, call_site
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.prompts import PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
+from flightllm.operators.rows import AnswerReader, Reading, Response, read_answer
 
 
 @dataclass(slots=True)
@@ -48,7 +48,6 @@ class PromptSender:
         self._sent: dict[int, PendingPrompt] = {}
         """The prompts that the engine has, by request id."""
         self._trace = Trace()
-        self._resends = [partial(self._resend, site.counters) for site in context.sites]
 
     @property
     def has_ready(self) -> bool:
@@ -91,7 +90,7 @@ class PromptSender:
         self._sent[request.id] = prompt
         prompt.max_tokens = request.limit
         prompt.dispatch = request.dispatch
-        request.dispatch.resend = self._resends[prompt.call]
+        request.dispatch.resend = partial(self._resend, prompt, request.dispatch)
         self._binding.precedence.sent()
         self._sites[prompt.call].counters.sent(repair=prompt.repair is not None)
         if self._trace:
@@ -112,21 +111,24 @@ class PromptSender:
             return None
         return Answered(prompt, response, reading)
 
-    def _resend(self, counters: Counters) -> str | None:
+    def _resend(self, prompt: PendingPrompt, dispatch: Dispatch) -> str | None:
         """Count one more try of a prompt, in the engine's thread; return why it must not be sent, or None."""
-        refusal = None if self._binding.budget is None else self._binding.budget.resend()
+        refusal, budget = None, self._binding.budget
+        if budget is not None and prompt.reservation is not None:
+            refusal = budget.resend(prompt.reservation, billed=dispatch.billed)
         if refusal is None:
-            counters.sent(repair=False)
+            self._sites[prompt.call].counters.sent(repair=False)
         return refusal
 
     def abandon(self) -> None:
-        """Release the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
+        """Settle the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""
         for prompt in self._sent.values():
             left = prompt.dispatch is None or not prompt.dispatch.waits
             if not left:
                 self._sites[prompt.call].counters.add(calls=-1)
             if self._binding.budget is not None and prompt.reservation is not None:
-                self._binding.budget.release(prompt.reservation, sent=left)
+                billed = prompt.dispatch is not None and prompt.dispatch.billed
+                self._binding.budget.release(prompt.reservation, sent=left, billed=billed)
 
     def _refused(self, prompt: PendingPrompt, refusal: Response) -> Answered:
         """Return a prompt that is not sent. If this was a second attempt, the prompt keeps its first answer."""
@@ -137,7 +139,7 @@ class PromptSender:
     def _account(self, prompt: PendingPrompt, completion: Completion) -> None:
         """Count the tokens and the time of an answer."""
         tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
-        self._sites[prompt.call].counters.received(*tokens)
+        self._sites[prompt.call].counters.received(*tokens, estimated=completion.estimated)
         if self._ranking.learns:
             self._ranking.paid(prompt.step, Work(1, *tokens))
         if self._binding.budget is not None and prompt.reservation is not None:

@@ -76,8 +76,8 @@ class Counters(Protocol):
     def sent(self, *, repair: bool) -> None:
         """Count a prompt that is sent: `repair` if it asks again."""
 
-    def received(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> None:
-        """Count an answer and its tokens."""
+    def received(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, *, estimated: bool) -> None:
+        """Count an answer and its tokens, which can be estimated."""
 
 
 def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:

@@ -18,6 +18,7 @@ COUNTED = (
     "completion_tokens",
     "failed_rows",
     "repairs",
+    "estimated",
 )
 """The counters of a call site that are shown, in this order."""
 _MOST_ORDERS = 5
@@ -87,6 +88,11 @@ class Figures:
         return works
 
     @property
+    def estimated(self) -> int:
+        """Return how many answers of language models have estimated tokens."""
+        return sum(call.counts["estimated"] for call in self.calls if call.backend == "model")
+
+    @property
     def calls_per_site(self) -> list[int]:
         """Return how many calls each site makes."""
         return [call.counts["calls"] for call in self.calls]
@@ -135,8 +141,10 @@ class Explained:
 
     @property
     def notes(self) -> list[str]:
-        """Return the failures and the limits of the prediction."""
-        return [*self.failures, *(self.predicted.notes if self.predicted else ())]
+        """Return the failures, the limits of the prediction, and whether the actual figures are estimates."""
+        estimated = self.actual.estimated if self.actual else 0
+        told = f"the tokens of {estimated:,} answers are estimated: the endpoint reported none, or wrong ones"
+        return [*self.failures, *(self.predicted.notes if self.predicted else ()), *([told] if estimated else [])]
 
     def pairs(self) -> list[tuple[CallFigures, CallFigures | None]]:
         """Return the prediction and the actual figures of each call site."""
@@ -158,7 +166,8 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     `layout` and `field_orders`. A saving is the query's work without a rule, minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
-    `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured.
+    `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
+    whose tokens are estimates, because the endpoint reported none or wrong ones.
     """
     operators: dict[str, list[dict[str, Any]]] = {}
     for site, (call, actual) in enumerate(explained.pairs()):
@@ -185,7 +194,12 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
         "operators": [{"operator": name, "calls": calls} for name, calls in operators.items()],
         "total": {
             "predicted": predicted and _work(predicted.works, costs),
-            "actual": actual_all and {**_work(actual_all.works, costs), "seconds": actual_all.seconds},
+            "actual": actual_all
+            and {
+                **_work(actual_all.works, costs),
+                "estimated": actual_all.estimated,
+                "seconds": actual_all.seconds,
+            },
         },
         "savings": [_saving(saving, predicted.works, costs) for saving in explained.savings] if predicted else [],
         "plan": [{"title": title, "text": text} for title, text in explained.plan],

@@ -62,7 +62,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append("answers: assumed like earlier answers" if call.learned else "answers: all assumed equally likely")
     rows = [_row("predicted", call, _seconds(costs.seconds(call.works)), costs)]
     if actual is not None:  # calls run in parallel, so a single call has no time of its own
-        rows.append(_row("actual", actual, "", costs))
+        name = "actual, estimated" if actual.counts["estimated"] else "actual"
+        rows.append(_row(name, actual, "", costs))
     return "\n".join([*lines, *_aligned([_COLUMNS, *rows])])
 
 
@@ -82,7 +83,8 @@ def _total(explained: Explained, costs: ModelCosts) -> str:
     if explained.predicted is not None:
         given.append(("predicted", explained.predicted, costs.seconds(explained.predicted.works)))
     if explained.actual is not None:
-        given.append(("actual", explained.actual, explained.actual.seconds or 0.0))
+        name = "actual, estimated" if explained.actual.estimated else "actual"
+        given.append((name, explained.actual, explained.actual.seconds or 0.0))
     for name, figures, seconds in given:
         work = figures.work
         rows.append((name, f"{figures.rows:,}", *_work(work), _seconds(seconds), _price(figures.works, costs)))

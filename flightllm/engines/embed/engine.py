@@ -32,6 +32,7 @@ class EmbeddingEngine:
         self.revision = embedder.revision
         self.prefix_cache: PrefixCache | None = None
         self.reconnects = bool(getattr(embedder, "reconnects", False))
+        self._estimates = bool(getattr(embedder, "estimates_tokens", False))
 
     @property
     def dimensions(self) -> int:
@@ -77,9 +78,13 @@ class EmbeddingEngine:
         tokens = self.count_tokens(text_of(request))
         if not np.isfinite(vector).all():
             return Completion(
-                request.id, None, f"{self.name} returned a vector with numbers that are not finite", tokens
+                request.id,
+                None,
+                f"{self.name} returned a vector with numbers that are not finite",
+                tokens,
+                estimated=self._estimates,
             )
-        return Completion(request.id, vector_text(vector), None, tokens)
+        return Completion(request.id, vector_text(vector), None, tokens, estimated=self._estimates)
 
 
 def in_batches(

@@ -95,6 +95,8 @@ class OpenAIEmbedder:
 
     reconnects = True
     """The embedder stays usable when the endpoint dies and returns."""
+    estimates_tokens = True
+    """The tokens of texts are estimates."""
 
     def __init__(self, model: str, options: EmbeddingOptions) -> None:
         self._model = model

@@ -7,7 +7,6 @@ parsed value is checked, and an error says what is wrong.
 from __future__ import annotations
 
 import json
-import math
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,11 +17,10 @@ from numpy.typing import NDArray
 
 from flightllm.common.text import excerpt, well_formed
 from flightllm.engines.finish_reasons import BROKEN, FILTERED, LENGTH, read_finish
+from flightllm.engines.openai.usage import Usage, read_usage
 
 _THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking"})
 """Types of the parts of a message that hold thoughts."""
-_MOST_TOKENS = 1 << 31
-"""A token count from this number on is a mistake of the endpoint."""
 
 
 class MalformedError(Exception):
@@ -63,25 +61,6 @@ class EndpointAnswer:
     """Whether the error can pass: the same prompt can get an answer at the next try."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The tokens of one HTTP request; 0 if the endpoint reports no number, or an invalid one."""
-
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    reasoning_tokens: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        """Add up the usage of two requests."""
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-        )
-
-
 def read_chat(body: bytes, *, thinks: bool = True) -> tuple[list[EndpointAnswer], Usage]:
     """Parse the body of a chat completion, which answers one prompt.
 
@@ -102,7 +81,7 @@ def read_chat(body: bytes, *, thinks: bool = True) -> tuple[list[EndpointAnswer]
     answer = _answer(choice, message, "content")
     if answer.text is not None and not answer.text.strip() and answer.finish_reason != LENGTH:
         answer = EndpointAnswer(None, "the endpoint returned no text", answer.finish_reason, passes=True)
-    return [replace(answer, reasoning=thought)], _usage(document)
+    return [replace(answer, reasoning=thought)], read_usage(document)
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
@@ -135,7 +114,7 @@ def read_texts(body: bytes, count: int) -> tuple[list[EndpointAnswer], Usage]:
         MiscountError: the body does not have one choice for each prompt.
     """
     document = _document(body)
-    return [_answer(choice, choice, "text") for choice in _choices(document, count)], _usage(document)
+    return [_answer(choice, choice, "text") for choice in _choices(document, count)], read_usage(document)
 
 
 def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.float32]:
@@ -279,25 +258,6 @@ def _text(content: object, key: str) -> str | None:
             raise MalformedError(f"{key}[{place}] is not a part of type text")
         texts.append(part["text"])
     return "".join(texts) if texts else None
-
-
-def _usage(document: Mapping[str, Any]) -> Usage:
-    usage = document.get("usage")
-    if not isinstance(usage, dict):
-        return Usage()
-    prompt = _tokens(usage.get("prompt_tokens"))
-    details = usage.get("prompt_tokens_details")
-    cached = _tokens(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    completion = _tokens(usage.get("completion_tokens"))
-    further = usage.get("completion_tokens_details")
-    reasoning = _tokens(further.get("reasoning_tokens")) if isinstance(further, dict) else 0
-    return Usage(prompt, min(cached, prompt), completion, min(reasoning, completion))
-
-
-def _tokens(count: object) -> int:
-    if isinstance(count, float) and math.isfinite(count) and count.is_integer():
-        count = int(count)
-    return count if type(count) is int and 0 <= count < _MOST_TOKENS else 0
 
 
 def _vector(value: object) -> NDArray[np.float32]:

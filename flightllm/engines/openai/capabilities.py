@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flightllm.common.newest import Newest
-from flightllm.engines.openai.answers import EndpointAnswer, Usage
+from flightllm.engines.openai.answers import EndpointAnswer
 from flightllm.engines.openai.reading import read_constrained
+from flightllm.engines.openai.usage import Usage
 from flightllm.engines.openai.wire import ConstraintForm, forms
 from flightllm.engines.providers import ALLOWANCES, Provider, ThinkingLevel, thinking_steps, thinks
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Parameters, Regex
@@ -87,7 +89,8 @@ class RequestPlan:
 class Capabilities:
     """The known capabilities of one endpoint and model.
 
-    Needs no lock: only the engine's event loop changes it, and calls all methods except `most_thought`.
+    Needs no lock: only the engine's event loop changes it, and calls all methods except
+    `most_thought` and `further_tokens`.
     """
 
     def __init__(self, provider: Provider, model: str, *, chat: bool, constraints: bool) -> None:
@@ -130,10 +133,22 @@ class Capabilities:
         """Return the forms in which a request to this endpoint can express a constraint, the best first."""
         found = self._forms.use(constraint)
         if found is None:
-            ways = {Choice: self.provider.choice, JsonSchema: self.provider.json, Regex: self.provider.regex}
-            chosen = ways.get(type(constraint), ()) if self.constraints else ("words",)
-            found = self._forms[constraint] = forms(constraint, chosen, chat=self.chat)
+            found = self._forms[constraint] = self._made(constraint)
         return found
+
+    def further_tokens(self, constraint: Constraint) -> tuple[int, int]:
+        """Return the most tokens that a form of this constraint adds to a prompt, and to an answer.
+
+        Any thread can call this method.
+        """
+        made = self._made(constraint)
+        prompt = max(len(form.words.encode()) + len(json.dumps(form.body).encode()) for form in made)
+        return prompt, max(form.more_tokens for form in made)
+
+    def _made(self, constraint: Constraint) -> list[ConstraintForm]:
+        ways = {Choice: self.provider.choice, JsonSchema: self.provider.json, Regex: self.provider.regex}
+        chosen = ways.get(type(constraint), ()) if self.constraints else ("words",)
+        return forms(constraint, chosen, chat=self.chat)
 
     def form_index(self, constraint: Constraint) -> int:
         """Return the index in `forms(constraint)` of the form to send next: the best that is not excluded.

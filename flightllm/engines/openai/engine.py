@@ -22,14 +22,15 @@ from flightllm.engines.openai.answers import (
     ErrorBodyError,
     MalformedError,
     MiscountError,
-    Usage,
     model_names,
     model_owners,
     read_chat,
     read_texts,
 )
+from flightllm.engines.openai.believed import Sent, believed, lost
 from flightllm.engines.openai.capabilities import Capabilities, Refusal, RequestAttempts, RequestPlan
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
+from flightllm.engines.openai.usage import Usage
 from flightllm.engines.openai.wire import share_out, with_reasoning
 from flightllm.engines.probabilities import TOP, read_probability
 from flightllm.engines.providers import UNKNOWN, provider_of
@@ -38,7 +39,16 @@ from flightllm.engines.shares import Shares
 from flightllm.engines.trial import PROBE, QUESTION
 from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.engine import Choice, Completion, KvEventsAddress, Parameters, PrefixCache, Request, cache_salt
+from flightllm.llm.engine import (
+    Choice,
+    Completion,
+    Constraint,
+    KvEventsAddress,
+    Parameters,
+    PrefixCache,
+    Request,
+    cache_salt,
+)
 from flightllm.llm.prompt_formats import messages, one_text
 from flightllm.llm.tokenizer import read_tokenizer
 
@@ -75,6 +85,8 @@ _DOWN_SECONDS = 10.0
 _TOPS = (TOP, 5)
 """How many log probabilities to ask for, the best number first; some endpoints accept fewer, some do not return any."""
 _NAMED = 5
+_LATE = frozenset({408, 504, 524})
+"""Statuses of proxies that do not wait longer for an answer."""
 _log = structlog.get_logger(__name__)
 
 
@@ -197,6 +209,11 @@ class OpenAIEngine:
         """Return how many tokens a thought can have in a mode; the answer's `max_tokens` does not matter."""
         del max_tokens
         return self._record.most_thought(mode)
+
+    def further_tokens(self, constraint: Constraint) -> tuple[int, int]:
+        """Return the most tokens that the engine adds to a prompt with this constraint, and to its answer."""
+        prompt, answer = self._record.further_tokens(constraint)
+        return prompt + len(self._options.system_prompt.encode()), answer
 
     def probe(self) -> None:
         """Check that the endpoint answers, with a request for its list of models.
@@ -418,14 +435,24 @@ class OpenAIEngine:
         Raises:
             _RefusedError: the endpoint rejects these prompts or this form, or its answer cannot be read.
         """
+        _mark_billed(group, billed=True)
         try:
             answers, usage = await self._call(group, plan, client)
         except openai.APIConnectionError as exc:
             if isinstance(exc, openai.APITimeoutError):
                 seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
+                trial.used += self._lost(group, plan)
                 return Fault(FaultKind.TIMEOUT, f"did not answer within {seconds:g} s")
-            return await self._broken(exc)
+            fault = await self._broken(exc)
+            if fault.kind is FaultKind.BROKEN:
+                trial.used += self._lost(group, plan)
+            _mark_billed(group, billed=fault.kind is FaultKind.BROKEN)
+            return fault
         except Exception as exc:  # noqa: BLE001 - a response can raise any error in the client's packages
+            if _worked(exc):
+                trial.used += self._lost(group, plan)
+            else:
+                _mark_billed(group, billed=False)
             if isinstance(exc, MiscountError) and len(group) == 1:
                 return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {exc}")
             return self._read_fault(exc, plan)
@@ -515,20 +542,41 @@ class OpenAIEngine:
         """Send one HTTP request. `client` is Any: the accepted parameters depend on the endpoint, not on its types."""
         further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
         if self._options.completions:
-            prompts = [one_text(request.prompt) + plan.form.words for request in group]
+            prompts = self._texts(group, plan)
             raw = await client.completions.with_raw_response.create(
                 model=self._model,
                 prompt=prompts if len(prompts) > 1 else prompts[0],
                 max_tokens=plan.tokens,
                 extra_body=further,
             )
-            return read_texts(raw.http_response.content, len(group))
+            answers, usage = read_texts(raw.http_response.content, len(group))
+            return answers, believed(usage, answers, self._sent(group, plan), self.count_tokens)
         further = {self._record.tokens_key: plan.tokens, **further}
         said = self._messages(group[0].prompt, plan)
         raw = await client.chat.completions.with_raw_response.create(
             model=self._model, messages=said, extra_body=further
         )
-        return read_chat(raw.http_response.content, thinks=plan.thinks)
+        answers, usage = read_chat(raw.http_response.content, thinks=plan.thinks)
+        return answers, believed(usage, answers, self._sent(group, plan), self.count_tokens)
+
+    def _texts(self, group: Sequence[Request], plan: RequestPlan) -> list[str]:
+        """Return the whole text of each prompt, as it is sent."""
+        if self._options.completions:
+            return [one_text(request.prompt) + plan.form.words for request in group]
+        return ["\n".join(one["content"] for one in self._messages(request.prompt, plan)) for request in group]
+
+    def _sent(self, group: Sequence[Request], plan: RequestPlan) -> Sent:
+        texts = self._texts(group, plan)
+        further = {**plan.form.body, **self._options.extra_body}
+        return Sent(texts, further, partial(self._prompt_tokens, group, texts), plan.tokens, plan.allowance)
+
+    def _prompt_tokens(self, group: Sequence[Request], texts: Sequence[str]) -> int:
+        """Estimate the tokens of prompts, which are sent as `texts`."""
+        del group
+        return sum(map(self.count_tokens, texts))
+
+    def _lost(self, group: Sequence[Request], plan: RequestPlan) -> Usage:
+        return lost(self._sent(group, plan), len(group))
 
     def _messages(self, prompt: str, plan: RequestPlan) -> list[dict[str, str]]:
         """Return a prompt as chat messages; the configured system prompt is first, and the form's words are last."""
@@ -566,6 +614,18 @@ def _count(group: Sequence[Request]) -> str | None:
             return refusal
         dispatch.sent, dispatch.waits = True, False
     return None
+
+
+def _mark_billed(group: Sequence[Request], *, billed: bool) -> None:
+    for request in group:
+        request.dispatch.billed = billed
+
+
+def _worked(error: Exception) -> bool:
+    """Return whether the model can have worked for a failed request: its answer cannot be read, or came too late."""
+    if isinstance(error, openai.APIStatusError):
+        return error.status_code in _LATE
+    return isinstance(error, MalformedError | BodyError) and not isinstance(error, ErrorBodyError)
 
 
 async def _listed(client: openai.AsyncOpenAI) -> bytes:
@@ -627,6 +687,10 @@ class TokenizingOpenAIEngine(OpenAIEngine):
     def context_tokens(self) -> int:
         """Return how many tokens a prompt can have together with its answer."""
         return self._options.max_model_len or int(self._encoder.tokenizer.model_max_length)
+
+    def _prompt_tokens(self, group: Sequence[Request], texts: Sequence[str]) -> int:
+        del texts
+        return sum(map(len, self._encoder.encode([request.prompt for request in group])))
 
     def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
         if not (self._options.kv_hints or self._options.reuse_hints):

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from flightllm.engines.openai.answers import Usage
 from flightllm.engines.openai.faults import Fault, FaultKind
+from flightllm.engines.openai.usage import Usage
 
 _FIRST_PAUSE, _MOST_PAUSE, _MOST_LONE_PAUSE = 0.5, 8.0, 30.0
 """Seconds before the next try: it doubles up to the second number, or to the third while nothing succeeds."""

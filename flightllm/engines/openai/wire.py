@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flightllm.engines.bounded_schema import bounded
-from flightllm.engines.openai.answers import EndpointAnswer, Usage
+from flightllm.engines.openai.answers import EndpointAnswer
 from flightllm.engines.openai.strict import rooted, strict_schema
+from flightllm.engines.openai.usage import Usage
 from flightllm.llm.engine import Choice, Completion, Constraint, JsonSchema, Regex, Request
 
 _JSON_TOKENS, _WORDS_TOKENS = 32, 32
@@ -163,6 +164,7 @@ def share_out(requests: Sequence[Request], answers: Sequence[EndpointAnswer], us
     tokens = usage.completion_tokens
     first = _shares(min(tokens, len(answers)), [1] * len(answers))  # even an empty answer took one token
     rest = _shares(tokens - sum(first), [len(answer.text or "") for answer in answers])
+    bounds = _shares(usage.most_completion_tokens, [first[p] + rest[p] for p in range(len(answers))])
     reasoning = _shares(usage.reasoning_tokens, [len(answer.reasoning) for answer in answers])
     return [
         Completion(
@@ -176,6 +178,8 @@ def share_out(requests: Sequence[Request], answers: Sequence[EndpointAnswer], us
             finish_reason=answer.finish_reason,
             refusal=answer.refusal,
             reasoning_tokens=reasoning[place],
+            estimated=usage.estimated,
+            most_completion_tokens=bounds[place],
         )
         for place, (request, answer) in enumerate(zip(requests, answers, strict=True))
     ]

@@ -9,11 +9,11 @@ from flightllm.engines.openai.answers import (
     EndpointAnswer,
     MalformedError,
     MiscountError,
-    Usage,
     read_chat,
     read_texts,
     read_vectors,
 )
+from flightllm.engines.openai.usage import Usage
 
 
 def chat(content: object, usage: object = None, **choice: object) -> bytes:
@@ -89,16 +89,26 @@ def test_answers(body: bytes, answer: EndpointAnswer) -> None:
     [
         (
             {"prompt_tokens": 9, "completion_tokens": 2.0, "prompt_tokens_details": {"cached_tokens": 12}},
-            Usage(9, 9, 2),
+            Usage(9, 0, 2, estimated=True),
         ),
         ({"prompt_tokens": "9", "completion_tokens": -1, "prompt_tokens_details": [1]}, Usage()),
         ({"prompt_tokens": 10**30, "completion_tokens": float("nan")}, Usage()),
         ({"prompt_tokens": True, "completion_tokens": float("inf")}, Usage()),
         ("many", Usage()),
+        ({"total_tokens": 12}, Usage()),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 31}, Usage(9, 0, 22, 20)),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 20}},
+            Usage(9, 0, 22, 20),
+        ),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 22, "completion_tokens_details": {"reasoning_tokens": 20}},
+            Usage(9, 0, 22, 20),
+        ),
     ],
 )
 def test_usage(usage: object, read: Usage) -> None:
-    """Counts that are none are 0, and the answer stands."""
+    """Counts that are none are 0, thoughts beside the answer are added to it, and the answer stands."""
     assert read_chat(chat("yes", usage)) == ([EndpointAnswer("yes")], read)
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from flightllm.engines.openai.answers import EndpointAnswer, Usage
+from flightllm.engines.openai.answers import EndpointAnswer
 from flightllm.engines.openai.capabilities import MOST_TRIES, Capabilities, Refusal, RequestAttempts
+from flightllm.engines.openai.usage import Usage
 from flightllm.engines.providers import PROVIDERS, UNKNOWN, named, provider_at, provider_of, thinking_steps, thinks
 from flightllm.llm.engine import Choice, JsonSchema, Parameters
 

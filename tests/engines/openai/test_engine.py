@@ -15,7 +15,7 @@ import pytest
 from flightllm.common.text import shared_start
 from flightllm.config import EngineConfig
 from flightllm.engines import Engine, create_engine
-from flightllm.engines.openai.answers import EndpointAnswer, Usage
+from flightllm.engines.openai.answers import EndpointAnswer
 from flightllm.engines.openai.wire import share_out
 from flightllm.engines.predict import tokenizing
 from flightllm.errors import CancelledError, ConfigError, EngineError, EngineUnavailableError
@@ -38,6 +38,7 @@ from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.engines.openai.engine import OpenAIEngine
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
+from flightllm.engines.openai.usage import Usage
 
 MakeRequests = Callable[..., list[Request]]
 
