@@ -68,7 +68,7 @@ def training_family(seed: object, number: int, progress: float = 1.0) -> list[Ex
         return [replace(example, fields_first=writer.chance(_FIELDS_FIRST_SHARE))]
     passage = _passage(writer)
     row = row_of(writer, passage, plain=bool(passage.facts))
-    found: dict[object, Example] = {}
+    found: dict[str, Example] = {}
     for _ in range(2 * _FAMILY):
         example = writer.rng.choices(asks, weights)[0](writer, passage)
         if (
@@ -76,7 +76,8 @@ def training_family(seed: object, number: int, progress: float = 1.0) -> list[Ex
             and (passage.column, passage.text) in example.fields
             and "question" not in dict(example.fields)
         ):
-            found[example.function, example.literal, example.options] = replace(example, fields=row, fields_first=True)
+            asked = replace(example, fields=row, fields_first=True)
+            found[asked.prompt()] = asked
     return list(found.values())[:_FAMILY] or training_family(seed, number + (1 << 40), progress)
 
 

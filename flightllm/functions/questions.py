@@ -14,7 +14,7 @@ _WRAPPED = ({"schema"}, {"type", "schema"})
 def schema_text(value: Literal) -> str | None:
     """Return the JSON Schema that entries describe, as text; None for other entries.
 
-    `{'city': 'Where is it?'}` and `[['city', 'Where is it?']]` describe an object with a short text or null for each
+    `{'city': 'Where is it?'}` and `[['city', 'Where is it?']]` describe an object with a text or null for each
     question. `{'schema': {…}}`, and entries with `properties`, are a JSON Schema themselves.
     """
     if isinstance(value, Entries):

@@ -18,8 +18,8 @@ from flightllm.engines.bounded_schema import MOST_TEXT, bounded
 from flightllm.errors import AICallError
 from flightllm.functions.call import Room
 
-NAMED_FIELD = {"type": ["string", "null"], "maxLength": 200}
-"""A field with only a name: a short text, or null where the input does not have it."""
+NAMED_FIELD = {"type": ["string", "null"]}
+"""A field with only a name: a text, or null where the input does not have it."""
 _SCALARS = {
     "string": pa.string(),
     "integer": pa.int64(),

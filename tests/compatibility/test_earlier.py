@@ -28,6 +28,8 @@ from tests.packages import needs
 EARLIER: Final = sorted(path for path in (Path(__file__).parent / "data").iterdir() if (path / "made.json").exists())
 NEAR: Final = {"raw": 0.0, "int8": 0.01, "cachegen-2": 0.5}
 """How far a codec's numbers are from those that were kept, at most: the mean distance by their mean size."""
+ASKED_AGAIN: Final = frozenset({"extracted"})
+"""Questions whose kept answers could be cut without an error: those versions bounded named fields in the prompt."""
 vector = needs("faiss", "tantivy", extra="vector")
 kvcache = needs("numba", extra="kvcache")
 local = needs("transformers", extra="local")
@@ -80,7 +82,9 @@ class Earlier:
         """Ask all questions about indexes, or all others; their rows must be as they were, and no prompt sent."""
         about_indexes = ("_search(", "vector_indexes")
         questions = [
-            one for one in self.made["questions"] if any(part in one["sql"] for part in about_indexes) == searches
+            one
+            for one in self.made["questions"]
+            if any(part in one["sql"] for part in about_indexes) == searches and one["name"] not in ASKED_AGAIN
         ]
         assert questions
         for user in sorted({one["user"] for one in questions}):

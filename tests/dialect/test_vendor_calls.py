@@ -17,7 +17,7 @@ _PERSONAL = (
     " 'tax identifier', 'payment card data', 'driver''s license', 'IP address']"
 )
 _ASKED = (
-    '{"type": "object", "properties": {"thing": {"type": ["string", "null"], "maxLength": 200, "description":'
+    '{"type": "object", "properties": {"thing": {"type": ["string", "null"], "description":'
     ' "What is liked?"}}, "required": ["thing"]}'
 )
 _TYPED = (

@@ -184,6 +184,14 @@ def test_texts_cut_at_the_bound_that_is_sent() -> None:
         assert own.parse(json.dumps({"a": "x" * MOST_TEXT})) == {"a": "x" * MOST_TEXT}
 
 
+def test_named_fields_have_no_bound_of_their_own() -> None:
+    """A field that has only a name holds a long quote in full, and an answer that was cut is an error."""
+    shape = read_schema(["quote"])
+    assert shape.parse(json.dumps({"quote": "x" * 700})) == {"quote": "x" * 700}
+    with pytest.raises(ValueError, match="cut at 1,000 characters"):
+        shape.parse(json.dumps({"quote": "x" * MOST_TEXT}))
+
+
 def test_room_for_texts() -> None:
     """An answer has room for texts of the length that is sent; what keeps answers apart does not change."""
     shape = read_schema(_object(a={"type": "string"}, b={"type": "integer"}))
