@@ -14,7 +14,10 @@ from flightllm.sql.query_columns import Type
 from flightllm.sql.tree import written
 from flightllm.sql.types import is_number
 
-_EQUAL: Final = "(coalesce({a}, {none}) = coalesce({b}, {none}) AND (a IS NULL) = (b IS NULL))"
+_EQUAL: Final = (
+    "(coalesce({a}, {none}) = coalesce({b}, {none}) AND (a IS NULL) = (b IS NULL) AND (a IS NULL) <> (b IS NOT NULL))"
+)
+"""The last condition cannot be a key of a join: DataFusion forgets a key if it finds late that one side is constant."""
 
 
 def null_safe(left: Json, right: Json, left_type: Type, right_type: Type) -> Json:

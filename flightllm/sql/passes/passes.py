@@ -19,6 +19,8 @@ from flightllm.sql.passes.base64 import base64, has_base64
 from flightllm.sql.passes.byte_literals import byte_literals, has_byte_cast
 from flightllm.sql.passes.computed_lists import LISTS as LISTED
 from flightllm.sql.passes.computed_lists import computed_lists, has_computed_item
+from flightllm.sql.passes.constant_keys import WORDS as TESTS
+from flightllm.sql.passes.constant_keys import constant_keys, has_test_as_key
 from flightllm.sql.passes.date_parts import NAMES as DATE_PARTS
 from flightllm.sql.passes.date_parts import date_parts
 from flightllm.sql.passes.date_truncs import date_truncs
@@ -126,6 +128,8 @@ PASSES = (
     Pass(row_comparisons, frozenset(), has_row_comparison, COMPARED, since=1),
     Pass(in_lists, frozenset(), has_two_lists, frozenset({"and", "or"}), since=1),
     Pass(windows, frozenset({"over"}), has_named_windows, since=1),
+    # Before the passes that write such keys: theirs have a second condition.
+    Pass(constant_keys, frozenset(), has_test_as_key, TESTS, since=4),
     # Before the passes that read types: the series in SELECT become rows, which have the type of one item.
     Pass(series_items, frozenset({"generate_series"}), of_postgres=True),
     Pass(exact_numbers, frozenset(), has_decimal, ARITHMETIC, of_postgres=True),

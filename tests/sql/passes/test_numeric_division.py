@@ -24,6 +24,23 @@ def test_values(session: Session, value: str, wanted: str) -> None:
     assert rows(session, f"SELECT {value} AS v") == [{"v": Decimal(wanted)}]
 
 
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("100 * count(*) / sum(n)", "7.1428571428571429"),
+        ("(SELECT sum(n) FROM counted) * 100 / (SELECT count(*) FROM counted)", "1400"),
+        ("-sum(n) / 4", "-10.5"),
+        ("round(sum(n + 1) * 10 / 9, 2)", "50.00"),
+    ],
+)
+def test_sums_of_long_numbers(session: Session, value: str, wanted: str) -> None:
+    """A sum of BIGINT is a decimal, and so is what is computed with it."""
+    session.update("CREATE OR REPLACE TABLE counted AS SELECT CAST(id + 9 AS bigint) AS n FROM people WHERE id < 4")
+    session.update("DELETE FROM counted WHERE n = 12")
+    session.update("INSERT INTO counted VALUES (21)")
+    assert rows(session, f"SELECT {value} AS v FROM counted LIMIT 1") == [{"v": Decimal(wanted)}]
+
+
 @pytest.mark.parametrize("sql", ["SELECT 7 / 2", "SELECT d / 3 FROM t", "SELECT CAST(1 AS double) / 3::numeric"])
 def test_other_texts_stay(sql: str) -> None:
     """A quotient of whole numbers or doubles stays, and so does one of unknown types."""

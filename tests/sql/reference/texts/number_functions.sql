@@ -165,3 +165,45 @@ SELECT id, x - lag(x) OVER (ORDER BY id) AS r FROM nums ORDER BY id
 SELECT sum(a * b) AS r FROM v_bigint WHERE k < 7
 SELECT coalesce(a, 0) * coalesce(b, 0) AS r FROM v_int WHERE k < 7 ORDER BY k
 SELECT max(a) - min(a) AS r FROM v_bigint WHERE k < 7
+SELECT (SELECT sum(k) FROM v_bigint) * 100 / (SELECT count(*) FROM v_bigint) AS r
+SELECT sum(a) / 7 AS r FROM v_bigint WHERE k < 7 AND k <> 3
+SELECT sum(a) * 100 / count(*) AS r FROM v_bigint WHERE k < 7
+SELECT (SELECT sum(a) FROM v_bigint WHERE k < 7) * 100 / (SELECT count(*) FROM v_bigint) AS r
+SELECT s / 7 AS r FROM (SELECT sum(a) AS s FROM v_bigint WHERE k < 7) q
+WITH q AS (SELECT sum(a) AS s FROM v_bigint WHERE k < 7) SELECT s / 7 AS r, s % 7 AS m, s * 1.5 AS p FROM q
+SELECT sum(n) / 4 AS r FROM (SELECT count(*) AS n FROM a GROUP BY g) q
+SELECT sum(n) * 100 / 7 AS r FROM (SELECT g, count(*) AS n FROM a GROUP BY g) q
+SELECT sum(count(*)) OVER () / 3 AS r FROM a GROUP BY g
+SELECT 100 * count(*) / sum(count(*)) OVER () AS r FROM a GROUP BY g ORDER BY 1
+SELECT sum(a) OVER (ORDER BY k) / 7 AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT sum(a)::text AS r FROM v_bigint WHERE k < 7
+SELECT sum(a) AS r FROM v_bigint
+SELECT sum(9223372036854775807) AS r FROM v_bigint
+SELECT -sum(a) / 7 AS r FROM v_bigint WHERE k < 7
+SELECT coalesce(sum(a), 0) / 7 AS r FROM v_bigint WHERE k < 7
+SELECT abs(sum(a)) / 7 AS r FROM v_bigint WHERE k < 7
+SELECT (sum(a) + 1) / 7 AS r FROM v_bigint WHERE k < 7
+SELECT CASE WHEN count(*) > 0 THEN sum(a) / 7 END AS r FROM v_bigint WHERE k < 7
+SELECT round(sum(a) / 7, 2) AS r FROM v_bigint WHERE k < 7
+SELECT sum(a) / count(*) AS r FROM v_int WHERE k < 7
+SELECT sum(a) / 7 AS r, sum(a) / count(*)::numeric AS q FROM v_int WHERE k < 7
+SELECT (SELECT sum(a) FROM v_int WHERE k < 7) / 7 AS r
+SELECT sum(a) * 100 AS r FROM v_bigint WHERE k = 7
+SELECT sum(a) + sum(a) AS r FROM v_bigint WHERE k = 7
+SELECT sum(a) * 100 / 3 AS r FROM v_bigint WHERE k = 7
+SELECT -sum(a) * 2 AS r FROM v_bigint WHERE k = 7
+SELECT sum(a) - 1 AS r FROM v_bigint WHERE k < 7
+SELECT sum(a) OVER () * 100 AS r FROM v_bigint WHERE k = 7
+SELECT k, 100 * a / sum(a) OVER () AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT k, 100.0 * a / sum(a) OVER () AS r FROM v_bigint WHERE k < 7 ORDER BY k
+SELECT k, a * 100 / sum(a) OVER () AS r FROM v_int WHERE k < 7 ORDER BY k
+SELECT g, count(*) * 100 / (SELECT sum(n) FROM (SELECT count(*) AS n FROM a GROUP BY g) q) AS r FROM a GROUP BY g ORDER BY 1
+SELECT g, round(100 * count(*) / sum(count(*)) OVER (), 1) AS r FROM a GROUP BY g ORDER BY 1
+SELECT sum(a * b) / 7 AS r FROM v_bigint WHERE k < 7
+SELECT sum(a) % 7 AS r FROM v_bigint WHERE k < 7
+SELECT sum(a) / nullif(count(*) - 7, 0) AS r FROM v_bigint WHERE k < 7
+SELECT (sum(a) + count(*)) / (sum(b) + 1) AS r FROM v_numeric WHERE k < 7
+SELECT sum(budget * 2) / 7 AS r, sum(budget) * 100 / count(*) AS s FROM dept
+SELECT CASE WHEN sum(a) > 3 THEN sum(a) * 10 / 3 ELSE 0 END AS r FROM v_bigint WHERE k < 7
+SELECT dept FROM dept WHERE budget * 100 / 3 > 5 ORDER BY 1
+SELECT sum(a) FILTER (WHERE k < 3) * 100 / sum(a) AS r FROM v_bigint WHERE k < 7
