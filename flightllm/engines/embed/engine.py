@@ -31,7 +31,6 @@ class EmbeddingEngine:
         self.name = embedder.name
         self.revision = embedder.revision
         self.prefix_cache: PrefixCache | None = None
-        self.reconnects = bool(getattr(embedder, "reconnects", False))
 
     @property
     def dimensions(self) -> int:
@@ -51,11 +50,7 @@ class EmbeddingEngine:
         self._embedder.close()
 
     def _answer(self, batch: list[Request]) -> list[Completion]:
-        answers: list[Completion] = []
-        for role in sorted({request.instruction for request in batch}):
-            some = [request for request in batch if request.instruction == role]
-            answers += self._embedded(some, cast("Role", role))
-        return answers
+        return [one for role, some in by_role(batch) for one in self._embedded(some, role)]
 
     def _embedded(self, batch: list[Request], role: Role) -> list[Completion]:
         """Embed texts together; if the embedder rejects them, embed each half by itself."""
@@ -68,6 +63,10 @@ class EmbeddingEngine:
                 return [Completion(request.id, None, str(error)) for request in batch]
             middle = len(batch) // 2
             return [*self._embedded(batch[:middle], role), *self._embedded(batch[middle:], role)]
+        return self.completions(batch, found)
+
+    def completions(self, batch: Sequence[Request], found: Sequence[Outcome]) -> list[Completion]:
+        """Return the completion of each request from the vector or the error of its text."""
         return [
             Completion(request.id, None, str(one)) if isinstance(one, AnswerError) else self._completion(request, one)
             for request, one in zip(batch, found, strict=True)
@@ -80,6 +79,12 @@ class EmbeddingEngine:
                 request.id, None, f"{self.name} returned a vector with numbers that are not finite", tokens
             )
         return Completion(request.id, vector_text(vector), None, tokens)
+
+
+def by_role(batch: Sequence[Request]) -> Iterator[tuple[Role, list[Request]]]:
+    """Yield the requests of each role."""
+    for role in sorted({request.instruction for request in batch}):
+        yield cast("Role", role), [request for request in batch if request.instruction == role]
 
 
 def in_batches(
