@@ -50,7 +50,7 @@ class OwnRows:
 
     def _index(self, row: Row) -> Row:
         """Remove the counts of an index over a table with hidden rows."""
-        return row if self._whole(row["table"]) else {**row, **dict.fromkeys(("rows", "nulls", "bytes"))}
+        return row if self._whole(row["table"]) else {**row, **dict.fromkeys(("rows", "nulls", "failed", "bytes"))}
 
     def _model(self, row: Row) -> Row:
         """Remove the server's paths and addresses from another user's model."""

@@ -9,7 +9,9 @@ from flightllm.cli.inspect import print_query
 from flightllm.cli.query import progress_bar
 from flightllm.common.names import quoted
 
-_LIST = """SELECT name, "table", "column", type, metric, model, "rows", bytes, status FROM system.vector_indexes"""
+_LIST = (
+    """SELECT name, "table", "column", type, metric, model, "rows", failed, bytes, status FROM system.vector_indexes"""
+)
 _COLUMN = re.compile(r"(?P<table>.+)\((?P<column>[^()]+)\)", re.DOTALL)
 
 

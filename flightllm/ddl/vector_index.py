@@ -12,9 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.common.names import TableName, quoted
+from flightllm.common.text import excerpt
 from flightllm.config.session_settings import Settings
 from flightllm.engines.embed.base import Vectors
-from flightllm.errors import CancelledError, FlightLLMError, InternalError, InvalidInputError, NotFoundError
+from flightllm.errors import (
+    CancelledError,
+    EngineError,
+    FlightLLMError,
+    InternalError,
+    InvalidInputError,
+    NotFoundError,
+)
 from flightllm.execution.bind import SEARCH_CATALOG
 from flightllm.execution.context import Services
 from flightllm.execution.planning import plan
@@ -29,6 +37,8 @@ if TYPE_CHECKING:
     from flightllm.vector.build import IndexedRows
 
 _THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
+_SHOWN, _NAMED = 40, 3
+"""An error shows at most this many characters of a value, and this many columns of a row."""
 _OUTGROWN = 2
 """A refresh rebuilds the index if it would grow to more than this many times the rows that it was trained on."""
 
@@ -137,7 +147,7 @@ class _Builder:
         """Build an index over a column; return the number of rows in the index."""
         manifest, kept = self._manifest(name, table, column, options)
         chosen = ", ".join(f"{quoted(one)} AS c{place}" for place, one in enumerate([*kept.names, column]))
-        with closing(self._embedded(f"SELECT {chosen} FROM {table.sql}", manifest, kept)) as parts:
+        with closing(_not_only_failures(self._embedded(f"SELECT {chosen} FROM {table.sql}", manifest, kept))) as parts:
             return self.services.indexes.build(manifest, kept, parts).rows
 
     def refresh(self, known: IndexManifest) -> int:
@@ -163,6 +173,10 @@ class _Builder:
         schema = self.services.catalog.table(table).schema
         kept = pa.schema([_field(schema, table, one) for one in options.columns or schema.names])
         kind = _field(schema, table, column).type
+        if options.on_error != "fail" and not pa.types.is_string(kind):
+            raise InvalidInputError(
+                f"the option on_error is for an index over texts, but {column!r} is of type {kind}: leave it out"
+            )
         if not pa.types.is_string(kind) and not _is_vector(kind):
             raise InvalidInputError(
                 f"the column {column!r} of {table.display!r} is of type {kind}: index a text column, or a"
@@ -215,14 +229,16 @@ class _Builder:
     ) -> "Generator[IndexedRows]":
         """Yield the rows of a query with their vectors. The query's last column is the one to index.
 
-        Rows where this column is NULL are left out, and each part counts them.
+        Rows where this column is NULL are left out, and each part counts them. So are rows that the embedding model
+        rejects, with the option `on_error` "null".
 
         Raises:
             CancelledError: the statement was cancelled.
+            EngineError: the model rejects a text, and the option is "fail".
         """
         from flightllm.vector.build import IndexedRows
 
-        vector = "ai_embed(indexed, on_error => 'fail')" if manifest.model else "indexed"
+        vector = "ai_embed(indexed, on_error => 'struct')" if manifest.model else "indexed"
         columns = [f"c{place}" for place in range(len(kept))]
         text = f"SELECT *, {vector} AS vector FROM ({rows}) AS r({', '.join([*columns, 'indexed'])})"
         query = plan(ParsedText(text), self.services, self.settings, tables)
@@ -230,9 +246,13 @@ class _Builder:
             for batch in batches:
                 indexed = batch.column(len(kept))
                 there = batch.filter(indexed.is_valid()) if indexed.null_count else batch
-                found = pa.RecordBatch.from_arrays(there.columns[: len(kept)], schema=kept)
-                texts = there.column(len(kept)) if manifest.model else None
-                yield IndexedRows(found, _vectors(there.column(len(kept) + 1)), texts, len(batch) - len(there))
+                whole = _with_vectors(there, kept, manifest) if manifest.model else there
+                found = pa.RecordBatch.from_arrays(whole.columns[: len(kept)], schema=kept)
+                texts = whole.column(len(kept)) if manifest.model else None
+                vectors = whole.column(len(kept) + 1)
+                vectors = pc.struct_field(vectors, "value") if manifest.model else vectors
+                nulls, failed = len(batch) - len(there), len(there) - len(whole)
+                yield IndexedRows(found, _vectors(vectors), texts, nulls, failed)
         self._check_cancelled()
 
     def _check_cancelled(self) -> None:
@@ -273,6 +293,45 @@ def _is_vector(kind: pa.DataType) -> bool:
     types = pa.types
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return bool(is_list and types.is_floating(kind.value_type))
+
+
+def _with_vectors(rows: pa.RecordBatch, kept: pa.Schema, manifest: IndexManifest) -> pa.RecordBatch:
+    """Return the rows that have a vector. After the kept columns come the text, and the vector with its error.
+
+    Raises:
+        EngineError: a row has no vector, and the option `on_error` of the index is "fail".
+    """
+    errors = pc.struct_field(rows.column(len(kept) + 1), "error")
+    if not pc.any(errors.is_valid()).as_py():
+        return rows
+    if manifest.options.on_error == "fail":
+        place = pc.index(errors.is_valid(), value=True).as_py()
+        shown = {name: rows.column(number)[place].as_py() for number, name in enumerate(kept.names)}
+        shown = {manifest.column: rows.column(len(kept))[place].as_py(), **shown}
+        row = ", ".join(f"{name} = {excerpt(repr(value), _SHOWN)}" for name, value in list(shown.items())[:_NAMED])
+        raise EngineError(
+            f"the row with {row} has no vector: {errors[place].as_py()}; correct its text, or build the index over the"
+            " other rows with CREATE OR REPLACE VECTOR INDEX … OPTIONS (on_error 'null')"
+        )
+    return rows.filter(errors.is_null())
+
+
+def _not_only_failures(parts: "Generator[IndexedRows]") -> "Generator[IndexedRows]":
+    """Yield all parts.
+
+    Raises:
+        EngineError: all rows failed, so the cause is not in the rows.
+    """
+    rows = failed = 0
+    with closing(parts):
+        for part in parts:
+            rows, failed = rows + len(part.rows), failed + part.failed
+            yield part
+    if failed and not rows:
+        raise EngineError(
+            f"the embedding model rejected all {failed:,} texts, so there is nothing to index: build the index with"
+            " on_error 'fail' to see why"
+        )
 
 
 def _vectors(column: pa.Array) -> Vectors:

@@ -12,7 +12,7 @@ import structlog
 from flightllm.config import EngineConfig, RecoveryConfig
 from flightllm.engines import create_engine
 from flightllm.errors import EngineUnavailableError, check_cancelled
-from flightllm.llm.engine import Completion, Engine, PrefixCache, Request
+from flightllm.llm.engine import Completion, Engine, PatientEngine, PrefixCache, Request
 
 _FIRST_PAUSE, _MOST_PAUSE = 0.5, 30.0
 """The first and the longest pause between attempts, in seconds; the pause doubles after each attempt."""
@@ -131,7 +131,7 @@ class SupervisedEngine:
                     raise
                 worked = self._worked
                 self._lose(number, error)
-                if not (self._waits and worked) or _waits_itself(engine):
+                if not (self._waits and worked) or isinstance(engine, PatientEngine):
                     raise
                 deadline = deadline or time.monotonic() + self._wait_seconds
             else:
@@ -178,8 +178,8 @@ class SupervisedEngine:
     def _created(self) -> Engine:
         """Return a new engine; an engine that waits for its endpoint itself gets the patience of queries."""
         engine = self._create()
-        if self._waits and _waits_itself(engine):
-            engine.patience = self._wait_seconds  # type: ignore[attr-defined]
+        if self._waits and isinstance(engine, PatientEngine):
+            engine.patience = self._wait_seconds
         return engine
 
     def _works(self) -> None:
@@ -264,11 +264,6 @@ def _answering(engine: Engine) -> Engine:
     if callable(probe):
         probe()
     return engine
-
-
-def _waits_itself(engine: Engine) -> bool:
-    """Return whether an engine waits for its endpoint itself, so that its error means that the wait is over."""
-    return bool(getattr(type(engine), "waits_itself", False))
 
 
 def _close(stream: Iterator[Completion]) -> None:

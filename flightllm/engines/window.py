@@ -77,8 +77,9 @@ class Window:
     """One `generate` call: it pulls requests in the caller's thread, and answers them in chunks on the loop.
 
     `answer` takes a chunk of at most `chunk` requests and returns their completions; an exception from it ends the
-    whole call. With `prepare`, `answer` takes what `prepare` makes of each request; it gets requests that were pulled
-    together, in the caller's thread. At most `size` requests are pulled and not yet yielded. The requests in flight
+    whole call. `chunk` can be a function, because an endpoint's limit becomes known only later. With `prepare`,
+    `answer` takes what `prepare` makes of each request; it gets requests that were pulled together, in the caller's
+    thread. At most `size` requests are pulled and not yet yielded. The requests in flight
     are bounded by the part that `shares` gives to this call; all calls of one engine use the same `shares`.
     """
 
@@ -87,7 +88,7 @@ class Window:
         loop: LoopThread,
         answer: Answer,
         size: int,
-        chunk: int = 1,
+        chunk: int | Callable[[], int] = 1,
         shares: Shares | None = None,
         prepare: Prepare | None = None,
     ) -> None:
@@ -95,7 +96,7 @@ class Window:
         self._prepare = prepare
         self._answer = answer
         self._size = size
-        self._chunk = min(chunk, size)
+        self._most_per_chunk = chunk
         self._results: SimpleQueue[Sequence[Completion] | BaseException] = SimpleQueue()
         self._ended_now: list[Completion] = []
         """Completions of this turn of the loop."""
@@ -133,7 +134,13 @@ class Window:
 
     def _room(self, most: int) -> int:
         """Reserve room for a few requests: pulling can take long, and other calls cannot use the room meanwhile."""
-        return self._share.take(min(most, max(_WAVE, self._chunk)), self._chunk)
+        chunk = self._chunk
+        return self._share.take(min(most, max(_WAVE, chunk)), chunk)
+
+    @property
+    def _chunk(self) -> int:
+        chunk = self._most_per_chunk
+        return min(chunk if isinstance(chunk, int) else chunk(), self._size)
 
     def _pull(
         self, requests: Iterator[Request | None], room: int, cancelled: Callable[[], bool]
@@ -152,7 +159,8 @@ class Window:
         except BaseException:
             self._share.give_back(len(pulled))
             raise
-        chunks = [prepared[start : start + self._chunk] for start in range(0, len(prepared), self._chunk)]
+        size = self._chunk
+        chunks = [prepared[start : start + size] for start in range(0, len(prepared), size)]
         closed = not self._loop.call(lambda: self._start(chunks)) if chunks else self._loop.closed
         if closed:
             self._share.give_back(len(pulled))

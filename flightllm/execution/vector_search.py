@@ -128,7 +128,7 @@ def nearest_rows(
         with suppress(InvalidInputError, NotFoundError):  # the index is damaged, or was dropped meanwhile
             manifest = services.indexes.manifest(name)
             fits = manifest.table == (table.schema, table.name) and manifest.column == columns[nearest.column]
-            fits = fits and manifest.options.metric == "cosine" and not (manifest.nulls and nearest.nulls_first)
+            fits = fits and manifest.options.metric == "cosine" and not (manifest.left_out and nearest.nulls_first)
             fits = fits and status(manifest, services.catalog.revision, services.config.embedding.model) == "ready"
             if fits and manifest.revision == services.backends.embedder().revision:
                 index = services.indexes.open(name)
@@ -138,6 +138,6 @@ def nearest_rows(
                     embed = embed_kept(services.backends.embedder, services.cache, "document")
                     found = index.search(nearest.rows + _SPARE, "vector", None, embed([nearest.text]), within)
                     there = len(rows) if within is None else int(within.sum())
-                    if len(found.ids) >= (nearest.rows if manifest.nulls else min(nearest.rows, there)):
+                    if len(found.ids) >= (nearest.rows if manifest.left_out else min(nearest.rows, there)):
                         return NearestRows(name, rows.take(pa.array(np.sort(found.ids))))
     return None

@@ -227,6 +227,13 @@ class Engine(Protocol):
         """Release the model. Idempotent."""
 
 
+class PatientEngine:
+    """The base of an engine that itself waits for an endpoint that is down; its error means that the wait is over."""
+
+    patience: float
+    """For how many seconds nothing must succeed before the endpoint counts as down."""
+
+
 class More(Enum):
     """The state of an iterator after a pull: more requests are ready, it pauses, or it has ended."""
 

@@ -19,7 +19,7 @@ _CACHE = pa.schema([(name, pa.int64()) for name in ("entries", "bytes", "max_byt
 _INDEXES = pa.schema(
     [
         *((name, pa.string()) for name in ("name", "table", "column", "type", "metric", "model", "status")),
-        *((name, pa.int64()) for name in ("dimensions", "rows", "nulls", "bytes")),
+        *((name, pa.int64()) for name in ("dimensions", "rows", "nulls", "failed", "bytes")),
         ("options", pa.string()),
         ("created", pa.string()),
     ]
@@ -94,6 +94,7 @@ class IndexTable:
             "dimensions": manifest.dimensions,
             "rows": manifest.rows,
             "nulls": manifest.nulls,
+            "failed": manifest.failed,
             "bytes": sum(size for size, _ in manifest.files.values()),
             "options": json.dumps(manifest.options.as_dict()),
             "created": manifest.created,

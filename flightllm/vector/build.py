@@ -32,6 +32,8 @@ class IndexedRows:
     texts: pa.Array | None
     nulls: int = 0
     """The number of rows that are left out, because their value is NULL."""
+    failed: int = 0
+    """The number of rows that are left out, because the embedding model rejects their text."""
 
 
 def build(
@@ -99,15 +101,16 @@ def _written(
     before: Path | None = None,
 ) -> IndexManifest:
     """Write rows and words after those of `before`, and pass the vectors to `take`; return the manifest with counts."""
-    rows, dimensions, nulls = manifest.rows, manifest.dimensions, manifest.nulls
+    rows, dimensions, nulls, failed = manifest.rows, manifest.dimensions, manifest.nulls, manifest.failed
     with pa.ipc.new_file(path / ROWS, schema) as written:
         for batch in read_rows(before / ROWS).to_batches() if before else ():
             written.write_batch(batch)
 
         def texts() -> Iterator[str]:
-            nonlocal rows, dimensions, nulls
+            nonlocal rows, dimensions, nulls, failed
             for part in parts:
                 nulls += part.nulls
+                failed += part.failed
                 if not len(part.rows):
                     continue
                 ready = prepared(part.vectors, manifest.options.metric)
@@ -127,7 +130,7 @@ def _written(
         first = next(stream, None)
         if first is not None:
             Words.add(_again(first, stream), path / WORDS, manifest.rows)
-    return replace(manifest, rows=rows, dimensions=dimensions, nulls=nulls)
+    return replace(manifest, rows=rows, dimensions=dimensions, nulls=nulls, failed=failed)
 
 
 def _again(first: str, rest: Iterator[str]) -> Iterator[str]:

@@ -17,9 +17,10 @@ VERSION = 1
 class IndexManifest:
     """The description of an index.
 
-    `rows` counts the index's rows, `trained` its rows when it was built, and `nulls` the table's rows that it leaves
-    out. `source` is the table's revision. `created` is a time in ISO 8601. `files` has the size and digest of each
-    file, by its path in the folder `generation`.
+    `rows` counts the index's rows, and `trained` its rows when it was built. `nulls` and `failed` count the table's
+    rows that it leaves out, because they are NULL or because the embedding model rejects them. `source` is the table's
+    revision. `created` is a time in ISO 8601. `files` has the size and digest of each file, by its path in the folder
+    `generation`.
     """
 
     name: str
@@ -37,6 +38,12 @@ class IndexManifest:
     created: str
     generation: str
     files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    failed: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """Return how many of the table's rows the index lacks."""
+        return self.nulls + self.failed
 
     def as_json(self) -> str:
         """Return the manifest as a JSON document with its own checksum."""
@@ -51,7 +58,7 @@ class IndexManifest:
             InvalidInputError: the text is not a manifest, or has another version.
         """
         try:
-            values = unsealed(text, {"version", *(one.name for one in fields(cls))})
+            values = {"failed": 0, **unsealed(text, {"version", *(one.name for one in fields(cls))} - {"failed"})}
             if values.pop("version") != VERSION:
                 raise InvalidInputError("it was written by another version of FlightLLM")
             options = {**values["options"], "columns": tuple(values["options"]["columns"])}

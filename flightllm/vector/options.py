@@ -8,6 +8,7 @@ from flightllm.errors import InvalidInputError
 
 KINDS = ("flat", "ivf", "hnsw", "ivfpq")
 METRICS = ("cosine", "l2", "ip")
+ON_ERROR = ("fail", "null")
 _NUMBERS = {
     "lists": (1, 1 << 20),
     "probes": (1, 1 << 20),
@@ -26,6 +27,7 @@ class IndexOptions:
     `lists` and `probes` belong to inverted files (faiss's nlist and nprobe). `neighbors`, `build_depth` and
     `search_depth` belong to the graph (M, efConstruction and efSearch). `codes` is the number of bytes to which product
     quantization compresses a vector. `columns` are the table's columns that a search returns; empty means all.
+    With `on_error` "null", the index leaves out texts that the embedding model rejects; with "fail" it is not built.
     """
 
     type: str = "flat"
@@ -38,6 +40,7 @@ class IndexOptions:
     search_depth: int = 0
     codes: int = 0
     columns: tuple[str, ...] = ()
+    on_error: str = "fail"
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> "IndexOptions":
@@ -62,7 +65,8 @@ class IndexOptions:
         return cls(**values)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
-        for name, value, valid in (("type", self.type, KINDS), ("metric", self.metric, METRICS)):
+        chosen = (("type", self.type, KINDS), ("metric", self.metric, METRICS), ("on_error", self.on_error, ON_ERROR))
+        for name, value, valid in chosen:
             if value not in valid:
                 raise InvalidInputError(
                     f"the option {name} of a vector index must be one of {', '.join(valid)}, not {value!r}"

@@ -174,7 +174,8 @@ class VectorIndexes:
 
         with disk_errors(_WHAT):
             built = build(self._at(manifest.name), manifest, schema, parts)
-        _log.info("vector index built", index=built.name, rows=built.rows, dimensions=built.dimensions)
+        counts = {"rows": built.rows, "failed": built.failed, "dimensions": built.dimensions}
+        _log.info("vector index built", index=built.name, **counts)
         return built
 
     def extend(self, manifest: IndexManifest, schema: pa.Schema, parts: Iterable[IndexedRows]) -> IndexManifest:
@@ -188,7 +189,7 @@ class VectorIndexes:
 
         with disk_errors(_WHAT):
             extended = extend(self._at(manifest.name), self.manifest(manifest.name), manifest, schema, parts)
-        _log.info("vector index extended", index=extended.name, rows=extended.rows)
+        _log.info("vector index extended", index=extended.name, rows=extended.rows, failed=extended.failed)
         return extended
 
     def drop(self, name: str) -> None:

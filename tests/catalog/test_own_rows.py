@@ -24,11 +24,11 @@ def test_what_figures_tell_of_hidden_rows(tmp_path: Path) -> None:
             store.add_user(User(name, "readonly"))
         admin.update("GRANT SELECT ON TABLE fruit TO readonly")
         admin.update("CREATE ROW FILTER ON fruit TO ann AS id < 3")
-        figures = "SELECT rows, nulls, bytes IS NULL AS hidden, column, status FROM system.vector_indexes"
+        figures = "SELECT rows, nulls, failed, bytes IS NULL AS hidden, column, status FROM system.vector_indexes"
         own = {"column": "name", "status": "ready"}
         ann, bob = (database.session(store.user(name).principal) for name in ("ann", "bob"))
-        assert rows(ann, figures) == [{"rows": None, "nulls": None, "hidden": True, **own}]
-        assert rows(bob, figures) == [{"rows": 5, "nulls": 1, "hidden": False, **own}]
+        assert rows(ann, figures) == [{"rows": None, "nulls": None, "failed": None, "hidden": True, **own}]
+        assert rows(bob, figures) == [{"rows": 5, "nulls": 1, "failed": 0, "hidden": False, **own}]
 
 
 def test_no_paths_of_models(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, SqlError
+from flightllm.errors import EngineError, FlightLLMError, InternalError, InvalidInputError, NotFoundError, SqlError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from flightllm.vector.store import VectorIndexes
 from tests.databases import rows
+from tests.endpoints import Body, Reply, endpoint_of, refuse
 from tests.indexes import FRUIT, indexed, open_database
 from tests.packages import needs
 
@@ -214,3 +216,60 @@ def test_drop_of_tables_with_an_index_that_stays(session: Session, tmp_path: Pat
         session.update("DROP TABLE fruit, more")
     assert [path.parent.name for path in (tmp_path / "vectors").glob("*/manifest.json")] == ["index-names"]
     assert rows(session, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'") == []
+
+
+def embed_short(_: str, body: Body, __: int) -> Reply:
+    """Answer texts of up to 60 characters by how many `a` and `e` they have; refuse longer and empty ones."""
+    if any(len(text) > 60 or not text.strip() for text in body["input"]):
+        return refuse(400, "This model's maximum context length is 60 tokens")
+    numbers = [[1.0 + text.count("a"), 1.0 + text.count("e")] for text in body["input"]]
+    return 200, {"data": [{"index": place, "embedding": one} for place, one in enumerate(numbers)]}, {}
+
+
+def test_texts_that_cannot_be_embedded(tmp_path: Path) -> None:
+    """They fail the statement, which names the row; with on_error 'null' the index has all other rows."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    with endpoint_of(embed_short) as endpoint:
+        options = {"base_url": endpoint.url, "max_retries": 0}
+        embedding = EmbeddingConfig("openai", "m", options=options)
+        with closing(
+            Database.open(Config(engine=EngineConfig("fake"), embedding=embedding, data_folder=tmp_path))
+        ) as database:
+            session = database.session()
+            session.update(f"{FRUIT} UNION ALL VALUES (7, rpad('long ', 70, 'a')), (8, '')")
+            failed = (
+                "the row with name = 'long a{34} …, id = 7 has no vector: .*maximum context length.*on_error 'null'"
+            )
+            with pytest.raises(EngineError, match=failed):
+                session.update("CREATE VECTOR INDEX names ON fruit(name) OPTIONS (columns 'id')")
+            assert rows(session, "SHOW VECTOR INDEXES") == []
+            create = "CREATE OR REPLACE VECTOR INDEX names ON fruit(name) OPTIONS (on_error 'null')"
+            assert session.update(create) == 5
+            state = "SELECT rows, nulls, failed, options, status FROM system.vector_indexes"
+            known = {"rows": 5, "nulls": 1, "failed": 2, "options": '{"on_error": "null"}', "status": "ready"}
+            assert rows(session, state) == [known]
+            [found] = rows(session, "SELECT vector_search('names', 'aaaa', top_k => 20) AS near")
+            assert sorted(row["id"] for row in found["near"]) == [1, 2, 4, 5, 6]
+            for search in ("text_search('names', 'long')", "vector_search('names', 'long', mode => 'hybrid')"):
+                [found] = rows(session, f"SELECT {search} AS near")
+                assert 7 not in {row["id"] for row in found["near"]}
+            session.update("INSERT INTO fruit VALUES (9, 'a fig'), (10, rpad('', 80, 'e')), (11, NULL)")
+            assert session.update("REFRESH VECTOR INDEX names") == 6
+            assert rows(session, state) == [known | {"rows": 6, "nulls": 2, "failed": 3}]
+            session.update("DELETE FROM fruit WHERE id IN (1, 7)")
+            assert session.update("REFRESH VECTOR INDEX names") == 5
+            assert rows(session, state) == [known | {"rows": 5, "nulls": 2, "failed": 2}]
+            nearest = "SELECT id FROM fruit ORDER BY ai_similarity(name, 'eee') DESC NULLS LAST, id LIMIT 20"
+            assert {row["id"] for row in rows(session, nearest)} == {2, 3, 4, 5, 6, 8, 9, 10, 11}
+            session.update("CREATE TABLE long AS SELECT 1 AS id, rpad('', 80, 'a') AS t")
+            with pytest.raises(EngineError, match="rejected all 1 texts"):
+                session.update("CREATE VECTOR INDEX none ON long(t) OPTIONS (on_error 'null')")
+
+
+def test_what_on_error_means_nothing_for(session: Session) -> None:
+    """Vectors that a table holds are not embedded, so the option is refused, as is another value of it."""
+    session.update("CREATE TABLE points AS SELECT 1 AS id, [0.5, 1.0] AS v")
+    with pytest.raises(InvalidInputError, match="on_error is for an index over texts"):
+        session.update("CREATE VECTOR INDEX points ON points(v) OPTIONS (on_error 'null')")
+    with pytest.raises(InvalidInputError, match="on_error of a vector index must be one of fail, null, not 'skip'"):
+        session.update("CREATE OR REPLACE VECTOR INDEX names ON fruit(name) OPTIONS (on_error 'skip')")

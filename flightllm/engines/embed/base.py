@@ -1,5 +1,6 @@
 """The protocol of embedders: texts in, one vector for each text out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -7,7 +8,9 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.engines.window import LoopThread
 from flightllm.errors import AnswerError
+from flightllm.llm.engine import Dispatch
 
 Vectors: TypeAlias = NDArray[np.float32]
 """Rows × dimensions."""
@@ -52,6 +55,51 @@ class Embedder(Protocol):
 
     def close(self) -> None:
         """Release the model. Idempotent."""
+
+
+class RemoteEmbedder(ABC):
+    """An embedder at an endpoint, which answers several calls at once on an event loop of its own."""
+
+    name: str
+    revision: str
+    loop: LoopThread
+    patience: float
+    """For how many seconds nothing must succeed before the endpoint counts as down."""
+
+    @property
+    @abstractmethod
+    def dimensions(self) -> int:
+        """Return the length of the vectors."""
+
+    @abstractmethod
+    def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
+        """Return a vector per text; see `Embedder.embed`."""
+
+    @abstractmethod
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of a text."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+
+    @property
+    @abstractmethod
+    def down_seconds(self) -> float:
+        """Return for how long nothing has succeeded; 0 if the last request did."""
+
+    @property
+    @abstractmethod
+    def texts_at_once(self) -> int:
+        """Return how many texts to pass to one call, so that requests are full."""
+
+    @abstractmethod
+    async def outcomes(self, texts: Sequence[str], role: Role, dispatches: Sequence[Dispatch]) -> list[Outcome]:
+        """Return the vector or the error of each text; `dispatches` count the tries of each text.
+
+        Raises:
+            EngineError: the endpoint is gone, or rejects all requests.
+        """
 
 
 @dataclass(frozen=True, slots=True)

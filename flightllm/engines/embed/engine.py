@@ -25,14 +25,15 @@ T = TypeVar("T")
 class EmbeddingEngine:
     """An engine that answers each request with the vector of its text; the request's instruction is the text's role."""
 
+    estimates_tokens = False
+    """Whether the tokens of texts are estimates."""
+
     def __init__(self, embedder: Embedder, window: int) -> None:
         self._embedder = embedder
         self._window = window
         self.name = embedder.name
         self.revision = embedder.revision
         self.prefix_cache: PrefixCache | None = None
-        self.reconnects = bool(getattr(embedder, "reconnects", False))
-        self._estimates = bool(getattr(embedder, "estimates_tokens", False))
 
     @property
     def dimensions(self) -> int:
@@ -52,11 +53,7 @@ class EmbeddingEngine:
         self._embedder.close()
 
     def _answer(self, batch: list[Request]) -> list[Completion]:
-        answers: list[Completion] = []
-        for role in sorted({request.instruction for request in batch}):
-            some = [request for request in batch if request.instruction == role]
-            answers += self._embedded(some, cast("Role", role))
-        return answers
+        return [one for role, some in by_role(batch) for one in self._embedded(some, role)]
 
     def _embedded(self, batch: list[Request], role: Role) -> list[Completion]:
         """Embed texts together; if the embedder rejects them, embed each half by itself."""
@@ -69,6 +66,10 @@ class EmbeddingEngine:
                 return [Completion(request.id, None, str(error)) for request in batch]
             middle = len(batch) // 2
             return [*self._embedded(batch[:middle], role), *self._embedded(batch[middle:], role)]
+        return self.completions(batch, found)
+
+    def completions(self, batch: Sequence[Request], found: Sequence[Outcome]) -> list[Completion]:
+        """Return the completion of each request from the vector or the error of its text."""
         return [
             Completion(request.id, None, str(one)) if isinstance(one, AnswerError) else self._completion(request, one)
             for request, one in zip(batch, found, strict=True)
@@ -82,9 +83,15 @@ class EmbeddingEngine:
                 None,
                 f"{self.name} returned a vector with numbers that are not finite",
                 tokens,
-                estimated=self._estimates,
+                estimated=self.estimates_tokens,
             )
-        return Completion(request.id, vector_text(vector), None, tokens, estimated=self._estimates)
+        return Completion(request.id, vector_text(vector), None, tokens, estimated=self.estimates_tokens)
+
+
+def by_role(batch: Sequence[Request]) -> Iterator[tuple[Role, list[Request]]]:
+    """Yield the requests of each role."""
+    for role in sorted({request.instruction for request in batch}):
+        yield cast("Role", role), [request for request in batch if request.instruction == role]
 
 
 def in_batches(

@@ -2,56 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-import structlog
+from numpy.typing import NDArray
 
-from flightllm.common.text import excerpt
-from flightllm.engines.embed.base import Outcome, Role, RolePrefixes, TextsError, Vectors
+from flightllm.engines.embed.base import Outcome, RemoteEmbedder, Role, RolePrefixes, TextsError, Vectors
 from flightllm.engines.embed.request_limits import RequestLimits
 from flightllm.engines.openai.answers import MalformedError, read_vectors
 from flightllm.engines.openai.options import RESPONSE_BYTES, OpenAIOptions
 from flightllm.engines.options import read_options
 from flightllm.engines.secrets import shown_address
-from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread
 from flightllm.errors import AnswerError, EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.llm.engine import Dispatch
 
 if TYPE_CHECKING:
     from flightllm.config import EmbeddingConfig
 
 try:
-    import httpx2
     import openai
 
-    from flightllm.engines.http_bodies import ENCODING, BodyError, EndpointClient, RedirectError
-    from flightllm.engines.openai.delivery import Delivery, EndpointError, RowsError
-    from flightllm.engines.openai.faults import (
-        Fault,
-        FaultKind,
-        error_text,
-        hidden,
-        line_to_change,
-        read_fault,
-        unreachable,
-    )
+    from flightllm.engines.http_bodies import ENCODING, EndpointClient
+    from flightllm.engines.openai.delivery import Delivery, EndpointError, RowsError, SpentError, count_try
+    from flightllm.engines.openai.fault_reader import FaultReader, RefusedError
+    from flightllm.engines.openai.faults import ACCOUNT, Fault, FaultKind, line_to_change
     from flightllm.engines.openai.verdicts import EndpointHistory, Trial
 except ImportError as error:
     raise MissingExtraError("the embedding engine 'openai'", "openai") from error
 
 _CHARS_PER_TOKEN = 4
-_PROBE_SECONDS = 5.0
-_SHORT = ["length"]
-"""Texts that any model can embed."""
+_SHORT = "length"
+"""A text that any model can embed."""
 _REQUESTS = 64
 """The most requests in flight, of all queries together."""
-_ACCOUNT = frozenset({FaultKind.KEY, FaultKind.DENIED, FaultKind.QUOTA, FaultKind.MODEL, FaultKind.PATH})
-_log = structlog.get_logger(__name__)
+_PARTS = 4
+"""So many requests' worth of texts are divided together where the size of texts limits a request."""
+_RETRIES = 2
+"""A request with several texts is sent again so often before it is divided, and a text whose vector is bad."""
+_ADVICE = (
+    " (if the texts are too long for the model, set [embedding] max_chars, or for vLLM extra_body = "
+    "{truncate_prompt_tokens = -1})"
+)
+_Text: TypeAlias = tuple[str, Dispatch]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,46 +90,66 @@ class EmbeddingOptions(RolePrefixes):
         return self._endpoint().read_key()
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(RemoteEmbedder):
     """An embedder with one endpoint and model."""
-
-    reconnects = True
-    """The embedder stays usable when the endpoint dies and returns."""
-    estimates_tokens = True
-    """The tokens of texts are estimates."""
 
     def __init__(self, model: str, options: EmbeddingOptions) -> None:
         self._model = model
         self._options = options
+        key = options.read_key()
         self._client = openai.AsyncOpenAI(
             base_url=options.base_url,
-            api_key=options.read_key(),
+            api_key=key,
             timeout=options.timeout,
             max_retries=0,  # the delivery decides what to send again
             default_headers={"Accept-Encoding": ENCODING},
             http_client=EndpointClient(options.response_bytes, timeout=options.timeout),
         )
-        self._loop = LoopThread("embed")
+        self.loop = LoopThread("embed")
         self._limits = RequestLimits(options.batch)
         self._history = EndpointHistory(options.max_retries)
-        window = _REQUESTS * options.batch
-        self._delivery = Delivery(self._history, options.timeout, Shares(window), window, self._probe, options.batch)
+        self._delivery = Delivery(self._history, options.timeout, _REQUESTS * options.batch, self._probe, options.batch)
+        self._first = asyncio.Lock()
+        """Held by the requests before the first success, so that one of them finds the limits."""
         self._dimensions = options.dimensions
         self.name = f"openai ({model} at {shown_address(options.base_url)})"
         self.revision = f"openai-1 {options.base_url} {model} {options.dimensions} {_told(options)}"
+        self._faults = FaultReader(self.name, model, key, options.base_url, "text")
+
+    @property
+    def patience(self) -> float:
+        """Return for how many seconds nothing must succeed before the endpoint counts as down."""
+        return self._history.patience
+
+    @patience.setter
+    def patience(self, seconds: float) -> None:
+        self._history.patience = seconds
+
+    @property
+    def down_seconds(self) -> float:
+        """Return for how long nothing has succeeded; 0 if the last request did."""
+        return self._history.down_seconds
+
+    @property
+    def texts_at_once(self) -> int:
+        """Return the texts of a request, or of several if their size limits a request: the last one is seldom full."""
+        return self._limits.texts if self._limits.characters is None else _PARTS * self._limits.texts
 
     @property
     def dimensions(self) -> int:
         """Return the length of the vectors; where it is not configured, embed a text to find the length."""
         if not self._dimensions:
-            self._dimensions = self._length()
+            self._dimensions = self.loop.run(self._length(Dispatch()))
         return self._dimensions
 
-    def _length(self) -> int:
+    async def _length(self, dispatch: Dispatch) -> int:
         try:
-            return int(self._loop.run(self._delivered(_SHORT)).shape[1])
-        except _RefusedError as error:
+            found = (await self._delivered([(_SHORT, dispatch)], Trial()))[0]
+        except (RowsError, RefusedError) as error:
             raise self._failed(str(error)) from error
+        if isinstance(found, AnswerError):
+            raise found
+        return len(found)
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
         """Return a vector per text; an HTTP request carries up to `batch` texts.
@@ -140,14 +160,30 @@ class OpenAIEmbedder:
             AnswerError: the endpoint rejects all texts, or its answers cannot be read.
             EngineError: the endpoint rejects all requests.
         """
-        prefix, most = self._options.prefix(role), self._options.max_chars or None
-        told = [prefix + text[:most] or " " for text in texts]  # endpoints reject an empty text
-        found = self._loop.run(self._in_requests(told))
-        found = self._checked(found)
+        found = self.loop.run(self.outcomes(texts, role, [Dispatch() for _ in texts]))
         vectors = [one for one in found if not isinstance(one, AnswerError)]
         if len(vectors) < len(found):
             raise TextsError(found)
         return np.stack(vectors) if vectors else np.empty((0, self._dimensions), np.float32)
+
+    async def outcomes(self, texts: Sequence[str], role: Role, dispatches: Sequence[Dispatch]) -> list[Outcome]:
+        """Return the vector or the error of each text; see `RemoteEmbedder.outcomes`."""
+        prefix, most = self._options.prefix(role), self._options.max_chars or None
+        told = [prefix + text[:most] or " " for text in texts]  # endpoints reject an empty text
+        tried = list(zip(told, dispatches, strict=True))
+        try:
+            if self._history.worked:
+                found = await self._in_requests(tried)
+            else:
+                async with self._first:
+                    alone = not self._history.worked
+                    found = await self._in_requests(tried) if alone else []
+                found = found if alone else await self._in_requests(tried)
+            return await self._checked(found, dispatches)
+        except AnswerError as error:
+            if not error.shared:
+                raise
+            return [error] * len(texts)
 
     def count_tokens(self, text: str) -> int:
         """Estimate the tokens of a text at four characters each: the endpoint's tokenizer is unknown."""
@@ -155,17 +191,17 @@ class OpenAIEmbedder:
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
-        if not self._loop.closed:
-            self._loop.run(self._client.close())
-            self._loop.close()
+        if not self.loop.closed:
+            self.loop.run(self._client.close())
+            self.loop.close()
 
-    def _checked(self, found: list[Outcome]) -> list[Outcome]:
+    async def _checked(self, found: list[Outcome], dispatches: Sequence[Dispatch]) -> list[Outcome]:
         """Replace each vector by an error if it has another length than all other vectors of the model."""
         lengths = {len(one) for one in found if not isinstance(one, AnswerError)}
         if lengths - {self._dimensions}:
             # A single vector must not set the length for all later vectors, so a second answer must confirm it.
             sure = len(lengths) == 1 and len(found) > 1 and not self._dimensions
-            self._dimensions = lengths.pop() if sure else self._length()
+            self._dimensions = lengths.pop() if sure else await self._length(dispatches[0])
         return [
             one
             if isinstance(one, AnswerError) or len(one) == self._dimensions
@@ -173,108 +209,106 @@ class OpenAIEmbedder:
             for one in found
         ]
 
-    async def _in_requests(self, texts: list[str]) -> list[Outcome]:
-        """Embed texts in requests that the endpoint accepts; a text that fails by itself has an error."""
-        found: list[Outcome] = []
-        while len(found) < len(texts):
-            rest = texts[len(found) :]
-            found += await self._divided(rest[: self._limits.fitting(rest)])
-        return found
+    async def _in_requests(self, texts: Sequence[_Text], failed: str = "") -> list[Outcome]:
+        """Embed texts in requests that the endpoint accepts: after the first, the others run at once.
 
-    async def _divided(self, texts: list[str]) -> list[Outcome]:
-        """Embed texts in one request; if it fails, embed each half by itself."""
+        `failed` says why an earlier request with these texts failed.
+        """
+        first = self._limits.fitting([text for text, _ in texts])
+        found = await self._divided(texts[:first], failed) if texts else []
+        parts, start = [], len(found)
+        while start < len(texts):
+            end = start + self._limits.fitting([text for text, _ in texts[start:]])
+            parts.append(texts[start:end])
+            start = end
+        return [*found, *chain(*await _together(self._divided(part, failed) for part in parts))]
+
+    async def _divided(self, texts: Sequence[_Text], failed: str = "", *, suspect: bool = False) -> list[Outcome]:
+        """Embed texts in one request; if it fails, embed each half by itself.
+
+        Texts are suspect if a request with all of them failed again and again while others succeeded. Requests with
+        several of them are sent only once. A single text has all of its retries.
+        """
+        retries = None if len(texts) == 1 else 0 if suspect else min(_RETRIES, self._options.max_retries)
         try:
-            return list(await self._delivered(texts))
-        except _RefusedError as error:
+            return await self._delivered(texts, Trial(retries, proofs=int(len(texts) > 1), failed=failed))
+        except SpentError as error:
+            return [self._failed(str(error))] * len(texts)
+        except (RowsError, RefusedError) as error:
             if len(texts) == 1:
-                await self._check_others(error)
-                return [self._failed(str(error))]
-            if self._limits.read(error.said, len(texts)):
-                return await self._in_requests(texts)
+                await self._check_others(error, texts[0])
+                return [self._failed(f"{error}{_ADVICE if isinstance(error, RefusedError) and error.said else ''}")]
             middle = len(texts) // 2
             first, second = texts[:middle], texts[middle:]
-            found = [*await self._in_requests(first), *await self._in_requests(second)]
-            if error.said and not any(isinstance(one, AnswerError) for one in found):
-                self._limits.learn(error.said, first)
+            if isinstance(error, RowsError):
+                halves = (self._divided(half, str(error), suspect=True) for half in (first, second))
+                return [*chain(*await _together(halves))]
+            if self._limits.read(error.said, len(texts)):
+                return await self._in_requests(texts, str(error))
+            found = [*await self._in_requests(first, str(error)), *await self._in_requests(second, str(error))]
+            if (error.said or error.of_lists) and not any(isinstance(one, AnswerError) for one in found):
+                self._limits.learn(error.said, [text for text, _ in first])
             return found
 
-    async def _check_others(self, error: _RefusedError) -> None:
+    async def _check_others(self, error: Exception, text: _Text) -> None:
         """Send a short text if nothing has ever succeeded.
 
         Raises:
             AnswerError: the short text fails too, so all other texts would.
         """
-        if not self._history.worked:
+        if not self._history.worked and count_try([text[1]]) is None:
             await self._probe()
         if not self._history.worked:
             raise self._failed(str(error), shared=True)
 
     async def _probe(self) -> None:
-        with suppress(EndpointError, _RefusedError):
-            await self._delivery.once(partial(self._outcome, _SHORT))
+        with suppress(EndpointError, RefusedError):
+            await self._delivery.once(partial(self._outcome, [_SHORT]))
 
-    async def _delivered(self, texts: list[str]) -> Vectors:
-        """Send one request, and again after failures that can pass.
+    async def _delivered(self, texts: Sequence[_Text], trial: Trial) -> list[Outcome]:
+        """Send one request, and again after failures that can pass. A text with an unreadable vector is sent again.
 
         Raises:
-            _RefusedError: these texts fail, and others can succeed.
+            RowsError: these texts fail where others succeed, or one of them can be the cause.
+            RefusedError: the endpoint rejects these texts, or its answer cannot be read.
             EngineError: the account or the endpoint fails.
         """
+        send = partial(self._outcome, [text for text, _ in texts])
         try:
-            return await self._delivery.post(partial(self._outcome, texts), Trial(), lambda: None, len(texts))
-        except RowsError as error:
-            raise _RefusedError(str(error)) from error
+            found = await self._delivery.post(send, trial, [dispatch for _, dispatch in texts])
         except EndpointError as error:
             raise self._final(error) from error
+        return await _together(self._read(one, text) for one, text in zip(found, texts, strict=True))
+
+    async def _read(self, found: NDArray[np.float32] | MalformedError, text: _Text) -> Outcome:
+        if not isinstance(found, MalformedError):
+            return found
+        failed = f"returned an answer that cannot be read: {found}"
+        try:
+            return (
+                await self._delivered([text], Trial(min(_RETRIES, self._options.max_retries), proofs=1, failed=failed))
+            )[0]
+        except (RowsError, RefusedError) as error:
+            return self._failed(str(error))
 
     def _final(self, error: EndpointError) -> EngineError:
-        fault = error.fault
-        text = f"the embedding engine {self.name} {fault.text}{line_to_change(fault.kind, section='embedding')}"
-        return EngineError(text) if fault.kind in _ACCOUNT else EngineUnavailableError(text)
+        kind = error.fault.kind
+        text = f"the embedding engine {self.name} {error.text}{line_to_change(kind, section='embedding')}"
+        return EngineError(text) if kind in ACCOUNT else EngineUnavailableError(text)
 
-    async def _outcome(self, texts: list[str]) -> Vectors | Fault:
-        """Send one HTTP request; return its vectors, or the fault.
+    async def _outcome(self, texts: list[str]) -> list[NDArray[np.float32] | MalformedError] | Fault:
+        """Send one HTTP request; return its vectors, or the fault. A vector that cannot be read is an error.
 
         Raises:
-            _RefusedError: the endpoint rejects these texts, or its answer cannot be read.
+            RefusedError: the endpoint rejects these texts, or so many texts, or its answer cannot be read.
         """
         try:
-            return read_vectors(await self._sent(texts), len(texts), self._options.dimensions)
-        except (MalformedError, BodyError) as error:
-            raise _RefusedError(f"returned an answer that cannot be read: {error}") from error
-        except RedirectError as error:
-            raise _RefusedError(str(error)) from error  # others of its answers can be right
-        except openai.APITimeoutError:
-            return Fault(FaultKind.TIMEOUT, f"did not answer within {self._options.timeout:g} s")
-        except openai.APIConnectionError as error:
-            return await self._broken(error)
-        except openai.APIStatusError as error:
-            return self._read_fault(error, len(texts))
-        except openai.APIError as error:
-            return Fault(FaultKind.FAILED, f"failed: {hidden(excerpt(error.message), self._client.api_key)}")
-        except UnicodeEncodeError as error:
-            raise _RefusedError("cannot take a text with lone surrogates: UTF-8 cannot encode them") from error
+            return read_vectors(await self._sent(texts), len(texts))
         except Exception as error:
-            # A response can raise any error in the client's packages, for example with an invalid charset or address.
-            _log.warning("response not understood", engine=self.name, error_type=type(error).__name__)
-            raise _RefusedError(f"returned a response that cannot be read ({type(error).__name__})") from error
-
-    def _read_fault(self, error: openai.APIStatusError, texts: int) -> Fault:
-        """Return the fault for a status that can pass.
-
-        Raises:
-            _RefusedError: the endpoint rejects these texts, or so many texts.
-        """
-        fault = read_fault(error, self._model, self._client.api_key)
-        if fault.kind is FaultKind.REFUSED:
-            advice = (
-                " (if the texts are too long for the model, set [embedding] max_chars, or for vLLM extra_body = "
-                "{truncate_prompt_tokens = -1})"
-            )
-            raise _RefusedError(f"{fault.text}{advice}", f"{error.status_code} {error_text(error)}") from error
-        if fault.kind is FaultKind.FAILED and texts > 1:  # some servers report a limit as an error of their own
-            raise _RefusedError(fault.text, error_text(error)) from error
-        return fault
+            fault = await self._faults.read(error, self._client, len(texts))
+            if len(texts) > 1 and fault.kind is FaultKind.FAILED and self._limits.explain(fault.said):
+                raise RefusedError(fault.text, said=fault.said) from error  # some servers report limits as their fault
+            return fault
 
     async def _sent(self, texts: list[str]) -> bytes:
         raw = await self._client.embeddings.with_raw_response.create(
@@ -285,40 +319,18 @@ class OpenAIEmbedder:
         )
         return raw.http_response.content
 
-    async def _knock(self) -> None:
-        impatient = self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS)
-        await impatient.with_raw_response.models.list()
-
     def _failed(self, what: str, *, shared: bool = False) -> AnswerError:
         return AnswerError(f"the embedding engine {self.name} {what}", shared=shared)
 
-    async def _broken(self, error: openai.APIConnectionError) -> Fault:
-        """Return the fault for a broken connection: the endpoint is gone, or it breaks off this answer."""
-        cause = error.__cause__
-        if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
-            return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {excerpt(str(cause))}")
-        reason = hidden(unreachable(error), self._client.api_key)
-        gone = Fault(FaultKind.UNREACHABLE, f"cannot be reached: {reason}")
-        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError):
-            return gone
-        try:
-            await self._knock()
-        except openai.APIConnectionError:
-            return gone
-        except Exception:  # noqa: BLE001 - any other error shows that the endpoint answers
-            _log.debug("endpoint answers a probe", engine=self.name)
-        return Fault(FaultKind.BROKEN, f"broke off its answer: {excerpt(str(cause or error))}")
 
-
-class _RefusedError(Exception):
-    """An error for the texts of one request; the message follows the engine's name.
-
-    `said` is the endpoint's refusal, or empty for any other failure.
-    """
-
-    def __init__(self, text: str, said: str = "") -> None:
-        super().__init__(text)
-        self.said = said
+async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run coroutines at once; return their results in order. The first error stops the others."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _told(options: EmbeddingOptions) -> str:

@@ -37,6 +37,10 @@ class RequestLimits:
                 return number
         return min(self.texts, len(texts))
 
+    def explain(self, said: str) -> bool:
+        """Return whether an error can be about the number or the size of the texts."""
+        return bool(_OF_COUNT.search(said) or _OF_SIZE.search(said))
+
     def read(self, refusal: str, texts: int) -> bool:
         """Take the limit that a refusal of a request states; return whether it states one below `texts`."""
         if _TOKENS.search(refusal) or not _OF_COUNT.search(refusal):

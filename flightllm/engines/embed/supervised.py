@@ -1,8 +1,10 @@
 """An embedder for searches that is reopened when it dies; a search does not wait for the embedder."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +13,13 @@ from flightllm.config import EmbeddingConfig, RecoveryConfig
 from flightllm.engines.embed import create_embedder
 from flightllm.engines.embed.base import Role, Vectors
 from flightllm.engines.embed.engine import EmbeddingEngine, vector_of
+from flightllm.engines.embed.remote import embedding_engine
 from flightllm.engines.supervised import SupervisedEngine
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError
 from flightllm.llm.engine import Completion, Parameters, Request
+
+_MOST_SECONDS: Final = 2.0
+"""The longest wait of a search for an endpoint that is down."""
 
 
 class SupervisedEmbedder:
@@ -27,7 +33,7 @@ class SupervisedEmbedder:
         self.name = f"{config.kind} ({config.model})"
 
         def create() -> EmbeddingEngine:
-            return EmbeddingEngine(create_embedder(config), config.max_in_flight)
+            return embedding_engine(create_embedder(config), config.max_in_flight)
 
         self.engine = SupervisedEngine(self.name, create, recovery)
 
@@ -61,7 +67,7 @@ class SupervisedEmbedder:
         ask = partial(Request, parameters=Parameters(), function="ai_embed", instruction=role)
         requests = [ask(id=place, prompt=text, fields=(("text", text),)) for place, text in enumerate(texts)]
         with self._there():
-            answers = self.engine.generate(iter(requests), lambda: not self.engine.alive)
+            answers = self.engine.generate(iter(requests), partial(self._is_down, time.monotonic()))
             found = {answer.id: _vector(answer) for answer in answers}
         return np.stack([found[place] for place in range(len(texts))]) if found else np.empty((0, 0), np.float32)
 
@@ -72,6 +78,13 @@ class SupervisedEmbedder:
     def close(self) -> None:
         """Release the embedder. Idempotent."""
         self.engine.close()
+
+    def _is_down(self, began: float) -> bool:
+        """Return whether the embedder is gone, or its endpoint has not answered for a while since `began`."""
+        if not self.engine.alive:
+            return True
+        seconds: float = getattr(self.engine, "down_seconds", 0.0)
+        return min(time.monotonic() - began, seconds) > _MOST_SECONDS
 
     @contextmanager
     def _there(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,19 +118,18 @@ def read_texts(body: bytes, count: int) -> tuple[list[EndpointAnswer], Usage]:
     return [_answer(choice, choice, "text") for choice in _choices(document, count)], read_usage(document)
 
 
-def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.float32]:
-    """Parse the body of embeddings of `count` texts, as rows × dimensions; with `dimensions` 0, any length is valid.
+def read_vectors(body: bytes, count: int) -> list[NDArray[np.float32] | MalformedError]:
+    """Parse the body of embeddings of `count` texts; return a vector for each text, or why it cannot be read.
 
     Raises:
-        MalformedError: the body has no embeddings, or a vector has another length or numbers that are not finite.
+        MalformedError: the body has no embeddings, or no vector in it can be read.
         MiscountError: the body does not have one vector for each text.
     """
-    rows = [_vector(row.get("embedding")) for row in _in_order(_document(body), "data", count)]
-    length = dimensions or len(rows[0])
-    for place, row in enumerate(rows):
-        if len(row) != length:
-            raise MalformedError(f"the vector of text {place} has {len(row)} numbers, not {length}")
-    return np.stack(rows)
+    found = [_vector_or_error(row.get("embedding")) for row in _in_order(_document(body), "data", count)]
+    errors = [one for one in found if isinstance(one, MalformedError)]
+    if errors and len(errors) == count:
+        raise errors[0]
+    return found
 
 
 def model_names(document: object) -> list[str]:
@@ -260,8 +260,21 @@ def _text(content: object, key: str) -> str | None:
     return "".join(texts) if texts else None
 
 
+def _vector_or_error(value: object) -> NDArray[np.float32] | MalformedError:
+    try:
+        return _vector(value)
+    except MalformedError as error:
+        return error
+
+
 def _vector(value: object) -> NDArray[np.float32]:
-    """Return one vector from a list of numbers, or from its bytes in base64."""
+    """Return one vector from a list of numbers, which can be texts, from this list as text, or from bytes in base64."""
+    if isinstance(value, str) and value.startswith("["):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        with suppress(ValueError):
+            value = [float(one) for one in value]
     if isinstance(value, str):
         try:
             raw = b64decode(value, validate=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from flightllm.engines.adaptive_limit import AdaptiveLimit
-from flightllm.engines.openai.faults import Fault, FaultKind
+from flightllm.engines.openai.faults import ACCOUNT, Fault, FaultKind
 from flightllm.engines.openai.verdicts import EndpointHistory, Trial, Verdict
-from flightllm.engines.shares import Shares
+from flightllm.llm.engine import Dispatch
 
 _PROBE_PAUSE: Final = 5.0
 """Seconds after a failed probe before the next one."""
@@ -25,6 +24,10 @@ class RowsError(Exception):
     """An error for rows that fail where others succeed; the message follows the engine's name."""
 
 
+class SpentError(RowsError):
+    """An error for rows that a budget does not allow to be sent again."""
+
+
 class EndpointError(Exception):
     """An error for a fault of the account or of the endpoint, which further rows would get too."""
 
@@ -34,30 +37,37 @@ class EndpointError(Exception):
         self.seconds = seconds
         """How long nothing has succeeded."""
 
+    @property
+    def text(self) -> str:
+        """Return the message, which follows the engine's name."""
+        if self.seconds < 1 or self.fault.kind in ACCOUNT or self.fault.kind is FaultKind.UNREACHABLE:
+            return self.fault.text
+        return f"{self.fault.text}; nothing succeeded for {self.seconds:,.0f} s"
+
 
 class Delivery:
     """The requests of all callers of one engine. Only one event loop uses it.
 
     `window` is the most rows in flight, in requests of up to `per_request` rows. `probe` asks the endpoint a short
-    question once. A failed row is sent again while other rows go on; `shares` lets them
-    have its place meanwhile.
+    question once. A failed row is sent again while other rows go on. `fit` gets how many rows the callers can hold:
+    other rows have the place of one that waits.
     """
 
     def __init__(
         self,
         history: EndpointHistory,
         timeout: float,
-        shares: Shares,
         window: int,
         probe: Callable[[], Awaitable[None]],
         per_request: int = 1,
+        fit: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.history = history
-        self._shares = shares
+        self._resized = fit
         self._window = window
         self._probe = probe
         self._per_request = self._most_per_request = per_request
-        self._limit = AdaptiveLimit(-(-window // per_request), timeout, lambda _: self._fit())
+        self._limit = AdaptiveLimit(-(-window // per_request), timeout, lambda _: self._fit(), history.clock)
         self._parked = 0
         """The rows that wait for their next try."""
         self._proof: asyncio.Task[bool] | None = None
@@ -94,16 +104,15 @@ class Delivery:
         self,
         send: Callable[[], Awaitable[T | Fault]],
         trial: Trial,
-        count: Callable[[], str | None],
-        rows: int = 1,
+        dispatches: Sequence[Dispatch],
         ready: Callable[[], Awaitable[None]] | None = None,
     ) -> T:
         """Send a request until it succeeds, or until it is clear whose fault the failure is.
 
-        `count` counts a try before it is sent, and returns why it must not be sent, or None. Before each try, `ready`
-        waits until the configured rate allows it.
+        `dispatches` count the tries of its rows. Before each try, `ready` waits until the configured rate allows it.
 
         Raises:
+            SpentError: the rows must not be sent again.
             RowsError: the rows fail where others succeed, or one row can be the cause of the failure of all.
             EndpointError: the account or the endpoint is at fault.
         """
@@ -111,18 +120,18 @@ class Delivery:
             if ready is not None:
                 await ready()
             async with self._limit.place() as sent:
-                if (refusal := count()) is not None:
-                    raise RowsError(f"{trial.failed}; it is not asked again, because {refusal}")
+                if (refusal := count_try(dispatches)) is not None:
+                    raise SpentError(f"{trial.failed}; it is not asked again, because {refusal}")
                 trial.sent = sent
                 found = await send()
             if not isinstance(found, Fault):
                 self._succeeded(sent)
                 return found
             self._note_load(found.kind, sent)
-            if rows > 1 and found.kind in _OF_ONE:
+            if len(dispatches) > 1 and found.kind in _OF_ONE and (trial.tries or not trial.retries):
                 raise RowsError(found.text)
             trial.failed = found.text
-            await self._wait_after(found, trial, count, rows)
+            await self._wait_after(found, trial, dispatches)
 
     def _note_load(self, kind: FaultKind, sent: float) -> None:
         match kind:
@@ -140,14 +149,14 @@ class Delivery:
         if not worked:
             self._fit()
 
-    async def _wait_after(self, fault: Fault, trial: Trial, count: Callable[[], str | None], rows: int) -> None:
+    async def _wait_after(self, fault: Fault, trial: Trial, dispatches: Sequence[Dispatch]) -> None:
         """Wait until the rows of a failed request can be sent again; see `post` for the errors."""
         verdict = self.history.judge(trial, fault)
-        with self._parking(rows):
+        with self._parking(len(dispatches)):
             if verdict is Verdict.ACCOUNT and await self._others_succeed(trial):
                 verdict = Verdict.AGAIN
             if verdict is Verdict.PROBE:
-                verdict = self.history.after_probe(trial, fault, succeeded=await self._proves(trial, count))
+                verdict = self.history.after_probe(trial, fault, succeeded=await self._proves(trial, dispatches[0]))
             if verdict is Verdict.AGAIN:
                 await self.history.wait(trial, fault)
                 return
@@ -169,14 +178,14 @@ class Delivery:
         """Give the callers as many places as the endpoint can serve; while it works, rows that wait take no place."""
         parked = min(self._parked, self._window) if self.history.works else 0
         places = min(self._window, self._limit.limit * self._per_request)
-        self._shares.resize(max(places, self._most_per_request) + parked)  # a caller takes places for a whole request
+        self._resized(max(places, self._most_per_request) + parked)  # a caller takes places for a whole request
 
-    async def _proves(self, trial: Trial, count: Callable[[], str | None]) -> bool:
+    async def _proves(self, trial: Trial, dispatch: Dispatch) -> bool:
         """Return whether another row succeeds, now that one has failed; if nothing is in flight, send a probe."""
         if await self._others_succeed(trial):
             return True
         if self._proof is None or self._proof.done():
-            if time.monotonic() < self._disproved + _PROBE_PAUSE or count() is not None:
+            if self.history.clock() < self._disproved + _PROBE_PAUSE or count_try([dispatch]) is not None:
                 return False
             self._proof = asyncio.get_running_loop().create_task(self._probed())
         return await asyncio.shield(self._proof)
@@ -192,5 +201,14 @@ class Delivery:
         await self._probe()
         found = self.history.succeeded_since(began)
         if not found:
-            self._disproved = time.monotonic()
+            self._disproved = self.history.clock()
         return found
+
+
+def count_try(dispatches: Sequence[Dispatch]) -> str | None:
+    """Count the next HTTP request for some prompts; return why they must not be sent again, or None."""
+    for dispatch in dispatches:
+        if dispatch.sent and (refusal := dispatch.resend()) is not None:
+            return refusal
+        dispatch.sent, dispatch.waits = True, False
+    return None

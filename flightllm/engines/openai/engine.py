@@ -14,21 +14,19 @@ from urllib.parse import quote
 
 import structlog
 
-from flightllm.common.text import excerpt
 from flightllm.config.secrets import checked_secret
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.openai.answers import (
     EndpointAnswer,
     ErrorBodyError,
     MalformedError,
-    MiscountError,
     model_names,
     model_owners,
     read_chat,
     read_texts,
 )
 from flightllm.engines.openai.believed import Sent, believed, lost
-from flightllm.engines.openai.capabilities import Capabilities, Refusal, RequestAttempts, RequestPlan
+from flightllm.engines.openai.capabilities import Capabilities, RequestAttempts, RequestPlan
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.openai.wire import share_out, with_reasoning
@@ -45,6 +43,7 @@ from flightllm.llm.engine import (
     Constraint,
     KvEventsAddress,
     Parameters,
+    PatientEngine,
     PrefixCache,
     Request,
     cache_salt,
@@ -62,22 +61,13 @@ try:
 
     from flightllm.engines.http_bodies import ENCODING, BodyError, EndpointClient, RedirectError, keyed
     from flightllm.engines.openai.delivery import Delivery, EndpointError, RowsError
-    from flightllm.engines.openai.faults import (
-        Fault,
-        FaultKind,
-        error_of_body,
-        error_text,
-        hidden,
-        line_to_change,
-        read_fault,
-        unreachable,
-    )
+    from flightllm.engines.openai.fault_reader import PROBE_SECONDS, FaultReader, RefusedError, listed_models
+    from flightllm.engines.openai.faults import ACCOUNT, Fault, FaultKind, line_to_change, read_fault
     from flightllm.engines.openai.verdicts import EndpointHistory, Trial
 except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
 _CHARS_PER_TOKEN = 4
-_PROBE_SECONDS = 5.0
 _RECOGNISE_SECONDS = 2.0
 _CHECK_SECONDS = 30.0
 _DOWN_SECONDS = 10.0
@@ -90,15 +80,13 @@ _LATE = frozenset({408, 504, 524})
 _log = structlog.get_logger(__name__)
 
 
-class OpenAIEngine:
+class OpenAIEngine(PatientEngine):
     """An engine with one endpoint and model.
 
     Features that the endpoint rejects, such as a list of prompts or a form of constraint, are not tried again. A prompt
     that fails is sent again while the others in flight go on; `EndpointHistory` decides whose fault a failure is.
     """
 
-    waits_itself = True
-    """The engine waits for an endpoint that is down, for `patience` seconds."""
     reconnects = True
     """The engine stays usable when the endpoint dies: later requests can succeed, and other requests continue."""
 
@@ -121,8 +109,14 @@ class OpenAIEngine:
         self._shares = Shares(window)
         self._history = EndpointHistory(options.max_retries)
         self._delivery = Delivery(
-            self._history, options.timeout, self._shares, window, self._probe_once, options.prompts_per_request
+            self._history,
+            options.timeout,
+            window,
+            self._probe_once,
+            options.prompts_per_request,
+            self._shares.resize,
         )
+        self._faults = FaultReader(self.name, model, self._key, self._address)
         self._loop = LoopThread("openai")
 
     @property
@@ -222,9 +216,9 @@ class OpenAIEngine:
             EngineUnavailableError: the endpoint cannot be reached, or reports that it is overloaded or gone.
         """
         try:
-            self._loop.run(_listed(self._quick(_PROBE_SECONDS)))
+            self._loop.run(listed_models(self._client, PROBE_SECONDS))
         except openai.APIConnectionError as exc:
-            raise _UnreachableError(f"the engine {self.name} {self._unreachable(exc)}") from exc
+            raise self._unreachable(self._faults.unreachable(exc)) from exc
         except openai.APIStatusError as exc:
             fault = read_fault(exc, self._model, self._key)
             if fault.kind in {FaultKind.GONE, FaultKind.RATE}:
@@ -269,9 +263,9 @@ class OpenAIEngine:
     def _names(self) -> tuple[list[str], str]:
         """Return the models that the endpoint lists, and a phrase about the list."""
         try:
-            document = json.loads(self._loop.run(_listed(self._quick(_PROBE_SECONDS))))
+            document = json.loads(self._loop.run(listed_models(self._client, PROBE_SECONDS)))
         except openai.APIConnectionError as exc:
-            raise _UnreachableError(f"the engine {self.name} {self._unreachable(exc)}") from exc
+            raise self._unreachable(self._faults.unreachable(exc)) from exc
         except openai.APIStatusError as exc:
             fault = read_fault(exc, self._model, self._key)
             if exc.status_code == 401 or fault.kind is FaultKind.QUOTA:
@@ -301,9 +295,8 @@ class OpenAIEngine:
         """Return a copy of the client that does not retry and waits at most `seconds`."""
         return self._client.with_options(max_retries=0, timeout=seconds)
 
-    def _unreachable(self, error: openai.APIConnectionError) -> str:
-        reason = hidden(unreachable(error), self._key)
-        return f"cannot be reached: {reason}{line_to_change(FaultKind.UNREACHABLE)}"
+    def _unreachable(self, what: str) -> _UnreachableError:
+        return _UnreachableError(f"the engine {self.name} {what}{line_to_change(FaultKind.UNREACHABLE)}")
 
     def _moved(self, error: RedirectError) -> EngineError:
         return EngineError(f"the engine {self.name} {error}")
@@ -328,7 +321,7 @@ class OpenAIEngine:
         if len(group) > 1 and self._per_request > 1:
             try:
                 return await self._send(group, self._client, trial)
-            except _RefusedError as exc:
+            except RefusedError as exc:
                 refused = exc.of_lists
                 if not exc.again and not self._options.max_retries:
                     return self._failures(group, str(exc), trial.used)
@@ -346,7 +339,7 @@ class OpenAIEngine:
         trial = Trial()
         try:
             return (await self._send([request], client, trial))[0]
-        except (_RefusedError, RowsError) as exc:
+        except (RefusedError, RowsError) as exc:
             return self._failures([request], str(exc), trial.used)[0]
 
     def _failures(self, group: Sequence[Request], what: str, used: Usage) -> list[Completion]:
@@ -357,7 +350,7 @@ class OpenAIEngine:
         """Answer some prompts in a form that the endpoint accepts, with a few HTTP requests to find the form.
 
         Raises:
-            _RefusedError: the endpoint rejects the prompts in every form.
+            RefusedError: the endpoint rejects the prompts in every form.
             RowsError: the prompts fail where others succeed.
             EngineError: the account or the endpoint fails.
         """
@@ -371,7 +364,7 @@ class OpenAIEngine:
             plan = asking.plan()
             try:
                 answers, usage = await self._post(group, plan, client, trial)
-            except _RefusedError as exc:
+            except RefusedError as exc:
                 if not exc.of_request or not asking.refused(plan, exc.refusal):
                     raise
                 continue
@@ -404,7 +397,7 @@ class OpenAIEngine:
             if client is not self._client:
                 return await self._delivery.once(send)
             ready = partial(self._await_limits, group, plan)
-            return await self._delivery.post(send, trial, partial(_count, group), len(group), ready)
+            return await self._delivery.post(send, trial, [request.dispatch for request in group], ready)
         except EndpointError as exc:
             raise self._final(exc) from exc
 
@@ -418,14 +411,11 @@ class OpenAIEngine:
         fault = error.fault
         match fault.kind:
             case FaultKind.UNREACHABLE:
-                return _UnreachableError(f"the engine {self.name} {fault.text}")
-            case FaultKind.KEY | FaultKind.DENIED | FaultKind.QUOTA | FaultKind.MODEL | FaultKind.PATH:
+                return self._unreachable(fault.text)
+            case _ if fault.kind in ACCOUNT:
                 return self._faulty(fault)
-            case _ if error.seconds < 1:
-                return EngineUnavailableError(f"the engine {self.name} {fault.text}")
             case _:
-                since = f"nothing succeeded for {error.seconds:,.0f} s"
-                return EngineUnavailableError(f"the engine {self.name} {fault.text}; {since}")
+                return EngineUnavailableError(f"the engine {self.name} {error.text}")
 
     async def _outcome(
         self, group: Sequence[Request], plan: RequestPlan, client: openai.AsyncOpenAI, trial: Trial
@@ -433,62 +423,24 @@ class OpenAIEngine:
         """Send one HTTP request; return its answers, or the fault.
 
         Raises:
-            _RefusedError: the endpoint rejects these prompts or this form, or its answer cannot be read.
+            RefusedError: the endpoint rejects these prompts or this form, or its answer cannot be read.
         """
         _mark_billed(group, billed=True)
         try:
             answers, usage = await self._call(group, plan, client)
-        except openai.APIConnectionError as exc:
-            if isinstance(exc, openai.APITimeoutError):
-                seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
-                trial.used += self._lost(group, plan)
-                return Fault(FaultKind.TIMEOUT, f"did not answer within {seconds:g} s")
-            fault = await self._broken(exc)
-            if fault.kind is FaultKind.BROKEN:
-                trial.used += self._lost(group, plan)
-            _mark_billed(group, billed=fault.kind is FaultKind.BROKEN)
-            return fault
         except Exception as exc:  # noqa: BLE001 - a response can raise any error in the client's packages
-            if _worked(exc):
+            if worked := _worked(exc):
                 trial.used += self._lost(group, plan)
-            else:
-                _mark_billed(group, billed=False)
-            if isinstance(exc, MiscountError) and len(group) == 1:
-                return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {exc}")
-            return self._read_fault(exc, plan)
+            _mark_billed(group, billed=worked)
+            fault = await self._faults.read(exc, client, len(group), plan.body)
+            if not worked and isinstance(exc, openai.APIConnectionError) and fault.kind is FaultKind.BROKEN:
+                _mark_billed(group, billed=True)
+                trial.used += self._lost(group, plan)
+            return fault
         if len(answers) == 1 and answers[0].passes:
             trial.used += usage
             return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {answers[0].error}")
         return answers, usage
-
-    def _read_fault(self, error: Exception, plan: RequestPlan) -> Fault:
-        """Return the fault for an error.
-
-        Raises:
-            _RefusedError: the endpoint rejects the prompts or the form of the request, or its answer cannot be read.
-        """
-        match error:
-            case ErrorBodyError():
-                return self._read_fault(error_of_body(error.document, self._address), plan)
-            case openai.APIStatusError():
-                fault = read_fault(error, self._model, self._key, plan.body)
-                if fault.kind is FaultKind.REFUSED:
-                    refused = _RefusedError(fault.text, Refusal(error_text(error), fault.parameter))
-                    refused.of_request = error.status_code != 429 and error.status_code < 500
-                    raise refused from error
-                return fault
-            case openai.APIError():
-                return Fault(FaultKind.FAILED, f"failed: {hidden(excerpt(error.message), self._key)}")
-            case BodyError() | MiscountError():
-                raise _MalformedAnswerError(f"returned an answer that cannot be read: {error}", error) from error
-            case MalformedError():
-                return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {error}")
-            case RedirectError():
-                raise _MalformedAnswerError(str(error)) from error  # others of its answers can be right
-            case UnicodeEncodeError():
-                raise _RefusedError("cannot take a prompt with lone surrogates: UTF-8 cannot encode them") from error
-        _log.warning("response not understood", engine=self.name, error_type=type(error).__name__)
-        raise _MalformedAnswerError(f"returned a response that cannot be read ({type(error).__name__})") from error
 
     async def _recognise(self) -> None:
         """Recognise the provider at an unknown address once, by the owners in its list of models."""
@@ -497,7 +449,7 @@ class OpenAIEngine:
                 return
             self._recognised = True
             try:
-                document = json.loads(await _listed(self._quick(_RECOGNISE_SECONDS)))
+                document = json.loads(await listed_models(self._client, _RECOGNISE_SECONDS))
             except Exception:  # noqa: BLE001 - no list, or a broken list: the provider stays unknown
                 return
             self._note_owner(document)
@@ -507,22 +459,6 @@ class OpenAIEngine:
         if provider is not UNKNOWN and self._record.provider is UNKNOWN:
             self._record.recognise(provider)
             _log.info("endpoint recognised", engine=self.name, provider=provider.name)
-
-    async def _broken(self, error: openai.APIConnectionError) -> Fault:
-        """Return the fault for a broken connection: no server is there, or it breaks off this answer."""
-        cause = error.__cause__
-        gone = Fault(FaultKind.UNREACHABLE, self._unreachable(error))
-        if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
-            return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {excerpt(str(cause))}")
-        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError):
-            return gone
-        try:
-            await _listed(self._quick(_PROBE_SECONDS))
-        except openai.APIConnectionError:
-            return gone
-        except Exception:  # noqa: BLE001 - any other error shows that the endpoint answers
-            _log.debug("endpoint answers a probe", engine=self.name)
-        return Fault(FaultKind.BROKEN, f"broke off its answer: {excerpt(str(cause or error))}")
 
     def _further(self, request: Request) -> dict[str, Any]:
         """Return the configured parameters that only vLLM accepts."""
@@ -606,16 +542,6 @@ def _options(parameters: Parameters) -> tuple[str, ...]:
     return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
 
 
-def _count(group: Sequence[Request]) -> str | None:
-    """Count the next HTTP request for some prompts; return why they must not be sent again, or None."""
-    for request in group:
-        dispatch = request.dispatch
-        if dispatch.sent and (refusal := dispatch.resend()) is not None:
-            return refusal
-        dispatch.sent, dispatch.waits = True, False
-    return None
-
-
 def _mark_billed(group: Sequence[Request], *, billed: bool) -> None:
     for request in group:
         request.dispatch.billed = billed
@@ -625,12 +551,9 @@ def _worked(error: Exception) -> bool:
     """Return whether the model can have worked for a failed request: its answer cannot be read, or came too late."""
     if isinstance(error, openai.APIStatusError):
         return error.status_code in _LATE
+    if isinstance(error, openai.APITimeoutError):
+        return True
     return isinstance(error, MalformedError | BodyError) and not isinstance(error, ErrorBodyError)
-
-
-async def _listed(client: openai.AsyncOpenAI) -> bytes:
-    listed = await client.with_raw_response.models.list()
-    return listed.http_response.content
 
 
 class _UnreachableError(EngineUnavailableError):
@@ -643,32 +566,6 @@ class _FaultError(EngineError):
     def __init__(self, text: str, fault: Fault) -> None:
         super().__init__(text)
         self.fault = fault
-
-
-class _RefusedError(Exception):
-    """An error for one HTTP request that failed because of its prompts or its form; the message follows the engine."""
-
-    of_request = True
-    """Whether the endpoint rejected the request itself, so that it can accept another form."""
-    of_lists = True
-    """Whether the endpoint can accept the prompts one by one."""
-    again = True
-    """Whether to ask one by one even without retries (`max_retries` 0)."""
-
-    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
-        super().__init__(text)
-        self.refusal = refusal or Refusal("")
-
-
-class _MalformedAnswerError(_RefusedError):
-    """An error for an accepted request whose answer cannot be read."""
-
-    of_request = False
-    again = False
-
-    def __init__(self, text: str, cause: Exception | None = None) -> None:
-        super().__init__(text)
-        self.of_lists = isinstance(cause, MiscountError)
 
 
 class TokenizingOpenAIEngine(OpenAIEngine):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 import openai
@@ -96,6 +96,10 @@ class FaultKind(Enum):
     """No server answers at the address."""
 
 
+ACCOUNT: Final = frozenset({FaultKind.KEY, FaultKind.QUOTA, FaultKind.MODEL, FaultKind.DENIED, FaultKind.PATH})
+"""Faults that the next prompts can get too, until somebody changes the configuration or the account."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """The reason of an HTTP error: `what` follows the engine's name in a message, `advice` says what to change."""
@@ -107,6 +111,8 @@ class Fault:
     """The rejected parameter, if the endpoint names it."""
     wait: float | None = None
     """The seconds after which the endpoint wants the next request, if it says so."""
+    said: str = ""
+    """The HTTP status and the endpoint's words, if it rejects this request or fails."""
 
     @property
     def text(self) -> str:
@@ -122,7 +128,7 @@ def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Contain
     status, said = error.status_code, _said(error, key)
     if status == 403 and _LOGPROBS in sent and _LOGPROBS in error_text(error):  # the key is valid
         return Fault(FaultKind.REFUSED, f"rejected the request: HTTP {status}{said}", parameter=_LOGPROBS)
-    kind = _kind(status, error)
+    kind, words = _kind(status, error), f"{status} {error_text(error)}"
     match kind:
         case FaultKind.DENIED:
             return Fault(kind, f"denies access (HTTP 403){said}", "check what the key and its project can use")
@@ -147,9 +153,11 @@ def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Contain
         case FaultKind.GONE:
             return Fault(kind, f"is overloaded or gone (HTTP {status}){said}", wait=asked_wait(error))
         case FaultKind.REFUSED:
-            return Fault(kind, f"rejected the request: HTTP {status}{said}", parameter=_named_parameter(error))
+            return Fault(
+                kind, f"rejected the request: HTTP {status}{said}", parameter=_named_parameter(error), said=words
+            )
         case _:
-            return Fault(kind, f"failed (HTTP {status}){said}", wait=asked_wait(error))
+            return Fault(kind, f"failed (HTTP {status}){said}", wait=asked_wait(error), said=words)
 
 
 def error_of_body(document: Mapping[str, Any], url: str) -> openai.APIStatusError:

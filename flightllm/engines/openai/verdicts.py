@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from flightllm.engines.openai.faults import Fault, FaultKind
+from flightllm.engines.openai.faults import ACCOUNT, Fault, FaultKind
 from flightllm.engines.openai.usage import Usage
 
 _FIRST_PAUSE, _MOST_PAUSE, _MOST_LONE_PAUSE = 0.5, 8.0, 30.0
@@ -29,7 +29,6 @@ _ACCOUNT_PATIENCE: Final = 30.0
 _PROOFS: Final = 2
 """How often another prompt must succeed between two failures of a row. Once is not enough: the endpoint can come back
 between the two."""
-_ACCOUNT: Final = frozenset({FaultKind.KEY, FaultKind.QUOTA, FaultKind.MODEL, FaultKind.DENIED, FaultKind.PATH})
 _DEFINITE: Final = frozenset({FaultKind.DENIED, FaultKind.PATH})
 """A row gets these again and again, so it is not sent again where others succeed; they can mean the account, too."""
 _ALIVE: Final = frozenset({FaultKind.FAILED, FaultKind.TIMEOUT, FaultKind.BROKEN})
@@ -55,6 +54,8 @@ class Verdict(Enum):
 class Trial:
     """The history of one row, or of rows in one request."""
 
+    retries: int | None = None
+    """How often to send the rows again; None: as often as configured."""
     sent: float = -math.inf
     """The time of the last try."""
     own: int = 0
@@ -122,23 +123,24 @@ class EndpointHistory:
     def judge(self, trial: Trial, fault: Fault) -> Verdict:
         """Record a failure of a row, and return what follows from it."""
         others = self._succeeded > trial.sent
+        retries = self.retries if trial.retries is None else trial.retries
         if others:
             trial.own += 1
         else:
             trial.vain += 1
             self._trouble = min(self._trouble, self.clock())
             self.reason = fault.text
-        if fault.kind in _ACCOUNT and not self.worked:
+        if fault.kind in ACCOUNT and not self.worked:
             return Verdict.PROBE if fault.kind in _DEFINITE else Verdict.ACCOUNT
         if fault.kind is FaultKind.UNREACHABLE and not self.worked:
             return Verdict.ENDPOINT
         if fault.kind in _DEFINITE:
             return Verdict.ROW if others else Verdict.PROBE
-        if trial.own > self.retries or trial.proofs >= _PROOFS:
+        if trial.own > retries or trial.proofs >= _PROOFS:
             return Verdict.ROW
         if self._is_too_late(fault):
             return Verdict.ROW if others else Verdict.PROBE
-        if trial.tries <= self.retries:
+        if trial.tries <= retries:
             return Verdict.AGAIN
         return Verdict.ROW if fault.kind in _ALIVE and not self.worked else Verdict.PROBE
 
@@ -148,7 +150,7 @@ class EndpointHistory:
             trial.proofs += 1
             definite = fault.kind in _DEFINITE or trial.proofs >= _PROOFS or self._is_too_late(fault)
             return Verdict.ROW if definite else Verdict.AGAIN
-        if fault.kind in _ACCOUNT:
+        if fault.kind in ACCOUNT:
             patience = min(self.patience, _ACCOUNT_PATIENCE) if self.worked else 0.0
             return Verdict.ACCOUNT if self.down_seconds >= patience else Verdict.AGAIN
         if fault.kind in _ALIVE and not self.patience:

@@ -1,5 +1,6 @@
 """Embeddings at an endpoint with limits: few requests, and one error for the one text that fails."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -7,8 +8,9 @@ import pytest
 
 from flightllm.config import EmbeddingConfig
 from flightllm.engines.embed import create_embedder
-from flightllm.engines.embed.engine import EmbeddingEngine
-from flightllm.errors import EngineError
+from flightllm.engines.embed.engine import EmbeddingEngine, vector_of
+from flightllm.engines.embed.remote import embedding_engine
+from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.engine import Completion, Parameters, Request
 from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
@@ -25,7 +27,7 @@ def vectors(body: Body) -> Reply:
 def engine_at(endpoint: Endpoint, **options: object) -> Iterator[EmbeddingEngine]:
     """Return an engine at a stand-in."""
     embedder = create_embedder(EmbeddingConfig("openai", "m", options={"base_url": endpoint.url, **options}))
-    with closing(EmbeddingEngine(embedder, 256)) as engine:
+    with closing(embedding_engine(embedder, 256)) as engine:
         yield engine
 
 
@@ -119,3 +121,115 @@ def test_vectors_of_another_length() -> None:
 
     with endpoint_of(behave) as endpoint, engine_at(endpoint, batch=1) as engine:
         assert [one.id for one in run(engine, ["a", "odd", "b"]) if one.error] == [1]
+
+
+FIRST: list[tuple[int, Body | bytes]] = [
+    (200, {"error": {"message": "upstream failed", "code": 502}}),
+    (200, {"error": {"message": "failed"}}),
+    (200, {}),
+    (200, {"data": None}),
+    (200, b'{"data": [{"index": 0, "embedd'),
+    (200, b""),
+    *((status, {}) for status in (408, 409, 425, 429, 500, 502, 503, 504, 520, 529)),
+]
+"""The statuses and bodies of first answers."""
+
+
+def test_first_answers_that_fail() -> None:
+    """An answer that breaks off, or that is an error with the status of a success, is asked for again, whole."""
+    failed = set[int]()
+
+    def behave(_: str, body: Body, __: int) -> Reply:
+        place = len(body["input"][0]) // 2 - 1
+        if place in failed or place >= len(FIRST) or body["input"] == ["length"]:
+            return vectors(body)
+        failed.add(place)
+        return *FIRST[place], {}  # type: ignore[return-value]
+
+    with endpoint_of(behave) as endpoint, engine_at(endpoint, batch=2) as engine:
+        found = run(engine, ["x" * place for place in range(2, 2 * len(FIRST) + 10)])
+        assert [vector_of(one.text or "")[0] for one in found] == [*range(2, 2 * len(FIRST) + 10)]
+        again = [len(body["input"]) for body in endpoint.bodies]
+        assert again == [2] * (2 * len(FIRST) + 4)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [[], [{"index": 0, "embedding": [1.0, 1.0]}], [{"index": 0, "embedding": [1, 2]}] * 4, [{"embedding": [1, 2]}] * 4],
+)
+def test_vectors_that_belong_to_no_text(data: list[Body]) -> None:
+    """If the vectors are too few, or their order is unknown, texts are asked in smaller requests from then on."""
+
+    def behave(_: str, body: Body, __: int) -> Reply:
+        return (200, {"data": data}, {}) if len(body["input"]) > 1 else vectors(body)
+
+    with endpoint_of(behave) as endpoint, engine_at(endpoint, batch=4) as engine:
+        found = run(engine, ["x" * place for place in range(1, 21)])
+        assert [vector_of(one.text or "")[0] for one in found] == [*range(1, 21)]
+        assert len(endpoint.bodies) == 20 + 2
+
+
+@pytest.mark.parametrize("bad", [[float("nan"), 1.0], ["x", "y"], None, [], [1.0, 1.0, 1.0]])
+def test_a_bad_vector(bad: object) -> None:
+    """The text of a vector that cannot be read has its own error; no other text is sent again."""
+
+    def behave(_: str, body: Body, __: int) -> Reply:
+        status, reply, headers = vectors(body)
+        for one, text in zip(reply["data"], body["input"], strict=True):
+            one["embedding"] = bad if text == "bad" else one["embedding"]
+        reply["data"].reverse()
+        return status, reply, headers
+
+    with endpoint_of(behave) as endpoint, engine_at(endpoint, max_retries=0) as engine:
+        found = run(engine, ["fine", "bad", "x"])
+        assert [one.id for one in found if one.error] == [1]
+        assert [vector_of(found[place].text or "")[0] for place in (0, 2)] == [4, 1]
+        assert sum(body["input"].count("fine") for body in endpoint.bodies) == 1
+
+
+def test_each_try_counts() -> None:
+    """A text that fails again and again is found with few requests, and each text that leaves is counted."""
+    counted = Counter[int]()
+
+    def requests() -> Iterator[Request]:
+        for place in range(200):
+            text = "bad" if place == 70 else "fine"
+            request = Request(place, text, Parameters(), "embed", "document", (("text", text),))
+            request.dispatch.resend = lambda place=place: counted.update([place])  # type: ignore[misc]
+            yield request
+
+    behave = lambda _, body, __: refuse(503) if "bad" in body["input"] else vectors(body)  # noqa: E731
+    with endpoint_of(behave) as endpoint, engine_at(endpoint, max_retries=1) as engine:
+        engine.patience = 300  # type: ignore[attr-defined]
+        found = {one.id: one.error for one in engine.generate(requests(), lambda: False)}
+        assert [place for place, error in found.items() if error] == [70]
+        assert len(endpoint.bodies) <= 24
+        assert sum(len(body["input"]) for body in endpoint.bodies) == 200 + counted.total()
+
+
+def test_a_budget_ends_the_tries() -> None:
+    """Texts that a budget does not allow to be sent again have an error that says so."""
+
+    def requests() -> Iterator[Request]:
+        for place in range(20):
+            request = Request(place, "text", Parameters(), "embed", "document", (("text", "text"),))
+            request.dispatch.resend = lambda: "the query's budget is spent"
+            yield request
+
+    with endpoint_of(lambda *_: refuse(503)) as endpoint, engine_at(endpoint) as engine:
+        found = list(engine.generate(requests(), lambda: False))
+        assert len(found) == 20
+        assert all("HTTP 503" in (one.error or "") and "budget is spent" in (one.error or "") for one in found)
+        assert len(endpoint.bodies) == 1
+
+
+def test_a_cold_endpoint() -> None:
+    """A query waits for an endpoint that is loading, and says for how long nothing succeeded if it stays so."""
+    behave = lambda _, body, number: refuse(503, "loading") if number < 2 else vectors(body)  # noqa: E731
+    with endpoint_of(behave) as endpoint, engine_at(endpoint, max_retries=0) as engine:
+        engine.patience = 300  # type: ignore[attr-defined]
+        assert [one.error for one in run(engine, ["text"] * 200)] == [None] * 200
+    with endpoint_of(lambda *_: refuse(503, "loading")) as endpoint, engine_at(endpoint, max_retries=0) as engine:
+        engine.patience = 1  # type: ignore[attr-defined]
+        with pytest.raises(EngineUnavailableError, match=r"HTTP 503.: loading; nothing succeeded for"):
+            run(engine, ["text"])
