@@ -1,5 +1,6 @@
 """Embeddings at an endpoint with limits: few requests, and one error for the one text that fails."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,7 +12,7 @@ from flightllm.engines.embed import create_embedder
 from flightllm.engines.embed.engine import EmbeddingEngine, vector_of
 from flightllm.engines.embed.remote import embedding_engine
 from flightllm.engines.embed.request_limits import RequestLimits
-from flightllm.errors import EngineError, EngineUnavailableError
+from flightllm.errors import CancelledError, EngineError, EngineUnavailableError
 from flightllm.llm.engine import Completion, Parameters, Request
 from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
@@ -271,3 +272,21 @@ def test_a_cold_endpoint() -> None:
         engine.patience = 1  # type: ignore[attr-defined]
         with pytest.raises(EngineUnavailableError, match=r"HTTP 503.: loading; nothing succeeded for"):
             run(engine, ["text"])
+
+
+def test_a_cancelled_query_waits_no_longer() -> None:
+    """A query that waits for an endpoint that is down can be cancelled, and another query then gets its vectors."""
+    asked = threading.Event()
+    ready = threading.Event()
+
+    def behave(_: str, body: Body, __: int) -> Reply:
+        asked.set()
+        return vectors(body) if ready.is_set() else refuse(503, Retry_After="3000")
+
+    with endpoint_of(behave) as endpoint, engine_at(endpoint) as engine:
+        engine.patience = 9_000  # type: ignore[attr-defined]
+        request = Request(0, "text", Parameters(), "embed", "document", (("text", "text"),))
+        with pytest.raises(CancelledError):
+            list(engine.generate(iter([request]), asked.is_set))
+        ready.set()
+        assert [one.error for one in run(engine, ["text"] * 3)] == [None] * 3
