@@ -214,7 +214,7 @@ class OpenAIEmbedder(RemoteEmbedder):
 
         `failed` says why an earlier request with these texts failed.
         """
-        first = self._limits.fitting([text for text, _ in texts])
+        first = self._limits.fitting([text for text, _ in texts], more=True)
         found = await self._divided(texts[:first], failed) if texts else []
         parts, start = [], len(found)
         while start < len(texts):
@@ -231,7 +231,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         """
         retries = None if len(texts) == 1 else 0 if suspect else min(_RETRIES, self._options.max_retries)
         try:
-            return await self._delivered(texts, Trial(retries, proofs=int(len(texts) > 1), failed=failed))
+            found = await self._delivered(texts, Trial(retries, proofs=int(len(texts) > 1), failed=failed))
         except SpentError as error:
             return [self._failed(str(error))] * len(texts)
         except (RowsError, RefusedError) as error:
@@ -242,13 +242,18 @@ class OpenAIEmbedder(RemoteEmbedder):
             first, second = texts[:middle], texts[middle:]
             if isinstance(error, RowsError):
                 halves = (self._divided(half, str(error), suspect=True) for half in (first, second))
-                return [*chain(*await _together(halves))]
+                found = [*chain(*await _together(halves))]
+                if not suspect and not any(isinstance(one, AnswerError) for one in found):
+                    self._limits.doubt([text for text, _ in texts])
+                return found
             if self._limits.read(error.said, len(texts)):
                 return await self._in_requests(texts, str(error))
             found = [*await self._in_requests(first, str(error)), *await self._in_requests(second, str(error))]
             if (error.said or error.of_lists) and not any(isinstance(one, AnswerError) for one in found):
-                self._limits.learn(error.said, [text for text, _ in first])
+                self._limits.learn(error.said, [text for text, _ in texts])
             return found
+        self._limits.accepted([text for text, _ in texts])
+        return found
 
     async def _check_others(self, error: Exception, text: _Text) -> None:
         """Send a short text if nothing has ever succeeded.

@@ -1,5 +1,6 @@
 """Embeddings at an endpoint with limits: few requests, and one error for the one text that fails."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -10,7 +11,8 @@ from flightllm.config import EmbeddingConfig
 from flightllm.engines.embed import create_embedder
 from flightllm.engines.embed.engine import EmbeddingEngine, vector_of
 from flightllm.engines.embed.remote import embedding_engine
-from flightllm.errors import EngineError, EngineUnavailableError
+from flightllm.engines.embed.request_limits import RequestLimits
+from flightllm.errors import CancelledError, EngineError, EngineUnavailableError
 from flightllm.llm.engine import Completion, Parameters, Request
 from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
@@ -69,11 +71,48 @@ def test_tokens_per_request() -> None:
         return refuse(400, "maximum request size is 250 tokens per request") if size > 1_000 else vectors(body)
 
     with endpoint_of(behave) as endpoint, engine_at(endpoint) as engine:
-        assert [one.error for one in run(engine, ["x" * 100] * 100)] == [None] * 100
-        assert len(endpoint.bodies) <= 24
+        assert [one.error for one in run(engine, ["x" * 100] * 400)] == [None] * 400
+        assert len(endpoint.bodies) <= 40 + 12  # the limit is found from below and above
+        assert max(len(body["input"]) for body in endpoint.bodies[-9:]) == 10
         before = len(endpoint.bodies)
         assert [one.error for one in run(engine, ["xyz"] * 100)] == [None] * 100
         assert len(endpoint.bodies) == before + 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Too many inputs. The max number of inputs is 48",
+        "invalid request: total number of texts must be at most 48 - received {}",
+        "The batch size limit is 48. Your batch size is {}.",
+        "Batch size too large: {} inputs. Maximum: 48",
+        "batch size {} > maximum allowed batch size 48",
+        "BatchEmbedContentsRequest.requests: at most 48 requests can be in one batch",
+        "'$.input' is invalid. The array length must be less than or equal to 48.",
+        "input: List should have at most 48 items after validation, not {}",
+    ],
+)
+def test_words_of_a_limit(message: str) -> None:
+    """A limit that the refusal states holds from the next request on."""
+    limits = RequestLimits(128)
+    assert limits.read(f"400 {message.format(100)}", 100)
+    assert limits.texts == limits.fitting(["text"] * 100, more=True) == 48
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Too many tokens in batch. Max is 16384",
+        "This model's maximum context length is 48 tokens",
+        "The max allowed tokens per submitted batch is 48",
+        "Each of the inputs must have at most 48 characters",
+    ],
+)
+def test_words_of_other_limits(message: str) -> None:
+    """A number of tokens or characters is no number of texts."""
+    limits = RequestLimits(128)
+    limits.read(f"400 {message}", 100)
+    assert limits.texts == 128
 
 
 @pytest.mark.parametrize(
@@ -233,3 +272,21 @@ def test_a_cold_endpoint() -> None:
         engine.patience = 1  # type: ignore[attr-defined]
         with pytest.raises(EngineUnavailableError, match=r"HTTP 503.: loading; nothing succeeded for"):
             run(engine, ["text"])
+
+
+def test_a_cancelled_query_waits_no_longer() -> None:
+    """A query that waits for an endpoint that is down can be cancelled, and another query then gets its vectors."""
+    asked = threading.Event()
+    ready = threading.Event()
+
+    def behave(_: str, body: Body, __: int) -> Reply:
+        asked.set()
+        return vectors(body) if ready.is_set() else refuse(503, Retry_After="3000")
+
+    with endpoint_of(behave) as endpoint, engine_at(endpoint) as engine:
+        engine.patience = 9_000  # type: ignore[attr-defined]
+        request = Request(0, "text", Parameters(), "embed", "document", (("text", "text"),))
+        with pytest.raises(CancelledError):
+            list(engine.generate(iter([request]), asked.is_set))
+        ready.set()
+        assert [one.error for one in run(engine, ["text"] * 3)] == [None] * 3
