@@ -122,6 +122,12 @@ class Learned:
         texts = [text for _, some in sites for text in some]
         return texts if len(texts) >= _ENOUGH else []
 
+    def mean(self, asked: Asked) -> float | None:
+        """Return the mean tokens of a call site's answers; None while there are too few."""
+        with self._lock:
+            seen = self._sites.get(asked)
+            return None if seen is None or seen.count < _ENOUGH_OF_ONE else seen.tokens / seen.count
+
     def answers(self, asked: Asked) -> tuple[list[str], float] | None:
         """Return texts from which to draw likely answers, and their mean tokens; None while there are too few."""
         with self._lock:

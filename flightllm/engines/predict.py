@@ -15,11 +15,24 @@ from itertools import count
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, cast
 
+from flightllm.engines.hosted_prefix import HostedSimulator
 from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
+from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.engines.random_answers import answerer, likelihood
 from flightllm.errors import CancelledError, check_cancelled
-from flightllm.llm.engine import Choice, Completion, Engine, More, Parameters, PrefixCache, Request, pull
+from flightllm.llm.engine import (
+    Choice,
+    Completion,
+    Constraint,
+    Engine,
+    More,
+    Parameters,
+    PrefixCache,
+    Regex,
+    Request,
+    pull,
+)
 from flightllm.llm.tokenizer import misfit
 
 EXACT_PROMPTS = 4_096
@@ -33,6 +46,21 @@ UsualTokens: TypeAlias = Callable[[Sequence[tuple[str, str]]], int]
 """Returns the usual tokens of an answer for the names and values in one prompt."""
 _Tokens: TypeAlias = Callable[[str, Request], int]
 """Returns the tokens of an answer to a request."""
+_SentText: TypeAlias = Callable[[Request], str]
+_Rate: TypeAlias = Callable[[Request], float]
+_AnswerText: TypeAlias = Callable[[str, Constraint], str]
+
+
+def _prompt(request: Request) -> str:
+    return request.prompt
+
+
+def _same(_: Request) -> float:
+    return 1.0
+
+
+def _plain(text: str, _: Constraint) -> str:
+    return text
 
 
 class Tokenizing(Protocol):
@@ -133,8 +161,14 @@ class PredictingEngine:
         self._left = most
         self._turn = int(turn * _SEEDS)
         self._shape = engine.prefix_cache
-        self._simulator = PrefixSimulator(self._shape or _NONE, window)
+        memory: PrefixMemory | None = getattr(engine, "cached_texts", None)
+        self._simulator: PrefixSimulator | HostedSimulator = PrefixSimulator(self._shape or _NONE, window)
+        if memory is not None and self._shape is not None:
+            self._simulator = HostedSimulator(self._shape, memory, window)
         exact = tokenizing(engine)
+        self._sent_text: _SentText = getattr(engine, "sent_text", _prompt) if exact is None else _prompt
+        self._rate: _Rate = getattr(engine, "tokens_per_estimate", _same) if exact is None else _same
+        self._answer_text: _AnswerText = getattr(engine, "answer_text", _plain)
         self._context = sys.maxsize if exact is None else exact.context_tokens
         self._lock = threading.Lock()
         """Guards all fields below: several operators of a query can ask at the same time."""
@@ -196,14 +230,15 @@ class PredictingEngine:
         self._left -= len(requests)
         if self._left < 0:
             raise EnoughError("the prediction has reached its limit of prompts")
-        prompts = [request.prompt for request in requests]
-        for request, (tokens, blocks) in zip(requests, self._tokens.cut(prompts), strict=True):
+        texts = [self._sent_text(request) for request in requests]
+        for request, sent, (count_, blocks) in zip(requests, texts, self._tokens.cut(texts), strict=True):
             text, length, confidence = self._answer(request)
+            tokens = max(1, round(count_ * self._rate(request)))
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
             if error is not None:
                 answers.append(Completion(request.id, None, error, tokens))
                 continue
-            run = SimulatedRequest(next(self._numbers), blocks, tokens, length)
+            run = SimulatedRequest(next(self._numbers), blocks, tokens, length, sent)
             self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, confidence), answers
             self._simulator.add(run)
 
@@ -211,7 +246,11 @@ class PredictingEngine:
         """Run one step of the simulated engine. The caller holds the lock."""
         for run in self._simulator.step():
             completion, answers = self._flying.pop(run.id)
-            answers.append(replace(completion, cached_tokens=run.cached_tokens if self._shape else 0))
+            if self._shape is not None:
+                cached = min(run.tokens - 1, round(run.cached_tokens * self._shape.share))
+                fee = self._shape.fee_from is not None and run.tokens >= self._shape.fee_from
+                completion = replace(completion, cached_tokens=cached, written_tokens=run.tokens - cached if fee else 0)
+            answers.append(completion)
 
     def _least_answer(self, parameters: Parameters) -> int:
         """Return the least number of tokens that an answer needs, by the rule of the engines."""
@@ -224,12 +263,16 @@ class PredictingEngine:
             self._option_lengths[option] = self._engine.count_tokens(option) + 1  # plus the end token
         return self._option_lengths[option]
 
-    def _reported_tokens(self, option: str) -> int:
+    def _reported_tokens(self, option: str, constraint: Constraint) -> int:
         """Return how many tokens the engine will report for an option; for an unknown option, count its text."""
         known = self._learned.tokens_of(option)
         if known is not None:
             return known
-        return self._engine.count_tokens(option) + self._learned.beyond(self._engine.count_tokens)
+
+        def count_(text: str) -> int:
+            return self._engine.count_tokens(self._answer_text(text, constraint))
+
+        return count_(option) + self._learned.beyond(count_)
 
     def _answer(self, request: Request) -> tuple[str, int, float | None]:
         """Return a likely answer, its tokens, and its probability if the request asks for it.
@@ -246,9 +289,10 @@ class PredictingEngine:
         text = pick((seed + self._turn) % _SEEDS)
         parameters = request.parameters
         confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
-        thinks = parameters.reasoning not in {None, "off"}  # the learned lengths include the thoughts
+        # The learned lengths include the thoughts, and an option is always written to its end.
+        whole = parameters.reasoning not in {None, "off"} or isinstance(parameters.constraint, Choice)
         length = tokens(text, request)
-        return text, max(1, length if thinks else min(length, request.limit)), confidence
+        return text, max(1, length if whole else min(length, request.limit)), confidence
 
     def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], _Tokens]:
         """Return a call site's salt, its function from a seed to an answer, and that from an answer to its tokens."""
@@ -258,15 +302,21 @@ class PredictingEngine:
         if known is not None:
             texts, mean = known
             options = isinstance(asked[2].constraint, Choice) and asked[2].reasoning in {None, "off"}
-            length = (lambda text, _: self._reported_tokens(text)) if options else _spread(mean)
+            length = (lambda text, _: self._reported_tokens(text, asked[2].constraint)) if options else _spread(mean)
             return salt, _one_of(sorted(texts)), length
         parameters = asked[2]
+        constraint = parameters.constraint
         if isinstance(parameters.constraint, Choice):
             alike = sorted(self._learned.alike(asked))
-            return salt, _one_of(alike or parameters.constraint.options), lambda text, _: self._reported_tokens(text)
+            options_ = _one_of(alike or parameters.constraint.options)
+            return salt, options_, lambda text, _: self._reported_tokens(text, constraint)
         if parameters.constraint is None:
             return salt, answerer(None), self._text_tokens(asked)
-        return salt, answerer(parameters.constraint), lambda text, _: self._engine.count_tokens(text) + 1
+        few = self._learned.mean(asked)
+        if few is not None:
+            return salt, answerer(constraint), _spread(few)
+        told = self._answer_text if isinstance(constraint, Regex) else _plain
+        return salt, answerer(constraint), lambda text, _: self._engine.count_tokens(told(text, constraint)) + 1
 
     def _text_tokens(self, asked: Asked) -> _Tokens:
         """Return a function to the tokens of a free text: as other calls of the function, else as usual for it."""

@@ -29,6 +29,7 @@ class SimulatedRequest:
     """One identity per full block; equal identities mean equal tokens in the block and before it."""
     tokens: int
     answer_tokens: int
+    text: str = ""
     cached_tokens: int = 0
     left: int = 0
     """The number of prompt tokens that are still to compute."""

@@ -52,6 +52,8 @@ class Work:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    written_tokens: int = 0
+    """The computed prompt tokens that the engine stored for later prompts, for a fee."""
 
     def __add__(self, other: "Work") -> "Work":
         """Add up two pieces of work."""
@@ -60,6 +62,7 @@ class Work:
             self.prompt_tokens + other.prompt_tokens,
             self.cached_tokens + other.cached_tokens,
             self.completion_tokens + other.completion_tokens,
+            self.written_tokens + other.written_tokens,
         )
 
     @property
@@ -85,6 +88,10 @@ class Prices:
     input: float
     cached: float
     output: float
+    written: float | None = None
+    """The price of prompt tokens that are stored for later prompts; None: the price of other input."""
+    tiers: "tuple[tuple[int, Prices], ...]" = ()
+    """Prices of longer prompts: the number of tokens from which they hold, the longest last."""
 
     @classmethod
     def of(cls, config: EngineConfig) -> "Prices | None":
@@ -100,11 +107,14 @@ class Prices:
         return cls(input_, cached, config.price_output or 0.0)
 
     def price(self, work: Work) -> float:
-        """Return the price of some work."""
+        """Return the price of some work; of prices by length, those of the mean prompt hold."""
+        mean = work.prompt_tokens / max(1, work.calls)
+        at = next((prices for start, prices in reversed(self.tiers) if mean > start), self)
         parts = (
-            work.computed_tokens * self.input,
-            work.cached_tokens * self.cached,
-            work.completion_tokens * self.output,
+            (work.computed_tokens - work.written_tokens) * at.input,
+            work.written_tokens * (at.input if at.written is None else at.written),
+            work.cached_tokens * at.cached,
+            work.completion_tokens * at.output,
         )
         return sum(parts) / _MILLION
 
@@ -147,8 +157,7 @@ class Costs:
 
     def counted(self, counts: Mapping[str, int]) -> float | None:
         """Return the price of counted calls, or None if no prices are configured."""
-        tokens = counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]
-        return self.price(Work(counts["calls"], *tokens))
+        return self.price(counted_work(counts))
 
     def rates(self) -> Rates:
         """Return the estimated seconds per unit of each kind of work."""
@@ -161,6 +170,12 @@ class Costs:
         deviation = np.linalg.solve(speed**2 * moments + trust, speed * sums - speed**2 * moments.sum(axis=1))
         found: NDArray[np.float64] = speed * _PRIOR * np.maximum(1 + deviation, 0.0)
         return Rates(*found.tolist())
+
+
+def counted_work(counts: Mapping[str, int]) -> Work:
+    """Return the work of the counters of a call site."""
+    names = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
+    return Work(*(counts[name] for name in names))
 
 
 Works: TypeAlias = Mapping[str | None, Work]

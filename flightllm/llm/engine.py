@@ -12,6 +12,9 @@ from typing import Protocol
 
 from flightllm.errors import check_cancelled
 
+_LEAST_SHARE = 0.01
+"""With a smaller share of hits, the order of prompts does not matter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -132,13 +135,13 @@ class Request:
 class Completion:
     """The outcome of one request: `text`, or `error` where only this request failed.
 
-    A prefix cache served `cached_tokens` of the `prompt_tokens`. The model spent `reasoning_tokens` of the
-    `completion_tokens` on thinking; `text` does not include the thought. `confidence` is the probability of the chosen
-    option for a `Choice`, where the engine knows it. `finish_reason` says why the model stopped: `stop`, `length` where
-    the text reached `max_tokens`, `content_filter`, or the engine's own word. `refusal` is the model's text when it
-    refused to answer; `error` then quotes this text. `estimated` says that the engine did not report all tokens, or
-    reported wrong ones: the numbers are then estimates, and `most_completion_tokens` is an upper bound. Do not change a
-    completion; like `Request`, it is not frozen.
+    A prefix cache served `cached_tokens` of the `prompt_tokens`, and stored `written_tokens` for a fee. The model spent
+    `reasoning_tokens` of the `completion_tokens` on thinking; `text` does not include the thought. `confidence` is the
+    probability of the chosen option for a `Choice`, where the engine knows it. `finish_reason` says why the model
+    stopped: `stop`, `length` where the text reached `max_tokens`, `content_filter`, or the engine's own word. `refusal`
+    is the model's text when it refused to answer; `error` then quotes this text. `estimated` says that the engine did
+    not report all tokens, or reported wrong ones: the numbers are then estimates, and `most_completion_tokens` is an
+    upper bound. Do not change a completion; like `Request`, it is not frozen.
     """
 
     id: int
@@ -153,6 +156,7 @@ class Completion:
     reasoning_tokens: int = 0
     estimated: bool = False
     most_completion_tokens: int = 0
+    written_tokens: int = 0
 
     @property
     def partial(self) -> bool:
@@ -168,6 +172,21 @@ class PrefixCache:
     blocks: int | None
     at_once: bool = True
     """Whether prompts that run at the same time share a prefix that one of them computes."""
+    floor_tokens: int = 0
+    """The fewest tokens that the cache serves: a shorter common prefix saves nothing."""
+    share: float = 1.0
+    """The share of the possible hits that the engine has lately reported."""
+    whole: bool = False
+    """Whether the cache serves only prompts that it knows as a whole."""
+    fee_from: int | None = None
+    """The engine charges for storing prompts that have at least this many tokens; None if it never charges."""
+    lead_characters: int = 0
+    """Of prompts that share so many characters, the engine sends one ahead of the others; 0 if it sends all at once."""
+
+    @property
+    def earns(self) -> bool:
+        """Return whether prompts with a common prefix can be hits."""
+        return not self.whole and self.share >= _LEAST_SHARE
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,14 @@ COUNTERS = (
     "failed_rows",
     "repairs",
     "estimated",
+    "written_tokens",
 )
 """The counters of a call site.
 
 `prompts_expected` is the total number of prompts known to need an answer, for progress. Of the `calls` sent so far,
 `answered` have returned. `repairs` of the calls asked again because the answer was not usable. Of the answers,
-`estimated` have tokens that the endpoint did not report, or reported wrongly.
+`estimated` have tokens that the endpoint did not report, or reported wrongly. `written_tokens` are prompt tokens that
+the endpoint stored for later prompts, if it charges for that.
 """
 
 _OWN = ("query_id", "user", "session_id", "kind", "sql", "status", "error", "queued_seconds", "bytes")
@@ -104,7 +106,9 @@ class CallRecord:
             if repair:
                 self._counts["repairs"] += 1
 
-    def received(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, *, estimated: bool) -> None:
+    def received(
+        self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, written_tokens: int, *, estimated: bool
+    ) -> None:
         """Count an answer and its tokens, as `add` does, but in less time."""
         counts = self._counts
         with self._lock:
@@ -112,6 +116,7 @@ class CallRecord:
             counts["prompt_tokens"] += prompt_tokens
             counts["cached_tokens"] += cached_tokens
             counts["completion_tokens"] += completion_tokens
+            counts["written_tokens"] += written_tokens
             if estimated:
                 counts["estimated"] += 1
 

@@ -235,7 +235,7 @@ class _Pass:
         """Return whether the prompts begin with the fields. Calls of different fields share nothing that way."""
         layout = self._runtime.settings.layout
         alike = len({(c.arguments, c.ai.fields) for c in self._calls}) == 1
-        if layout != "auto" or not alike or arranged.ordering is None:
+        if layout != "auto" or not alike or arranged.ordering is None or arranged.idle:
             return layout == "fields"
         filters = [self._filters_before(i) for i in range(len(self._calls))]
         return fields_first(
@@ -280,4 +280,4 @@ class _Pass:
         for counters in self._counters:
             tuples = arranged.distinct if self._runtime.settings.dedup else rows
             layout = "fields first" if fields_first else "instruction first"
-            counters.note(rows, tuples, ordering=ordering, layout=layout)
+            counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle)

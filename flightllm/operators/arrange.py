@@ -17,7 +17,7 @@ from flightllm.llm.engine import Engine, PrefixCache
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.encoded_rows import EncodedRows
 from flightllm.operators.runtime import SpooledArguments
-from flightllm.prompt_order.base import CacheShape, Method, Ordering
+from flightllm.prompt_order.base import CacheShape, Encoded, Method, Ordering
 from flightllm.prompt_order.fixed import fixed_order
 from flightllm.prompt_order.ordering import encode, order
 
@@ -62,6 +62,8 @@ class Arranged:
     """The positions in prompt order, if one order holds for all batches."""
     ordering: Ordering | None
     """How the tuples were ordered, if the rows fit into memory."""
+    idle: str = ""
+    """Why no order saves anything at the engine; empty if one can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +99,29 @@ def arrange(
     per_token = _characters_per_token(columns, how.engine)
     encoded, tuples = encode(columns, names, readers, per_token, [own for own in placed if len(own) > 1])
     cache = how.engine.prefix_cache
-    method, shape = how.method, CacheShape()
+    method, shape, idle = how.method, CacheShape(), ""
     if cache is not None:
-        shape = CacheShape(cache.block_tokens, cache.blocks, how.shared_tokens)
-    elif method == "auto":
+        shape = CacheShape(cache.block_tokens, cache.blocks, how.shared_tokens, cache.floor_tokens)
+        idle = _idle(cache, how.shared_tokens, encoded)
+    if method == "auto" and (cache is None or idle):
         method = "none"
     ahead = 1 if cache is None or cache.at_once else how.window
     ordering = order(encoded, method, shape, ahead)
     sending = _in_sending_order(tuples, ordering, dedup=how.dedup)
     batches = _in_memory(rows, *sending, ordering, arguments, how, lists)
-    return Arranged(batches, len(ordering.rows), placed, tuple(range(len(columns))), ordering)
+    return Arranged(batches, len(ordering.rows), placed, tuple(range(len(columns))), ordering, idle)
+
+
+def _idle(cache: PrefixCache, shared_tokens: float, encoded: Encoded) -> str:
+    """Return why no order of prompts makes the engine compute less; empty if one can."""
+    if cache.whole:
+        return "the endpoint finds only whole prompts again"
+    if not cache.earns:
+        return "the endpoint reports no cached tokens"
+    longest = shared_tokens + sum(float(weights.max(initial=0.0)) for weights in encoded.weights)
+    if longest < cache.floor_tokens:
+        return f"the endpoint caches only prompts of {cache.floor_tokens:,} tokens or more"
+    return ""
 
 
 def _parts(

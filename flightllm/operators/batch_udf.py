@@ -178,7 +178,7 @@ class _Rows:
         """Read an answer and fill its row, or queue the prompt that asks again."""
         self._trace.received(completion)
         tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
-        self._counters.received(*tokens, estimated=completion.estimated)
+        self._counters.received(*tokens, completion.written_tokens, estimated=completion.estimated)
         if self._budget is not None:
             self._budget.settle(self._reservations.pop(completion.id), completion)
         row = completion.id

@@ -218,15 +218,15 @@ class RequestBudget:
 
     def settle(self, reservation: Reservation, completion: Completion) -> None:
         """Replace the reservation of a request with what it really took; where that is unknown, with the most."""
-        work = Work(1, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
-        tokens, cost = work.tokens, self._most_cost(work)
+        tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
+        work = Work(1, *tokens, completion.written_tokens)
         if completion.estimated:
+            cost = self._most_cost(work)
             answer = min(reservation.tokens - reservation.prompt_tokens, completion.most_completion_tokens)
             most = Work(1, reservation.prompt_tokens, 0, answer)
-            tokens, cost = max(tokens, most.tokens), max(cost, self._most_cost(most))
-        elif self._prices is not None:
-            cost = self._prices.price(work)
-        self._account.settle(reservation, tokens, cost)
+            self._account.settle(reservation, max(work.tokens, most.tokens), max(cost, self._most_cost(most)))
+        else:
+            self._account.settle(reservation, work.tokens, 0.0 if self._prices is None else self._prices.price(work))
 
     def resend(self, reservation: Reservation, *, billed: bool) -> str | None:
         """Count one more try of a request; see `Account.resend`."""
@@ -245,7 +245,8 @@ class RequestBudget:
         if self._prices is None:
             return 0.0
         prompt, answer = work.prompt_tokens, work.completion_tokens
-        return max(self._prices.price(Work(1, prompt, cached, answer)) for cached in (0, prompt))
+        works = Work(1, prompt, 0, answer), Work(1, prompt, prompt, answer), Work(1, prompt, 0, answer, prompt)
+        return max(map(self._prices.price, works))
 
     def _reservation(self, request: Request) -> Reservation:
         if not self._account.counts_tokens:

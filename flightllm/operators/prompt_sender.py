@@ -139,7 +139,8 @@ class PromptSender:
     def _account(self, prompt: PendingPrompt, completion: Completion) -> None:
         """Count the tokens and the time of an answer."""
         tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
-        self._sites[prompt.call].counters.received(*tokens, estimated=completion.estimated)
+        counters = self._sites[prompt.call].counters
+        counters.received(*tokens, completion.written_tokens, estimated=completion.estimated)
         if self._ranking.learns:
             self._ranking.paid(prompt.step, Work(1, *tokens))
         if self._binding.budget is not None and prompt.reservation is not None:

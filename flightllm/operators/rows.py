@@ -76,7 +76,9 @@ class Counters(Protocol):
     def sent(self, *, repair: bool) -> None:
         """Count a prompt that is sent: `repair` if it asks again."""
 
-    def received(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, *, estimated: bool) -> None:
+    def received(
+        self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, written_tokens: int, *, estimated: bool
+    ) -> None:
         """Count an answer and its tokens, which can be estimated."""
 
 

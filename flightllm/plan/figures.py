@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from flightllm.llm.cost import ModelCosts, Work, Works
+from flightllm.llm.cost import ModelCosts, Work, Works, counted_work
 
 COUNTED = (
     "rows",
@@ -15,6 +15,7 @@ COUNTED = (
     "calls",
     "prompt_tokens",
     "cached_tokens",
+    "written_tokens",
     "completion_tokens",
     "failed_rows",
     "repairs",
@@ -54,8 +55,7 @@ class CallFigures:
         """Return the work that the call site gives to its language model."""
         if self.backend != "model":
             return Work()
-        tokens = (self.counts[name] for name in ("prompt_tokens", "cached_tokens", "completion_tokens"))
-        return Work(self.counts["calls"], *tokens)
+        return counted_work(self.counts)
 
     @property
     def works(self) -> Works:
@@ -163,7 +163,8 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
 
     Keys: `path`, `engine`, `models`, `rows`, `operators` (each with `operator` and `calls`), `total`, `savings`,
     `plan`, `notes`. A call has `model` (null for the server's own), `answers` ('learned' or 'assumed'), `ordering`,
-    `layout` and `field_orders`. A saving is the query's work without a rule, minus its work with the rule.
+    `layout`, `no_saving` and `field_orders`. `no_saving` says why no order of the prompts saves anything. A saving
+    is the query's work without a rule, minus its work with the rule.
 
     Figures are under `predicted` and, after ANALYZE, under `actual`; without ANALYZE, `actual` is null.
     `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are configured. `estimated` counts the answers
@@ -180,6 +181,7 @@ def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
                 "answers": "learned" if call.learned else "assumed",
                 "ordering": call.notes.get("ordering"),
                 "layout": call.notes.get("layout"),
+                "no_saving": call.notes.get("idle") or None,
                 "field_orders": [{"fields": list(f), "prompts": n} for f, n in call.orders[:_MOST_ORDERS]],
                 "predicted": _counts(call, costs),
                 "actual": actual and _counts(actual, costs),
@@ -217,6 +219,7 @@ def _work(works: Works, costs: ModelCosts) -> dict[str, Any]:
         "calls": work.calls,
         "prompt_tokens": work.prompt_tokens,
         "cached_tokens": work.cached_tokens,
+        "written_tokens": work.written_tokens,
         "completion_tokens": work.completion_tokens,
     }
     return {**counts, **_rates(works, costs)}

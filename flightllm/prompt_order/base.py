@@ -42,6 +42,8 @@ class CacheShape:
     blocks: int | None = None
     shared_tokens: float = 0.0
     """Tokens of the instruction, which is sent before the fields."""
+    floor_tokens: int = 0
+    """The cache serves no prefix with fewer tokens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,9 +184,11 @@ def _parts(flat: FlatDictionary, inorder: Sequence, depth: NDArray[np.int64], ca
 
 
 def _round(tokens: NDArray[np.float64] | float, cache: CacheShape) -> NDArray[np.float64]:
+    given = np.asarray(tokens)
+    kept = given if cache.floor_tokens == 0 else np.where(given < cache.floor_tokens, 0.0, given)
     if cache.block_tokens <= 1:
-        return np.asarray(tokens)
-    return np.floor(np.asarray(tokens) / cache.block_tokens + 1e-9) * cache.block_tokens
+        return kept
+    return np.floor(kept / cache.block_tokens + 1e-9) * cache.block_tokens
 
 
 def _patterns(fields: NDArray[np.int16]) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.int32]]:

@@ -52,7 +52,7 @@ def believed(usage: Usage, answers: Sequence[EndpointAnswer], sent: Sent, count:
     """
     fewest = max(1, sum(map(fewest_tokens, sent.texts)))
     if usage.prompt_tokens < fewest or usage.prompt_tokens > _most_prompt(sent, usage.prompt_tokens):
-        usage = replace(usage, prompt_tokens=sent.estimate(), cached_tokens=0, estimated=True)
+        usage = replace(usage, prompt_tokens=sent.estimate(), cached_tokens=0, written_tokens=0, estimated=True)
     texts = [f"{one.reasoning}{one.text or one.refusal or ''}" for one in answers]
     most = max(2 * sent.most_answer * len(answers), sum(map(_most_tokens, texts)))
     most += _OF_ENDS * len(answers) + min(usage.reasoning_tokens, _MOST_HIDDEN)

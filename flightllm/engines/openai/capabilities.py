@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from flightllm.common.newest import Newest
@@ -86,11 +87,16 @@ class RequestPlan:
         return self.step.effort != "none" or "chat_template_kwargs" not in dict(self.step.body)
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
+def _forms_of(constraint: Constraint, ways: tuple[str, ...], *, chat: bool) -> tuple[ConstraintForm, ...]:
+    return tuple(forms(constraint, ways, chat=chat))
+
+
 class Capabilities:
     """The known capabilities of one endpoint and model.
 
     Needs no lock: only the engine's event loop changes it, and calls all methods except
-    `most_thought` and `further_tokens`.
+    `most_thought`, `further_tokens` and `likely_form`.
     """
 
     def __init__(self, provider: Provider, model: str, *, chat: bool, constraints: bool) -> None:
@@ -145,10 +151,16 @@ class Capabilities:
         prompt = max(len(form.words.encode()) + len(json.dumps(form.body).encode()) for form in made)
         return prompt, max(form.more_tokens for form in made)
 
+    def likely_form(self, constraint: Constraint) -> ConstraintForm:
+        """Return the form in which the next request will probably express a constraint. Any thread can call this."""
+        made = self._made(constraint)
+        place = self._known.get(constraint, self._ways.get(type(constraint), 0))
+        return made[min(place, len(made) - 1)]
+
     def _made(self, constraint: Constraint) -> list[ConstraintForm]:
         ways = {Choice: self.provider.choice, JsonSchema: self.provider.json, Regex: self.provider.regex}
         chosen = ways.get(type(constraint), ()) if self.constraints else ("words",)
-        return forms(constraint, chosen, chat=self.chat)
+        return list(_forms_of(constraint, chosen, chat=self.chat))
 
     def form_index(self, constraint: Constraint) -> int:
         """Return the index in `forms(constraint)` of the form to send next: the best that is not excluded.

@@ -26,10 +26,14 @@ from flightllm.engines.openai.answers import (
     read_texts,
 )
 from flightllm.engines.openai.believed import Sent, believed, lost
+from flightllm.engines.openai.cache_observer import CacheObserver
 from flightllm.engines.openai.capabilities import Capabilities, RequestAttempts, RequestPlan
+from flightllm.engines.openai.leaders import Leaders
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
+from flightllm.engines.openai.token_rates import TokenRates
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.openai.wire import share_out, with_reasoning
+from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.engines.probabilities import TOP, read_probability
 from flightllm.engines.providers import UNKNOWN, provider_of
 from flightllm.engines.secrets import shown_address
@@ -47,6 +51,7 @@ from flightllm.llm.engine import (
     PrefixCache,
     Request,
     cache_salt,
+    call_site,
 )
 from flightllm.llm.prompt_formats import messages, one_text
 from flightllm.llm.tokenizer import read_tokenizer
@@ -99,6 +104,10 @@ class OpenAIEngine(PatientEngine):
         self._record = Capabilities(
             options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
         )
+        own = PrefixCache(options.block_tokens, options.cache_blocks, at_once=bool(options.kv_events))
+        self._cache = CacheObserver(options.cache_rules(model), own)
+        self._leaders = Leaders(self._cache)
+        self._rates = TokenRates()
         self._recognising = asyncio.Lock()
         self._recognised = self._record.provider is not UNKNOWN
         self._key = options.read_key()
@@ -164,14 +173,32 @@ class OpenAIEngine(PatientEngine):
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the configured cache: by default blocks of 16 tokens, as most servers have, and few blocks.
+        """Return the cache of the hosted provider; else the configured one, by default of blocks of 16 tokens.
 
-        The default number is small because other clients use the cache too. With many blocks, any order of prompts
-        would look good, and the prompts would not be sorted for a server with a smaller cache.
+        The default number of blocks is small because other clients use the cache too. With many blocks, any order of
+        prompts would look good, and the prompts would not be sorted for a server with a smaller cache.
         """
-        return PrefixCache(
-            self._options.block_tokens, self._options.cache_blocks, at_once=bool(self._options.kv_events)
-        )
+        return self._cache.cache
+
+    @property
+    def cached_texts(self) -> PrefixMemory | None:
+        """Return the texts that a hosted provider's cache can hold now; None for other endpoints."""
+        return self._cache.memory
+
+    def sent_text(self, request: Request) -> str:
+        """Return the text of a prompt with all that the engine adds to it, by the present knowledge."""
+        form = self._record.likely_form(request.parameters.constraint)
+        if self._options.completions:
+            return one_text(request.prompt) + form.words
+        return "\n".join(one["content"] for one in self._messages(request.prompt, form.words))
+
+    def tokens_per_estimate(self, request: Request) -> float:
+        """Return how many tokens the endpoint counts for each estimated token of a prompt like this."""
+        return self._rates.rate(_site(request))
+
+    def answer_text(self, text: str, constraint: Constraint) -> str:
+        """Return an answer with all that the endpoint writes around it, by the present knowledge."""
+        return json.dumps({"answer": text}) if self._record.likely_form(constraint).wrapped else text
 
     @property
     def kv_events(self) -> KvEventsAddress | None:
@@ -363,7 +390,8 @@ class OpenAIEngine(PatientEngine):
         while True:
             plan = asking.plan()
             try:
-                answers, usage = await self._post(group, plan, client, trial)
+                async with self._leaders.turn(self._texts(group, plan)[0]):
+                    answers, usage = await self._post(group, plan, client, trial)
             except RefusedError as exc:
                 if not exc.of_request or not asking.refused(plan, exc.refusal):
                     raise
@@ -463,6 +491,8 @@ class OpenAIEngine(PatientEngine):
     def _further(self, request: Request) -> dict[str, Any]:
         """Return the configured parameters that only vLLM accepts."""
         further: dict[str, Any] = {"priority": request.priority} if self._options.priority else {}
+        if self._cache.rules is not None and self._cache.rules.key:
+            further["prompt_cache_key"] = f"flightllm{cache_salt(request.tenant)}"
         if self._options.cache_salt and request.tenant:
             further["cache_salt"] = cache_salt(request.tenant)
         return further
@@ -477,29 +507,48 @@ class OpenAIEngine(PatientEngine):
     ) -> tuple[list[EndpointAnswer], Usage]:
         """Send one HTTP request. `client` is Any: the accepted parameters depend on the endpoint, not on its types."""
         further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
+        texts = self._texts(group, plan)
+        shared = [self._cache.shared(text) for text in texts]
         if self._options.completions:
-            prompts = self._texts(group, plan)
             raw = await client.completions.with_raw_response.create(
                 model=self._model,
-                prompt=prompts if len(prompts) > 1 else prompts[0],
+                prompt=texts if len(texts) > 1 else texts[0],
                 max_tokens=plan.tokens,
                 extra_body=further,
             )
             answers, usage = read_texts(raw.http_response.content, len(group))
-            return answers, believed(usage, answers, self._sent(group, plan), self.count_tokens)
+            return answers, self._checked(group, usage, answers, self._sent(group, plan), shared)
         further = {self._record.tokens_key: plan.tokens, **further}
-        said = self._messages(group[0].prompt, plan)
+        said = self._messages(group[0].prompt, plan.form.words, folded=plan.folded)
         raw = await client.chat.completions.with_raw_response.create(
             model=self._model, messages=said, extra_body=further
         )
         answers, usage = read_chat(raw.http_response.content, thinks=plan.thinks)
-        return answers, believed(usage, answers, self._sent(group, plan), self.count_tokens)
+        return answers, self._checked(group, usage, answers, self._sent(group, plan), shared)
+
+    def _checked(
+        self,
+        group: Sequence[Request],
+        usage: Usage,
+        answers: Sequence[EndpointAnswer],
+        sent: Sent,
+        shared: Sequence[int],
+    ) -> Usage:
+        """Return the usage with estimates in place of false numbers, and learn from it for forecasts."""
+        usage = believed(usage, answers, sent, self.count_tokens)
+        usage = replace(usage, written_tokens=self._cache.written_tokens(usage))
+        if len(shared) == 1:  # of several prompts, the endpoint reports only the sum, or only the last one
+            self._cache.answered(sent.texts[0], shared[0], usage)
+            if not usage.estimated:
+                self._rates.observe(_site(group[0]), self.count_tokens(sent.texts[0]), usage.prompt_tokens)
+        return usage
 
     def _texts(self, group: Sequence[Request], plan: RequestPlan) -> list[str]:
         """Return the whole text of each prompt, as it is sent."""
         if self._options.completions:
             return [one_text(request.prompt) + plan.form.words for request in group]
-        return ["\n".join(one["content"] for one in self._messages(request.prompt, plan)) for request in group]
+        said = (self._messages(request.prompt, plan.form.words, folded=plan.folded) for request in group)
+        return ["\n".join(one["content"] for one in messages) for messages in said]
 
     def _sent(self, group: Sequence[Request], plan: RequestPlan) -> Sent:
         texts = self._texts(group, plan)
@@ -508,22 +557,22 @@ class OpenAIEngine(PatientEngine):
 
     def _prompt_tokens(self, group: Sequence[Request], texts: Sequence[str]) -> int:
         """Estimate the tokens of prompts, which are sent as `texts`."""
-        del group
-        return sum(map(self.count_tokens, texts))
+        rates = map(self.tokens_per_estimate, group)
+        return sum(round(self.count_tokens(text) * rate) for text, rate in zip(texts, rates, strict=True))
 
     def _lost(self, group: Sequence[Request], plan: RequestPlan) -> Usage:
         return lost(self._sent(group, plan), len(group))
 
-    def _messages(self, prompt: str, plan: RequestPlan) -> list[dict[str, str]]:
+    def _messages(self, prompt: str, words: str, *, folded: bool = False) -> list[dict[str, str]]:
         """Return a prompt as chat messages; the configured system prompt is first, and the form's words are last."""
         said = messages(prompt)
-        said[-1]["content"] += plan.form.words
+        said[-1]["content"] += words
         own = self._options.system_prompt
         if own and said[0]["role"] == "system":
             said[0]["content"] = f"{own}\n\n{said[0]['content']}"
         elif own:
             said.insert(0, {"role": "system", "content": own})
-        if plan.folded and len(said) > 1 and said[0]["role"] == "system":
+        if folded and len(said) > 1 and said[0]["role"] == "system":
             first = said.pop(0)
             said[0]["content"] = f"{first['content']}\n\n{said[0]['content']}"
         return said
@@ -540,6 +589,10 @@ def _options(parameters: Parameters) -> tuple[str, ...]:
     """Return the options of a call that asks for the probability of its choice; empty for any other call."""
     constraint = parameters.constraint
     return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
+
+
+def _site(request: Request) -> str:
+    return call_site(request.function, request.instruction)
 
 
 def _mark_billed(group: Sequence[Request], *, billed: bool) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from urllib.parse import urlsplit
 
 from flightllm.config.secrets import REFERENCE, checked_secret, read_secret
+from flightllm.engines.cache_rules import CacheRules, rules_of
 from flightllm.engines.kv_addresses import check_connect_address
 from flightllm.engines.options import read_options
 from flightllm.engines.providers import NAMES, Provider, named, provider_at
@@ -158,6 +159,12 @@ class OpenAIOptions:
     def known_provider(self) -> Provider:
         """Return the endpoint's provider, by the option `provider` or by the address."""
         return named(self.provider) or provider_at(self.base_url)
+
+    def cache_rules(self, model: str) -> CacheRules | None:
+        """Return the rules of the hosted provider's cache; None for others, or if the options describe the cache."""
+        default = OpenAIOptions()
+        configured = (self.block_tokens, self.cache_blocks) != (default.block_tokens, default.cache_blocks)
+        return None if configured or self.kv_events else rules_of(self.known_provider.name, model)
 
     @property
     def address(self) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from flightllm.engines.cache_rules import CacheRules, rules_of
 from flightllm.engines.openai.options import read_openai_options
 from flightllm.errors import ConfigError
 from flightllm.llm.cost import Prices
@@ -30,17 +32,22 @@ _TABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """The names of providers in the table, by our names. The table has no prices of local endpoints."""
+_RULES: Mapping[str, str] = MappingProxyType({"google": "gemini"})
+_PARTS = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok")
 
 
 def prices_of(config: EngineConfig) -> Prices | None:
     """Return the configured prices, or the table's prices of a hosted model; None if there are neither."""
     configured = Prices.of(config)
-    if configured is not None or config.kind != "openai":
+    if config.kind != "openai":
         return configured
     try:
         provider = read_openai_options(config.options).known_provider.name
     except ConfigError:  # opening the engine raises this error
-        return None
+        return configured
+    if configured is not None:
+        rules = rules_of(provider, config.model)
+        return replace(configured, written=configured.input * rules.write) if rules and rules.write != 1 else configured
     return _known(_TABLES[provider], config.model) if provider in _TABLES else None
 
 
@@ -55,15 +62,32 @@ def _known(provider: str, model: str) -> Prices | None:
     except LookupError:
         return None
     prices = found.get_prices(datetime.now(UTC))
-    input_, output = _price(prices, "input_mtok"), _price(prices, "output_mtok")
+    starts = {tier.start for name in _PARTS for tier in getattr(getattr(prices, name, None), "tiers", ())}
+    short = _at(prices, 0, rules_of(_RULES.get(provider, provider), model))
+    if short is None:
+        return None
+    longer = ((start, _at(prices, start, None)) for start in sorted(starts))
+    return replace(short, tiers=tuple((start, one) for start, one in longer if one is not None))
+
+
+def _at(prices: Any, length: int, rules: CacheRules | None) -> Prices | None:
+    """Return the prices of prompts of more than `length` tokens, or None if that of input or output is missing.
+
+    A missing price of cached or stored tokens follows from `rules`.
+    """
+    input_, read, written, output = (_price(prices, name, length) for name in _PARTS)
     if input_ is None or output is None:
         return None
-    cached = _price(prices, "cache_read_mtok")
-    return Prices(input_, input_ if cached is None else cached, output)
+    if read is None:
+        read = input_
+    if written is None and rules is not None and rules.write != 1.0:
+        written = input_ * rules.write
+    return Prices(input_, read, output, written)
 
 
-def _price(prices: Any, name: str) -> float | None:
-    """Return a price per million tokens; with tiers by the prompt's length, the price for short prompts."""
+def _price(prices: Any, name: str, length: int) -> float | None:
+    """Return a price per million tokens of prompts that are longer than `length` tokens."""
     found = getattr(prices, name, None)
-    found = getattr(found, "base", found)
+    tiers = [tier for tier in getattr(found, "tiers", ()) if tier.start <= length]
+    found = max(tiers, key=lambda tier: tier.start).price if tiers else getattr(found, "base", found)
     return None if found is None else float(found)

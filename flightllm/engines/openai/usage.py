@@ -9,6 +9,8 @@ from typing import Any, Final
 
 _MOST_TOKENS: Final = 1 << 31
 """A token count from this number on is a mistake of the endpoint."""
+_CACHED: Final = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "num_cached_tokens")
+"""Names for cached tokens beside OpenAI's `prompt_tokens_details`, such as DeepSeek's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Usage:
     reasoning_tokens: int = 0
     estimated: bool = False
     """Whether a number is not the endpoint's own."""
+    written_tokens: int = 0
+    """The prompt tokens that the endpoint stored for later prompts, if it charges for that."""
     bound: int = 0
     """The most completion tokens; 0 where this is `completion_tokens`."""
 
@@ -37,6 +41,7 @@ class Usage:
             self.completion_tokens + other.completion_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
             self.estimated or other.estimated,
+            self.written_tokens + other.written_tokens,
             self.most_completion_tokens + other.most_completion_tokens,
         )
 
@@ -51,20 +56,24 @@ def read_usage(document: Mapping[str, Any]) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
     prompt, completion, total = (_tokens(usage.get(f"{one}_tokens")) for one in ("prompt", "completion", "total"))
-    cached = _tokens(_within(usage, "prompt_tokens_details", "cached_tokens"))
-    reasoning = _tokens(_within(usage, "completion_tokens_details", "reasoning_tokens"))
+    details = usage.get("prompt_tokens_details")
+    cached = _first(details, "cached_tokens") or _first(usage, *_CACHED)
+    written = _first(details, "cache_write_tokens") or _first(usage, "cache_creation_input_tokens")
+    reasoning = _first(usage.get("completion_tokens_details"), "reasoning_tokens")
     further = total - prompt - completion
     if prompt and further > 0 and reasoning in {0, further}:
         completion, reasoning = completion + further, further
     elif reasoning > completion and completion and further != 0:
         completion += reasoning
     false = cached > prompt
-    return Usage(prompt, 0 if false else cached, completion, min(reasoning, completion), estimated=false)
+    cached = 0 if false else cached
+    return Usage(prompt, cached, completion, min(reasoning, completion), false, min(written, prompt - cached))
 
 
-def _within(usage: Mapping[str, Any], group: str, name: str) -> object:
-    details = usage.get(group)
-    return details.get(name) if isinstance(details, dict) else None
+def _first(details: object, *names: str) -> int:
+    """Return the first number above 0 under some names, or 0."""
+    found = (_tokens(details.get(name)) for name in names) if isinstance(details, dict) else ()
+    return next(filter(None, found), 0)
 
 
 def _tokens(count: object) -> int:

@@ -161,6 +161,7 @@ def share_out(requests: Sequence[Request], answers: Sequence[EndpointAnswer], us
     """Return the completions for the answers to one HTTP request; its total usage is divided by the texts' lengths."""
     prompts = _shares(usage.prompt_tokens, [len(request.prompt) for request in requests])
     cached = _shares(usage.cached_tokens, prompts)
+    written = _shares(usage.written_tokens, prompts)
     tokens = usage.completion_tokens
     first = _shares(min(tokens, len(answers)), [1] * len(answers))  # even an empty answer took one token
     rest = _shares(tokens - sum(first), [len(answer.text or "") for answer in answers])
@@ -180,6 +181,7 @@ def share_out(requests: Sequence[Request], answers: Sequence[EndpointAnswer], us
             reasoning_tokens=reasoning[place],
             estimated=usage.estimated,
             most_completion_tokens=bounds[place],
+            written_tokens=written[place],
         )
         for place, (request, answer) in enumerate(zip(requests, answers, strict=True))
     ]

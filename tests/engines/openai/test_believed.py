@@ -74,5 +74,5 @@ def test_no_text() -> None:
 def test_sums() -> None:
     """Tries add up: a lost one counts its prompt, and can have cost a whole answer."""
     total = lost(sent(), 1) + Usage(190, 0, 5)
-    assert total == Usage(215 + 190, 0, 5, 0, True, 300 + 5)
+    assert total == Usage(215 + 190, 0, 5, 0, True, 0, 300 + 5)
     assert not (Usage(1, 0, 1) + Usage(1, 0, 1)).estimated

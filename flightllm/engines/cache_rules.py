@@ -1,0 +1,92 @@
+"""How hosted providers cache the starts of prompts, and what they charge: from their documentation of autumn 2026.
+
+No provider promises a hit. The rules say what can be a hit; the engine then learns which share of it the endpoint
+reports, see `observed_cache`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_MINUTE, _HOUR = 60.0, 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRules:
+    """The cache of one kind of model.
+
+    A prompt finds the start of an earlier prompt again, in steps of `step` tokens. The start must have at least `floor`
+    tokens, and must have been used in the last `seconds`. `read` and `write` are factors on the price of input, for
+    models without known prices: the price of a token that was found, and of one that was stored.
+    """
+
+    floor: int
+    step: int
+    read: float
+    write: float = 1.0
+    seconds: float = 5 * _MINUTE
+    whole: bool = False
+    """Whether a prompt is found again only as a whole: the cache keeps what ends with the last message."""
+    key: bool = False
+    """Whether requests must name a common key, as `prompt_cache_key`."""
+
+
+NO_CACHE: Final = CacheRules(1 << 40, 1, 1.0)
+"""No request finds anything: Anthropic's own API has a prefix cache, but not its OpenAI-compatible API."""
+_OPENAI: Final = CacheRules(1_024, 128, 0.1)
+_OPENAI_FROM_5_6: Final = CacheRules(1_024, 1, 0.1, 1.25, 30 * _MINUTE, whole=True)
+_GEMINI_2: Final = CacheRules(2_048, 1, 0.1)
+_GEMINI: Final = CacheRules(4_096, 1, 0.1)
+_DEEPSEEK: Final = CacheRules(64, 64, 0.1, seconds=_HOUR)
+_MISTRAL: Final = CacheRules(64, 64, 0.1, key=True)
+_GROQ: Final = CacheRules(1_024, 128, 0.5, seconds=2 * _HOUR)
+"""Groq's floor depends on the model: 128 to 1,024 tokens."""
+_HALF: Final = CacheRules(1_024, 128, 0.5)
+"""Fireworks and Together name no floor; this is that of most providers."""
+_GPT = re.compile(r"(?:^|/)gpt-(\d+)(?:\.(\d+))?")
+_GEMINI_NAME = re.compile(r"(?:^|/)gemini-(\d+)")
+_BY_VENDOR: Final = ("openai", "deepseek", "mistral", "gemini", "anthropic")
+
+
+def rules_of(provider: str, model: str) -> CacheRules | None:
+    """Return the rules of a provider for a model; None for an endpoint with a cache of its own kind."""
+    match provider:
+        case "openai" | "azure":
+            return _OPENAI_FROM_5_6 if _from_5_6(model) else _OPENAI
+        case "anthropic":
+            return NO_CACHE
+        case "gemini":
+            found = _GEMINI_NAME.search(model)
+            return _GEMINI_2 if found and int(found[1]) < 3 else _GEMINI
+        case "deepseek":
+            return _DEEPSEEK
+        case "mistral":
+            return _MISTRAL
+        case "groq":
+            return _GROQ
+        case "fireworks" | "together":
+            return _HALF
+        case "openrouter":
+            return _of_vendor(model)
+        case _:
+            return None
+
+
+def _from_5_6(model: str) -> bool:
+    found = _GPT.search(model.lower())
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= (5, 6)
+
+
+def _of_vendor(model: str) -> CacheRules:
+    """Return the rules of a router's model, such as `deepseek/deepseek-chat`; unknown vendors count as uncached."""
+    vendor = model.lower().partition("/")[0].removesuffix("ai")
+    name = {"google": "gemini", "open": "openai"}.get(vendor, vendor)
+    found = rules_of(name, model) if name in _BY_VENDOR else None
+    return NO_CACHE if found is None or found.key else found
+
+
+def served(tokens: int, floor: int, step: int) -> int:
+    """Return the part of `tokens` that a cache serves: nothing below `floor`, otherwise whole steps."""
+    return 0 if tokens < floor else tokens // step * step

@@ -1,0 +1,48 @@
+"""What an endpoint reports of its cache decides the forecasts."""
+
+import pytest
+
+from flightllm.engines.cache_rules import rules_of
+from flightllm.engines.openai.cache_observer import CacheObserver
+from flightllm.engines.openai.usage import Usage
+from flightllm.llm.engine import PrefixCache
+
+OWN = PrefixCache(16, 1_024, at_once=False)
+START = "a" * 4_000
+
+
+def answers(observer: CacheObserver, count: int, cached: int) -> None:
+    """Let an endpoint answer prompts with a common start of 4,000 characters."""
+    for number in range(count):
+        text = f"{START}{number:>400}"
+        observer.answered(text, observer.shared(text), Usage(1_100, cached, 2))
+
+
+@pytest.mark.parametrize(("cached", "share"), [(0, 0.0), (992, 1.0), (496, 0.5)])
+def test_unknown_endpoint(cached: int, share: float) -> None:
+    """After a hundred answers, the reported share replaces the assumed one."""
+    observer = CacheObserver(None, OWN)
+    answers(observer, 90, cached)
+    assert observer.cache.share == 1.0
+    answers(observer, 110, cached)
+    assert observer.cache.share == pytest.approx(share, abs=0.1)
+    assert observer.cache.earns is (cached > 0)
+    assert observer.memory is None
+
+
+def test_a_lower_floor() -> None:
+    """A hit below the documented floor lowers the floor."""
+    observer = CacheObserver(rules_of("gemini", "gemini-2.5-flash"), OWN)
+    assert observer.cache.floor_tokens == 2_048
+    answers(observer, 2, 990)
+    assert observer.cache.floor_tokens == 990
+
+
+def test_whole_prompts() -> None:
+    """Storing is charged for by the rules, if the endpoint does not report it; a hit on a start shows other rules."""
+    observer = CacheObserver(rules_of("openai", "gpt-5.6"), OWN)
+    assert [observer.written_tokens(Usage(tokens, 0, 1)) for tokens in (1_023, 1_100)] == [0, 1_100]
+    assert observer.written_tokens(Usage(1_100, 0, 1, written_tokens=1_024)) == 1_024
+    assert not observer.cache.earns
+    answers(observer, 2, 1_024)
+    assert observer.cache.earns

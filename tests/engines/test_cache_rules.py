@@ -1,0 +1,84 @@
+"""The rules of hosted providers' caches, what a memory of texts knows of them, and a simulation."""
+
+import pytest
+
+from flightllm.engines.cache_rules import NO_CACHE, CacheRules, rules_of, served
+from flightllm.engines.hosted_prefix import HostedSimulator
+from flightllm.engines.prefix import SimulatedRequest
+from flightllm.engines.prefix_memory import PrefixMemory
+from flightllm.llm.engine import PrefixCache
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "floor", "write", "whole"),
+    [
+        ("openai", "gpt-4.1-mini", 1_024, 1.0, False),
+        ("openai", "gpt-5.5", 1_024, 1.0, False),
+        ("azure", "gpt-5", 1_024, 1.0, False),
+        ("openai", "gpt-5.6-luna", 1_024, 1.25, True),
+        ("azure", "gpt-6", 1_024, 1.25, True),
+        ("openrouter", "openai/gpt-5.10", 1_024, 1.25, True),
+        ("openrouter", "google/gemini-2.5-flash", 2_048, 1.0, False),
+        ("gemini", "gemini-3.1-pro-preview", 4_096, 1.0, False),
+        ("deepseek", "deepseek-chat", 64, 1.0, False),
+    ],
+)
+def test_rules(provider: str, model: str, floor: int, write: float, whole: bool) -> None:
+    """A model has its generation's rules, also behind a router."""
+    rules = rules_of(provider, model)
+    assert rules is not None
+    assert (rules.floor, rules.write, rules.whole) == (floor, write, whole)
+
+
+@pytest.mark.parametrize(
+    "asked", [("anthropic", "claude-x"), ("openrouter", "anthropic/claude-x"), ("openrouter", "x/y")]
+)
+def test_no_cache(asked: tuple[str, str]) -> None:
+    """Where a cache must be asked for, nothing is a hit."""
+    assert rules_of(*asked) is NO_CACHE
+
+
+@pytest.mark.parametrize("provider", ["vllm", "ollama", "unknown"])
+def test_local(provider: str) -> None:
+    """A local server has no rules of this kind."""
+    assert rules_of(provider, "gpt-4.1") is None
+
+
+def test_served() -> None:
+    """Nothing below the floor, then whole steps."""
+    assert [served(tokens, 1_024, 128) for tokens in (1_023, 1_024, 1_151, 1_152)] == [0, 1_024, 1_024, 1_152]
+
+
+def test_memory() -> None:
+    """The longest common start counts, for as long as it is kept; the oldest texts go first."""
+    now = [0.0]
+    memory = PrefixMemory(10, 12, lambda: now[0])
+    assert memory.shared("abcdef") == 0
+    memory.add("abcd")
+    memory.add("abxy")
+    assert [memory.shared(text) for text in ("abcz", "abx", "b", "abxyz")] == [3, 3, 0, 4]
+    copied = memory.copy()
+    memory.add("zzzzzz")
+    assert (memory.shared("abcd"), copied.shared("abcd")) == (2, 4)
+    now[0] = 11.0
+    assert memory.shared("zzzzzz") == 0
+    whole = PrefixMemory(10, whole=True)
+    whole.add("abcd")
+    assert (whole.shared("abcd"), whole.shared("abcde")) == (4, 0)
+
+
+@pytest.mark.parametrize(("lead", "hits"), [(0, [0, 0, 128, 128]), (40, [0, 128, 128, 128])])
+def test_simulation(lead: int, hits: list[int]) -> None:
+    """Prompts at the same time do not share, unless one goes ahead."""
+    shape = PrefixCache(64, None, at_once=False, floor_tokens=128, lead_characters=lead)
+    simulator = HostedSimulator(shape, PrefixMemory(10), 2)
+    for number in range(4):
+        simulator.add(SimulatedRequest(number, (), 160, 1, "x" * 40 + str(number) * 8))
+    found = sorted((run.id, run.cached_tokens) for _ in range(4) for run in simulator.step())
+    assert [cached for _, cached in found] == hits
+
+
+def test_a_rule_is_a_whole() -> None:
+    """Every rule has a price of reading that is no surcharge."""
+    every = [rules_of(*asked) for asked in (("groq", "x"), ("together", "x"), ("mistral", "x"), ("fireworks", "x"))]
+    assert all(isinstance(one, CacheRules) and one.read <= 1 for one in every)

@@ -1,0 +1,117 @@
+"""EXPLAIN's price against the bill of endpoints that charge by each provider's published rules."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flightllm.config import Config, EngineConfig
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from tests.billing_endpoint import Billing, Running, billing_endpoint
+from tests.databases import ask
+
+pytest.importorskip("genai_prices", reason="the extra 'openai' is not installed")
+
+PROVIDERS = {
+    "openai": ("openai", "gpt-5.4-mini", Billing(1_024, 128, 300, 0.75, 0.075, 4.5)),
+    "openai 5.6": ("openai", "gpt-5.6-luna", Billing(1_024, 1, 1_800, 0.2, 0.02, 1.2, 0.25, whole=True)),
+    "anthropic": ("anthropic", "claude-sonnet-4-5", Billing(1 << 40, 1, 300, 3.0, 0.3, 15.0, report="anthropic")),
+    "gemini": ("gemini", "gemini-2.5-flash", Billing(2_048, 1, 300, 0.3, 0.03, 2.5)),
+    "deepseek": ("deepseek", "deepseek-chat", Billing(64, 64, 3_600, 0.135, 0.035, 0.55, report="deepseek")),
+    "mistral": ("mistral", "mistral-small-latest", Billing(64, 64, 300, 0.15, 0.015, 0.6, key=True)),
+}
+LONG = " ".join(f"Rule {n}: judge every text with care, and follow the guide of the shop." for n in range(170))
+"""Instructions of about 2,500 tokens."""
+REVIEW = (
+    "'The ' || value || ' of us came to the shop and asked for help with a broken lamp, which took '"
+    " || value || ' days to be mended.'"
+)
+ROWS, GUIDES = "generate_series(1, 60) AS g(value)", "generate_series(0, 2) AS g(value)"
+QUERIES = {
+    "filter": "SELECT id FROM t WHERE ai_filter('Is it about the service?', review)",
+    "filter, long rules": f"SELECT id FROM t WHERE ai_filter('{LONG} Is it good?', review)",
+    "classify": "SELECT ai_classify(review, ['good', 'bad', 'mixed']) FROM t",
+    "gen": "SELECT ai_gen('Say it in other words.', review) FROM t",
+    "gen, limit": "SELECT ai_gen('Say it briefly.', review) FROM t LIMIT 20",
+    "gen, long rules": f"SELECT ai_gen('{LONG} Answer the writer.', review) FROM t",
+    "gen, long rules, limit": f"SELECT ai_gen('{LONG} Thank the writer.', review) FROM t LIMIT 30",
+    "two calls": "SELECT ai_filter('Is it angry?', review), ai_gen('Name the product.', review) FROM t",
+    "join, long field": "SELECT ai_gen('Does the text fit the guide?', guide, review) FROM t JOIN g ON t.kind = g.kind",
+    "score": "SELECT ai_score('How happy is it?', review) FROM t",
+}
+
+
+@contextmanager
+def opened(name: str, folder: Path) -> Iterator[tuple[Session, Running]]:
+    """Open a session with tables, whose model is at a known provider's endpoint."""
+    with running(*PROVIDERS[name], folder) as found:
+        yield found
+
+
+@contextmanager
+def running(provider: str, model: str, billing: Billing, folder: Path) -> Iterator[tuple[Session, Running]]:
+    """Open a session with tables, whose model is at an endpoint that bills like this."""
+    key = folder / "key"
+    key.write_text("x")
+    with billing_endpoint(billing) as endpoint:
+        options = {"base_url": endpoint.url, "provider": provider, "api_key": f"file:{key}"}
+        engine = EngineConfig("openai", model, 4, options)
+        with (
+            closing(Database.open(Config(engine=engine, data_folder=folder))) as database,
+            closing(database.session()) as session,
+        ):
+            session.update(f"CREATE TABLE t AS SELECT value AS id, value % 3 AS kind, {REVIEW} AS review FROM {ROWS}")
+            guide = f"'Guide ' || value || ': {LONG}'"
+            session.update(f"CREATE TABLE g AS SELECT value AS kind, {guide} AS guide FROM {GUIDES}")
+            yield session, endpoint
+
+
+def price(session: Session, sql: str) -> float:
+    """Return the price that EXPLAIN predicts for a run that reads no kept answers."""
+    [row] = ask(session, f"EXPLAIN (FORMAT json) {sql}", cache="off").rows
+    return float(json.loads(row["plan"])["total"]["predicted"]["price"])
+
+
+def misses(name: str, folder: Path, queries: dict[str, str]) -> Iterator[tuple[str, bool, float, float]]:
+    """Yield each query, whether it is warm, and its predicted and billed price."""
+    with opened(name, folder) as (session, endpoint):
+        for label, sql in queries.items():
+            for warm in (False, True):
+                predicted, before = price(session, sql), endpoint.dollars
+                ask(session, sql, cache="off")
+                yield label, warm, predicted, endpoint.dollars - before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_explain_and_the_bill(name: str, tmp_path: Path) -> None:
+    """Cold, all queries together are within 10 % of the bill; warm, each is within 3 %."""
+    found = list(misses(name, tmp_path, QUERIES))
+    cold = [(predicted, billed) for _, warm, predicted, billed in found if not warm]
+    assert sum(p for p, _ in cold) == pytest.approx(sum(b for _, b in cold), rel=0.1)
+    assert {label: p / b for label, warm, p, b in found if warm and abs(p / b - 1) > 0.03} == {}
+
+
+@pytest.mark.parametrize("name", ["openai", pytest.param("openai 5.6", marks=pytest.mark.slow)])
+def test_a_shared_start(name: str, tmp_path: Path) -> None:
+    """A long start is charged for once, or with each prompt: as the provider says."""
+    label = "gen, long rules, limit"
+    found = list(misses(name, tmp_path, {label: QUERIES[label].replace("LIMIT 30", "LIMIT 6")}))
+    assert {warm: p / b for _, warm, p, b in found if abs(p / b - 1) > (0.03 if warm else 0.1)} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changed", [{"usage": "none"}, {"usage": "zeros"}, {"fails": 5}], ids=str)
+def test_max_cost(changed: dict[str, Any], tmp_path: Path) -> None:
+    """The bill is never above `max_cost`, whatever the endpoint reports, and if answers are lost."""
+    provider, model, billing = PROVIDERS["openai 5.6"]
+    with running(provider, model, replace(billing, **changed), tmp_path) as (session, endpoint):
+        sql = QUERIES["gen, long rules"].replace("FROM t", "FROM t LIMIT 12")
+        predicted = price(session, sql)
+        ask(session, sql, max_cost=str(predicted * 1.1))
+        assert 0 < endpoint.dollars <= predicted * 1.1
