@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, new_identifier
-from flightllm.sql.query_columns import Known, TableColumns, Type
+from flightllm.sql.query_columns import TableColumns, Type, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import ExpressionTypes, arguments, expressions_of, function_name
@@ -44,7 +44,7 @@ class KeyWriter:
     def __init__(self, tree: Tree, columns_of: TableColumns, keyed: KeyedType) -> None:
         self._tree = tree
         self.types = ExpressionTypes(tree.root, columns_of)
-        self._own = columns_of.own_functions if isinstance(columns_of, Known) else ()
+        self._own = own_functions(columns_of)
         self._keyed = keyed
         self._writers: Mapping[str, Callable[[str, Json], Node | None]] = {
             "BinaryOp": self._operator,

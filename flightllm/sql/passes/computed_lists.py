@@ -10,7 +10,7 @@ from typing import Final
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, kind, walk
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.query_columns import Known, TableColumns
+from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree
 from flightllm.sql.types import function_name
@@ -39,18 +39,18 @@ def computed_lists(tree: Tree, columns_of: TableColumns) -> Tree:
     Raises:
         UnsupportedError: the value that is compared calls a model, which must not be asked twice.
     """
-    own = columns_of.own_functions if isinstance(columns_of, Known) else ()
+    own = own_functions(columns_of)
     return tree.rebuilt(lambda node: _one_by_one(tree, node, own))
 
 
-def _one_by_one(tree: Tree, node: Node, own_functions: Collection[str]) -> Json:
+def _one_by_one(tree: Tree, node: Node, own: Collection[str]) -> Json:
     fields = body(node)
     items = fields["list"] if kind(node) == "InList" else []
     computed = [item for item in items if _is_computed(item)]
     if not computed:
         return node
     value = fields["expr"]
-    if len(items) > 1 and changes_per_call([value], own_functions):
+    if len(items) > 1 and changes_per_call([value], own):
         raise UnsupportedError(
             f"the list at {tree.position(items)} has computed items beside the answer of a model: write the call as a"
             " column of a query in FROM, and compare this column"

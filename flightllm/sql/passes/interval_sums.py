@@ -6,7 +6,7 @@ from typing import Final
 from flightllm.functions.interval_sum import INTERVAL_SUM
 from flightllm.sql.nodes import Json, Node, body, kind
 from flightllm.sql.parsed_text import ParsedText
-from flightllm.sql.query_columns import Known, TableColumns
+from flightllm.sql.query_columns import TableColumns, own_functions
 from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tree import Tree, written
 from flightllm.sql.types import BETWEEN_TIMES, INTERVAL, ExpressionTypes, arguments, function_name, other_aggregate
@@ -27,18 +27,18 @@ def interval_sums(tree: Tree, columns_of: TableColumns) -> Tree:
     `avg` of intervals becomes their sum divided by their count; DataFusion has no such average.
     """
     types = ExpressionTypes(tree.root, columns_of)
-    own = columns_of.own_functions if isinstance(columns_of, Known) else ()
+    own = own_functions(columns_of)
     return tree.rebuilt(lambda node: _summed(types, node, own))
 
 
-def _summed(types: ExpressionTypes, node: Node, own_functions: Collection[str]) -> Json:
+def _summed(types: ExpressionTypes, node: Node, own: Collection[str]) -> Json:
     name = function_name(body(node)) if kind(node) == "Function" else ""
     values = arguments(body(node)) if name in FUNCTIONS else []
     if len(values) != 1 or body(body(node)["args"])["duplicate_treatment"] == "Distinct":
         return node
     (value,) = values
     given = types.of(value)
-    if given not in {INTERVAL, BETWEEN_TIMES} or changes_per_call(values, own_functions):
+    if given not in {INTERVAL, BETWEEN_TIMES} or changes_per_call(values, own):
         return node
     total = other_aggregate("sum", value, node)
     if given == BETWEEN_TIMES:

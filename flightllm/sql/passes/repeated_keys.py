@@ -1,13 +1,14 @@
-"""Leave out keys of ORDER BY that come twice.
+"""Leave out keys of ORDER BY that come twice, and constant ones beside DISTINCT ON.
 
-DataFusion panics on them in DISTINCT ON, and refuses them in aggregates.
+DataFusion panics on two equal keys in DISTINCT ON, which two constants can become, and refuses them in aggregates.
 """
 
 from collections.abc import Sequence
 
-from flightllm.sql.nodes import Json, body, is_query, kind, name_of, rebuilt, unnested
+from flightllm.sql.nodes import Json, body, columns, is_query, kind, name_of, rebuilt, unnested
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.query_columns import TableColumns
+from flightllm.sql.select_shapes import changes_per_call
 from flightllm.sql.tokens import TokenKind
 from flightllm.sql.tree import Tree, text_of
 from flightllm.sql.types import expressions_of
@@ -33,11 +34,12 @@ def _has_keys_of_call(text: ParsedText, index: int) -> bool:
 
 def repeated_keys(tree: Tree, _: TableColumns) -> Tree:
     """Rewrite `SELECT DISTINCT ON (g) g, x FROM t ORDER BY g, 1, x` as `… ORDER BY g, x`."""
-    root = rebuilt(tree.root, _once, lambda value: is_query(value) or kind(value) == "OrderBy")
+    root = rebuilt(tree.root, keys_once, lambda value: is_query(value) or kind(value) == "OrderBy")
     return tree if root is tree.root else Tree(tree.sql, root)
 
 
-def _once(value: Json) -> Json:
+def keys_once(value: Json) -> Json:
+    """Return a query, or the ORDER BY of a call, with each key once; the same object if no key comes twice."""
     select: Json
     if not is_query(value):
         keys = _different(body(value), [], {})
@@ -56,7 +58,12 @@ def _once(value: Json) -> Json:
     after = value if rows == listed else {**value, "body": made}
     if not order or kind(order["kind"]) != "Expressions":
         return after
-    keys = _different(body(order["kind"]), items, aliases)
+    first = {text_of(_meant(one, items, aliases)) for one in rows}
+    keys = [
+        key
+        for key in _different(body(order["kind"]), items, aliases)
+        if _can_order(meant := _meant(key["expr"], items, aliases)) or text_of(meant) in first
+    ]
     if len(keys) == len(body(order["kind"])):
         return after
     return {**after, "order_by": {**order, "kind": {"Expressions": keys}}}
@@ -68,6 +75,11 @@ def _different(keys: Sequence[Json], items: Sequence[Json], aliases: dict[str, J
     for key in keys:
         found.setdefault(text_of(_meant(key["expr"], items, aliases)), key)
     return list(found.values())
+
+
+def _can_order(value: Json) -> bool:
+    """Return whether a value can differ between two rows."""
+    return any(columns(value)) or changes_per_call(value)
 
 
 def _meant(expression: Json, items: Sequence[Json], aliases: dict[str, Json]) -> Json:

@@ -13,6 +13,7 @@ from flightllm.errors import UnsupportedError
 from flightllm.sql.joins import FULL, INNER, LEFT, RIGHT, join_kind
 from flightllm.sql.nodes import Json, Node, body, kind, name_of, new_identifier, replaced, walk
 from flightllm.sql.null_safe import same_value
+from flightllm.sql.passes.repeated_keys import keys_once
 from flightllm.sql.passes.subqueries.items import by_name, by_number, column, derived, item, rows_as_selects, without
 from flightllm.sql.query_columns import Type
 from flightllm.sql.references import (
@@ -110,7 +111,8 @@ class Spreader:
             raise self._refused("a WITH that hides a table of the outer query")
         if is_limited(given):
             return self._limited(given)
-        return {**given, "body": self._body(given["body"]), "order_by": self._order(given)}
+        # A column of the outer query can be a key of DISTINCT ON, as those of the domain are.
+        return keys_once({**given, "body": self._body(given["body"]), "order_by": self._order(given)})
 
     def _order(self, given: Json) -> Json:
         """Return the order of DISTINCT ON, which chooses rows by it; another order has no meaning."""

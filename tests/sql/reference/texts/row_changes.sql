@@ -178,3 +178,4 @@ UPDATE a SET x = q.n FROM (SELECT c.g, r.n FROM c LEFT JOIN (SELECT count(*) AS 
 UPDATE a SET x = (SELECT r.n FROM e RIGHT JOIN (SELECT 1 AS one) o ON true LEFT JOIN (SELECT count(*) AS n FROM b) r ON NULL) WHERE a.x = 1
 DELETE FROM words WHERE id IN (SELECT t4.id FROM (SELECT lower('') AS c FROM c) t1 JOIN words t4 ON t1.c IS NOT DISTINCT FROM t4.w)
 UPDATE words SET n = 9 FROM (SELECT lower('') AS c FROM e UNION SELECT lower('')) t1 WHERE t1.c IS NOT DISTINCT FROM words.w
+DELETE FROM a WHERE x IN (SELECT q.y FROM (SELECT DISTINCT ON (b.g) a.g AS h, b.y FROM b ORDER BY b.g, 1, b.y) q)
