@@ -27,7 +27,7 @@ SAME_ANSWERS = frozenset(
         *("api_key", "api_key_env", "api_key_file", "proxy"),
         *("timeout", "max_retries", "requests_per_minute", "tokens_per_minute", "response_bytes"),
         *("tokenizer", "kv_events", "kv_replay", "block_tokens", "cache_blocks", "max_model_len"),
-        *("priority", "cache_salt", "kv_hints", "reuse_hints"),
+        *("priority", "cache_salt", "reuse_hints"),
     }
 )
 """The options that change no answer, or that the engine's revision has in another form. All others are in its suffix,

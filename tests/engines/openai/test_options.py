@@ -34,6 +34,12 @@ def test_revision_suffix_at_the_defaults() -> None:
     assert set(_NAMES) >= SAME_ANSWERS
 
 
+def test_hints_to_a_store_change_answers() -> None:
+    """A KV store can keep hinted starts with a loss, so their answers are kept apart."""
+    assert OpenAIOptions(tokenizer="t", kv_hints=True).revision_suffix() == ' {"kv_hints": true}'
+    assert not OpenAIOptions(tokenizer="t", reuse_hints=True).revision_suffix()
+
+
 def test_revision_suffix_has_references_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A header's secret is there as its reference."""
     monkeypatch.setenv("ROUTE_KEY", "sk-hidden-value")
