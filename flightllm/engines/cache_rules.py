@@ -1,7 +1,7 @@
 """How hosted providers cache the starts of prompts, and what they charge: from their documentation of autumn 2026.
 
 No provider promises a hit. The rules say what can be a hit; the engine then learns which share of it the endpoint
-reports, see `observed_cache`.
+reports, see `cache_observer`.
 """
 
 from __future__ import annotations

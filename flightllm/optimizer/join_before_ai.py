@@ -18,7 +18,7 @@ from substrait.algebra_pb2 import Expression, JoinRel
 from flightllm.optimizer.chain import Chain, moved, peel, whole
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, over_input, transform
+from flightllm.plan.nodes import Aggregate, Fetch, Filter, Join, Node, Project, over_input, transform
 from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
 
 _INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
@@ -164,6 +164,6 @@ def compares_sides(conjunct: Expression, split: int, functions: Functions) -> bo
 
 
 def _one_row(node: Node) -> bool:
-    while isinstance(node, Project):
+    while isinstance(node, Project | Fetch):
         node = node.input
     return isinstance(node, Aggregate) and not node.rel.grouping_expressions

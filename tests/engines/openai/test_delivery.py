@@ -176,7 +176,7 @@ def test_an_account_that_becomes_empty() -> None:
 def test_a_cold_endpoint(message: str) -> None:
     """An endpoint that has never answered and starts slowly has the same patience as any other."""
     behave: Behave = lambda path, body, number: answer(path, body) if number > 12 else refuse(503, message)  # noqa: E731
-    with serving(behave, patience=300, max_retries=0) as (engine, _):
+    with serving(behave, patience=300, max_retries=1) as (engine, _):
         assert [one.error for one in run(engine, 9)] == [None] * 9
 
 
