@@ -28,6 +28,8 @@ class Shares:
         self._lock = threading.Lock()
         self._open: list[Share] = []
         self._in_flight = 0
+        self._resting = 0
+        """The prompts in flight that wait for another prompt: other callers can fill their parts meanwhile."""
         self._last_queue_number = 0
 
     @property
@@ -41,6 +43,13 @@ class Shares:
         with self._lock:
             grown, self._size = size > self._size, size
             waiting = self._waiting() if grown else []
+        _wake(waiting)
+
+    def rest(self, more: int) -> None:
+        """Count more prompts in flight that wait for another prompt, or fewer if `more` is negative."""
+        with self._lock:
+            self._resting += more
+            waiting = self._waiting() if more > 0 else []
         _wake(waiting)
 
     def open(self, wake: Callable[[], None]) -> "Share":
@@ -69,7 +78,7 @@ class Shares:
             fair_part = max(chunk, self._size // len(self._open))
             claims = self._claims_of_others(share, fair_part)
             free = self._size - self._in_flight
-            within_part = min(free - claims.earlier, fair_part - share.held)
+            within_part = min(free + self._resting - claims.earlier, fair_part - share.held)
             beyond_part = free - claims.total
             granted = min(wanted, max(within_part, beyond_part, 0))
             granted -= granted % chunk

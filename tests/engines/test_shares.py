@@ -69,6 +69,19 @@ def test_many_callers() -> None:
     assert (bulk.take(7, chunk=4), other.take(3, chunk=4), other.take(8, chunk=4)) == (4, 0, 4)
 
 
+def test_places_of_prompts_that_rest() -> None:
+    """Others fill their parts while a caller's prompts wait for another prompt; the caller itself gets no more."""
+    shares = Shares(8)
+    woken: list[int] = []
+    first, second = _open(shares), shares.open(lambda: woken.append(1))
+    assert (first.take(100), second.take(5)) == (8, 0)
+    shares.rest(7)
+    assert (len(woken), first.take(100), second.take(5), second.take(5)) == (1, 0, 4, 0)
+    shares.rest(-7)
+    second.give_back(4)
+    assert (first.take(100), second.take(5)) == (0, 0)
+
+
 def test_the_example_of_take() -> None:
     """The table in the docstring of `Shares.take` holds: B gets both free places, A and C get nothing."""
     shares = Shares(9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -82,6 +83,12 @@ class CacheObserver:
         """Return how many characters of a text the cache can know now, before the text is sent."""
         with self._lock:
             return self._memory.shared(text)
+
+    def keep(self, texts: Sequence[str]) -> None:
+        """Remember texts that the endpoint has answered without a report about each of them."""
+        with self._lock:
+            for text in texts:
+                self._memory.add(text)
 
     def answered(self, text: str, shared: int, usage: Usage) -> None:
         """Learn from the answer to a text, of which the cache could know `shared` characters."""

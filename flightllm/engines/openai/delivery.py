@@ -121,16 +121,17 @@ class Delivery:
                 await ready()
             async with self._limit.place() as sent:
                 if (refusal := count_try(dispatches)) is not None:
-                    raise SpentError(f"{trial.failed}; it is not asked again, because {refusal}")
+                    before = f"{trial.failed}; it " if trial.failed else ""
+                    raise SpentError(f"{before}is not asked again, because {refusal}")
                 trial.sent = sent
                 found = await send()
             if not isinstance(found, Fault):
                 self._succeeded(sent)
                 return found
             self._note_load(found.kind, sent)
+            trial.failed = found.text
             if len(dispatches) > 1 and found.kind in _OF_ONE and (trial.tries or not trial.retries):
                 raise RowsError(found.text)
-            trial.failed = found.text
             await self._wait_after(found, trial, dispatches)
 
     def _note_load(self, kind: FaultKind, sent: float) -> None:

@@ -106,7 +106,6 @@ class OpenAIEngine(PatientEngine):
         )
         own = PrefixCache(options.block_tokens, options.cache_blocks, at_once=bool(options.kv_events))
         self._cache = CacheObserver(options.cache_rules(model), own)
-        self._leaders = Leaders(self._cache)
         self._rates = TokenRates()
         self._recognising = asyncio.Lock()
         self._recognised = self._record.provider is not UNKNOWN
@@ -116,6 +115,7 @@ class OpenAIEngine(PatientEngine):
         self._request_limit = _request_limiter(options.requests_per_minute)
         self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
         self._shares = Shares(window)
+        self._leaders = Leaders(self._cache, self._shares.rest)
         self._history = EndpointHistory(options.max_retries)
         self._delivery = Delivery(
             self._history,
@@ -190,7 +190,8 @@ class OpenAIEngine(PatientEngine):
         form = self._record.likely_form(request.parameters.constraint)
         if self._options.completions:
             return one_text(request.prompt) + form.words
-        return "\n".join(one["content"] for one in self._messages(request.prompt, form.words))
+        said = self._messages(request.prompt, form.words, folded=self._record.no_system)
+        return "\n".join(one["content"] for one in said)
 
     def tokens_per_estimate(self, request: Request) -> float:
         """Return how many tokens the endpoint counts for each estimated token of a prompt like this."""
@@ -355,15 +356,16 @@ class OpenAIEngine(PatientEngine):
             except RowsError as exc:
                 if not self._options.max_retries:
                     return self._failures(group, str(exc), trial.used)
-        completions = [await self._answer_one(request, self._client) for request in group]
+        completions = [await self._answer_one(request, self._client, trial.failed) for request in group]
         if refused and all(completion.error is None for completion in completions):
             self._per_request = self._delivery.per_request = (
                 1  # each prompt works by itself, so the endpoint does not accept lists of prompts
             )
         return completions
 
-    async def _answer_one(self, request: Request, client: openai.AsyncOpenAI) -> Completion:
-        trial = Trial()
+    async def _answer_one(self, request: Request, client: openai.AsyncOpenAI, failed: str = "") -> Completion:
+        """Answer a request by itself; `failed` says why an earlier try failed."""
+        trial = Trial(failed=failed)
         try:
             return (await self._send([request], client, trial))[0]
         except (RefusedError, RowsError) as exc:
@@ -387,26 +389,45 @@ class OpenAIEngine(PatientEngine):
         limit = max(one.limit for one in group)
         size = max(len(one.prompt) for one in group)
         asking = RequestAttempts(self._record, parameters, level, limit, self._further_parameters(parameters), size)
+        async with self._leaders.turn(self.sent_text(group[0]), len(group)) as arrived:
+            found = await self._read_answers(group, asking, client, trial, arrived)
+        options = _options(parameters)
+        found = [replace(one, confidence=read_probability(one.logprobs, one.text, options)) for one in found]
+        completions = share_out(group, found, with_reasoning(trial.used, found))
+        for place, one in enumerate(found):
+            if one.passes and len(group) > 1 and self._options.max_retries:
+                failed = f"returned an answer that cannot be read: {one.error}"
+                completions[place] = await self._answer_one(group[place], client, failed)
+        return completions
+
+    async def _read_answers(
+        self,
+        group: Sequence[Request],
+        asking: RequestAttempts,
+        client: openai.AsyncOpenAI,
+        trial: Trial,
+        arrived: Callable[[], None],
+    ) -> list[EndpointAnswer]:
+        """Return the answers in the first form that the endpoint accepts; see `_send` for the errors.
+
+        `arrived` is called once the endpoint has answered.
+        """
         while True:
             plan = asking.plan()
             try:
-                async with self._leaders.turn(self._texts(group, plan)[0]):
-                    answers, usage = await self._post(group, plan, client, trial)
+                answers, usage = await self._post(group, plan, client, trial)
             except RefusedError as exc:
+                trial.failed = str(exc)
                 if not exc.of_request or not asking.refused(plan, exc.refusal):
                     raise
                 continue
+            arrived()
             asking.accepted(plan)
             trial.used += usage
             read = [asking.read(plan, answer, usage) for answer in answers]
             if not any(again for _, again in read):
-                options = _options(parameters)
-                found = [replace(one, confidence=read_probability(one.logprobs, one.text, options)) for one, _ in read]
-                completions = share_out(group, found, with_reasoning(trial.used, found))
-                for place, one in enumerate(found):
-                    if one.passes and len(group) > 1 and self._options.max_retries:
-                        completions[place] = await self._answer_one(group[place], client)
-                return completions
+                return [one for one, _ in read]
+            trial.failed = "returned an answer that cannot be used"
 
     def _further_parameters(self, parameters: Parameters) -> dict[str, Sequence[object]]:
         """Return the parameters that ask for log probabilities, each with the values to try."""
@@ -541,6 +562,8 @@ class OpenAIEngine(PatientEngine):
             self._cache.answered(sent.texts[0], shared[0], usage)
             if not usage.estimated:
                 self._rates.observe(_site(group[0]), self.count_tokens(sent.texts[0]), usage.prompt_tokens)
+        else:
+            self._cache.keep(sent.texts)
         return usage
 
     def _texts(self, group: Sequence[Request], plan: RequestPlan) -> list[str]:

@@ -7,8 +7,9 @@ charge 32 times for the start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from flightllm.engines.openai.cache_observer import CacheObserver
@@ -18,31 +19,65 @@ _MOST_WAIT: Final = 10.0
 
 
 class Leaders:
-    """The common starts that are on their way for the first time. Only one event loop uses it."""
+    """The common starts that are on their way for the first time. Only one event loop uses it.
 
-    def __init__(self, cache: CacheObserver) -> None:
+    `rest` gets how many more rows wait here, or fewer if negative. A row waits for `seconds` at most.
+    """
+
+    def __init__(
+        self, cache: CacheObserver, rest: Callable[[int], None] = lambda _: None, seconds: float = _MOST_WAIT
+    ) -> None:
         self._cache = cache
-        self._leading: dict[str, asyncio.Event] = {}
+        self._rest = rest
+        self.seconds = seconds
+        self._leading: dict[str, asyncio.Future[bool]] = {}
+        """For each start, whether its leader brought it into the cache."""
 
     @asynccontextmanager
-    async def turn(self, text: str) -> AsyncIterator[None]:
-        """Wait while another prompt brings the start of this one into the endpoint's cache; or bring it."""
+    async def turn(self, text: str, rows: int = 1) -> AsyncIterator[Callable[[], None]]:
+        """Wait while another prompt brings the start of this one into the endpoint's cache; or bring it.
+
+        `rows` prompts are sent together. The caller calls the yielded function once the start is in the cache.
+        """
         length = self._cache.cache.lead_characters
         start = text[:length]
-        if not length or len(text) < length or self._cache.shared(text) >= length:
-            yield
+        if not length or len(text) < length or not await self._leads(text, start, rows):
+            yield lambda: None
             return
-        if (other := self._leading.get(start)) is not None:
-            try:
-                await asyncio.wait_for(other.wait(), _MOST_WAIT)
-            except TimeoutError:
-                self._leading.pop(start, None)
-            yield
-            return
-        self._leading[start] = ended = asyncio.Event()
+        led = self._leading[start] = asyncio.get_running_loop().create_future()
         try:
-            yield
+            yield partial(self._end, start, led, arrived=True)
         finally:
-            ended.set()
-            if self._leading.get(start) is ended:
-                del self._leading[start]
+            self._end(start, led, arrived=False)
+
+    async def _leads(self, text: str, start: str, rows: int) -> bool:
+        """Wait until the start is in the cache, or too long; return whether this prompt must bring it.
+
+        If a leader fails, the first of the prompts that wait takes its place, and the others wait for that one.
+        """
+        other: asyncio.Future[bool] | None = None
+        try:
+            async with asyncio.timeout(self.seconds):
+                while self._cache.shared(text) < len(start):
+                    if (other := self._leading.get(start)) is None:
+                        return True
+                    if await self._rested(other, rows):
+                        return False
+        except TimeoutError:
+            if self._leading.get(start) is other:  # a newer leader stays
+                self._leading.pop(start, None)
+        return False
+
+    async def _rested(self, other: asyncio.Future[bool], rows: int) -> bool:
+        self._rest(rows)
+        try:
+            return await asyncio.shield(other)
+        finally:
+            self._rest(-rows)
+
+    def _end(self, start: str, led: asyncio.Future[bool], *, arrived: bool) -> None:
+        """Tell the prompts that wait how it ended. Idempotent."""
+        if not led.done():
+            led.set_result(arrived)
+        if self._leading.get(start) is led:
+            del self._leading[start]

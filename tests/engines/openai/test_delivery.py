@@ -288,3 +288,16 @@ def test_answers_before_the_end_are_kept(database: Database) -> None:
         paid, before = True, len(endpoint.bodies)
         assert [row["a"]["error"] for row in rows(database.session(), f"{ASK} t")] == [None] * 20
         assert len(endpoint.bodies) == before + 12
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 1), ({"api": "completions", "prompts_per_request": 4}, 4)])
+def test_a_budget_ends_the_search_for_a_form(database: Database, options: dict[str, object], count: int) -> None:
+    """Where a budget ends the tries after a rejected form or list, the error says what the endpoint rejected."""
+    said = "Unknown parameter: 'temperature'."
+    with endpoint_of(lambda *_: refuse(400, said)) as endpoint:
+        create_model(database, endpoint, **options)
+        session = database.session()
+        session.update(f"SET flightllm.max_calls = {count}")
+        for row in rows(session, f"{ASK} t WHERE v <= {count}"):
+            assert f"{said}; it is not asked again, because the query's budget is spent" in row["a"]["error"]
+            assert row["a"]["error"].count("it is not asked again") == len(endpoint.bodies) == 1
