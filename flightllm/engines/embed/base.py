@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread
 from flightllm.errors import AnswerError
 from flightllm.llm.engine import Dispatch
@@ -63,6 +64,8 @@ class RemoteEmbedder(ABC):
     name: str
     revision: str
     loop: LoopThread
+    shares: Shares
+    """The texts that the endpoint can embed at once, shared by all queries."""
     patience: float
     """For how many seconds nothing must succeed before the endpoint counts as down."""
 

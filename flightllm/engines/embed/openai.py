@@ -19,6 +19,7 @@ from flightllm.engines.openai.answers import MalformedError, read_vectors
 from flightllm.engines.openai.options import RESPONSE_BYTES, OpenAIOptions
 from flightllm.engines.options import read_options
 from flightllm.engines.secrets import shown_address
+from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread
 from flightllm.errors import AnswerError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.engine import Dispatch
@@ -108,7 +109,11 @@ class OpenAIEmbedder(RemoteEmbedder):
         self.loop = LoopThread("embed")
         self._limits = RequestLimits(options.batch)
         self._history = EndpointHistory(options.max_retries)
-        self._delivery = Delivery(self._history, options.timeout, _REQUESTS * options.batch, self._probe, options.batch)
+        window = _REQUESTS * options.batch
+        self.shares = Shares(window)
+        self._delivery = Delivery(
+            self._history, options.timeout, window, self._probe, options.batch, self.shares.resize
+        )
         self._first = asyncio.Lock()
         """Held by the requests before the first success, so that one of them finds the limits."""
         self._dimensions = options.dimensions
@@ -184,6 +189,8 @@ class OpenAIEmbedder(RemoteEmbedder):
             if not error.shared:
                 raise
             return [error] * len(texts)
+        finally:
+            self._delivery.carry(self.texts_at_once)
 
     def count_tokens(self, text: str) -> int:
         """Estimate the tokens of a text at four characters each: the endpoint's tokenizer is unknown."""

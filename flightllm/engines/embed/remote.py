@@ -37,7 +37,8 @@ class RemoteEmbeddingEngine(EmbeddingEngine, PatientEngine):
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Embed the texts in requests as large as the endpoint takes; see `Engine.generate`."""
-        window = Window(self._remote.loop, self._outcomes, self._window, lambda: self._remote.texts_at_once)
+        remote = self._remote
+        window = Window(remote.loop, self._outcomes, self._window, lambda: remote.texts_at_once, remote.shares)
         return window.stream(requests, cancelled)
 
     async def _outcomes(self, batch: Sequence[Request]) -> list[Completion]:

@@ -87,6 +87,13 @@ class Delivery:
         self._limit.most = -(-self._window // rows)
         self._fit()
 
+    def carry(self, rows: int) -> None:
+        """Change the most rows of one request; as many requests as before can run at once."""
+        if rows != self._per_request:
+            self._window = self._limit.most * rows
+            self._per_request = self._most_per_request = rows
+            self._fit()
+
     async def once(self, send: Callable[[], Awaitable[T | Fault]]) -> T:
         """Send a request a single time.
 

@@ -290,3 +290,31 @@ def test_a_cancelled_query_waits_no_longer() -> None:
             list(engine.generate(iter([request]), asked.is_set))
         ready.set()
         assert [one.error for one in run(engine, ["text"] * 3)] == [None] * 3
+
+
+def test_a_short_query_beside_a_long_one() -> None:
+    """Where a request takes one text, a second query's text is sent after a few of the first query's, not after all."""
+    held, going = threading.Semaphore(0), threading.Event()
+
+    def behave(_: str, body: Body, __: int) -> Reply:
+        if len(body["input"]) > 1:
+            return refuse(413, f"batch size {len(body['input'])} > maximum allowed batch size 1")
+        if body["input"][0].startswith("long"):
+            going.set()
+            held.acquire(timeout=60)
+        return vectors(body)
+
+    with endpoint_of(behave) as endpoint, engine_at(endpoint) as engine:
+        run(engine, ["text"] * 2)  # finds the limit
+        long = threading.Thread(target=run, args=(engine, [f"long {number}" for number in range(200)]))
+        short = threading.Thread(target=run, args=(engine, ["short"]))
+        long.start()
+        going.wait(60)
+        short.start()
+        while short.is_alive():
+            held.release()
+            short.join(0.005)
+        before = [body["input"][0] for body in endpoint.bodies if body["input"][0].startswith("long")]
+        held.release(200)
+        long.join(60)
+        assert len(before) <= 100
