@@ -19,6 +19,10 @@ _MEMORY: Final = 0.998
 """Factor on the weight of earlier answers at each answer: the last few hundred count."""
 _CHARACTERS_OF_A_TOKEN: Final = 4
 _MOST_SHARE: Final = 4.0
+_REPORTS: Final = 3
+"""The reports against the documented rules after which they count: a single one can be a mistake."""
+_LEAST_HIT: Final = 64
+"""The lowest floor of any provider; a report of fewer cached tokens is a mistake."""
 _LEAST_LEAD: Final = 1_024
 """For fewer common tokens, one answer's time costs more than it saves."""
 
@@ -33,6 +37,10 @@ class CacheObserver:
         self.rules = rules
         self._own = own
         self._lock = threading.Lock()
+        self._low: list[int] = []
+        """The hits below the floor since it was last lowered."""
+        self._starts = 0
+        """The hits on starts, where the rules say that only whole prompts are found."""
         self._answers = 0
         self._possible = self._reported = 0.0
         """Tokens that the cache could have served, and those that it reported."""
@@ -97,14 +105,26 @@ class CacheObserver:
             if usage.estimated or not text:
                 return
             cached = usage.cached_tokens
-            if self.rules is not None and cached:
-                self._floor = min(self._floor, cached)  # the endpoint's floor is lower than the documented one
-                if self.rules.whole and not shared:
-                    self.rules, self._memory.whole = replace(self.rules, whole=False), False
+            if self.rules is not None:
+                self._correct(self.rules, cached, shared)
             self._answers += 1
             possible = self.cache_tokens(shared, len(text), usage.prompt_tokens)
             self._possible = self._possible * _MEMORY + possible
             self._reported = self._reported * _MEMORY + cached
+
+    def _correct(self, rules: CacheRules, cached: int, shared: int) -> None:
+        """Correct the rules after several hits that they do not allow; the caller holds the lock.
+
+        The floor becomes the largest of the hits below it, in whole steps: a false report among them changes nothing.
+        """
+        if max(rules.step, _LEAST_HIT) <= cached < self._floor:
+            self._low.append(cached)
+            if len(self._low) == _REPORTS:
+                self._floor, self._low = max(self._low) // rules.step * rules.step, []
+        if rules.whole and not shared and cached >= self._floor:
+            self._starts += 1
+            if self._starts == _REPORTS:
+                self.rules, self._memory.whole = replace(rules, whole=False), False
 
     def cache_tokens(self, shared: int, characters: int, tokens: int) -> int:
         """Return how many of a prompt's `tokens` the cache serves if it knows `shared` of its `characters`."""

@@ -31,11 +31,20 @@ def test_unknown_endpoint(cached: int, share: float) -> None:
 
 
 def test_a_lower_floor() -> None:
-    """A hit below the documented floor lowers the floor."""
+    """Several hits below the documented floor lower the floor to whole steps; a false one among them does not count."""
     observer = CacheObserver(rules_of("gemini", "gemini-2.5-flash"), OWN)
     assert observer.cache.floor_tokens == 2_048
-    answers(observer, 2, 990)
+    answers(observer, 9, 1)  # no provider stores so little
+    answers(observer, 1, 100)
+    answers(observer, 1, 990)
+    assert observer.cache.floor_tokens == 2_048
+    answers(observer, 1, 985)
     assert observer.cache.floor_tokens == 990
+    stepped = CacheObserver(rules_of("groq", "any"), OWN)
+    answers(stepped, 200, 1)  # less than a step is no hit
+    assert stepped.cache.floor_tokens == 1_024
+    answers(stepped, 3, 990)
+    assert stepped.cache.floor_tokens == 896
 
 
 def test_whole_prompts() -> None:
@@ -45,4 +54,9 @@ def test_whole_prompts() -> None:
     assert observer.written_tokens(Usage(1_100, 0, 1, written_tokens=1_024)) == 1_024
     assert not observer.cache.earns
     answers(observer, 2, 1_024)
+    assert observer.cache.whole
+    answers(observer, 3, 1_024)  # the first two texts are known as a whole
     assert observer.cache.earns
+    wrong = CacheObserver(rules_of("openai", "gpt-5.6"), OWN)
+    answers(wrong, 99, 1)
+    assert (wrong.cache.whole, wrong.cache.floor_tokens) == (True, 1_024)
