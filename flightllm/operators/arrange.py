@@ -36,6 +36,10 @@ Sql: TypeAlias = Callable[[str], Batches]
 """Runs SQL over stage inputs."""
 
 
+_MOST_FLOOR = 1 << 30
+"""An endpoint with a higher floor has no cache."""
+
+
 @dataclass(frozen=True, slots=True)
 class ArgumentColumns:
     """The argument columns of a pass."""
@@ -119,6 +123,8 @@ def _idle(cache: PrefixCache, shared_tokens: float, encoded: Encoded) -> str:
     if not cache.earns:
         return "the endpoint reports no cached tokens"
     longest = shared_tokens + sum(float(weights.max(initial=0.0)) for weights in encoded.weights)
+    if cache.floor_tokens > _MOST_FLOOR:
+        return "the endpoint caches no prompts"
     if longest < cache.floor_tokens:
         return f"the endpoint caches only prompts of {cache.floor_tokens:,} tokens or more"
     return ""

@@ -39,7 +39,13 @@ _WORDS_OF_FORMS = re.compile(
 
 _NO_SYSTEM = re.compile(
     r"(?:system|developer) (?:role|message|instruction|prompt)s?\b.{0,40}\bnot (?:supported|enabled|allowed)"
-    r"|(?:not|n't) support.{0,20}\b(?:system|developer) (?:role|message|instruction|prompt)",
+    r"|(?:not|n't) support.{0,20}\b(?:system|developer) (?:role|message|instruction|prompt)"
+    r"|\brole\W{0,3}(?:does not|doesn't|cannot) (?:support|accept|be)\W{1,3}(?:system|developer)\b"
+    r"|\brole\b.{0,60}should be 'user'|roles must alternate",
+    re.IGNORECASE,
+)
+_UNKNOWN = re.compile(
+    r"unknown|unsupported|unrecogni[sz]ed|unexpected|not (?:permitted|supported|allowed|recogni[sz]ed)",
     re.IGNORECASE,
 )
 _NO_JSON = re.compile(r"failed to (?:generate|validate) json|json_validate_failed", re.IGNORECASE)
@@ -75,6 +81,13 @@ class RequestPlan:
     bare: bool
     folded: bool = False
     """Whether the system message is part of the user's message."""
+    tokens_key: str = "max_tokens"
+    """The key of the token limit; empty for an endpoint that rejects both keys."""
+
+    @property
+    def token_limit(self) -> dict[str, int]:
+        """Return the token limit under its key."""
+        return {self.tokens_key: self.tokens} if self.tokens_key else {}
 
     @property
     def options(self) -> dict[str, Any]:
@@ -289,7 +302,9 @@ class RequestAttempts:
         if "thinking" in dict(step.body) and step.effort != "none":
             body.pop("temperature", None)  # Anthropic accepts only the default temperature with `thinking`
         tokens = max(self.limit, parameters.max_tokens) + form.more_tokens + allowance
-        return RequestPlan(body, form, place, step, step_place, tokens, allowance, self._bare, record.no_system)
+        return RequestPlan(
+            body, form, place, step, step_place, tokens, allowance, self._bare, record.no_system, record.tokens_key
+        )
 
     def _optional(self) -> dict[str, Any]:
         """Return the optional parameters, without those that were rejected."""
@@ -319,34 +334,35 @@ class RequestAttempts:
         return self._unnamed(plan, refusal) if named is None else named
 
     def _other_tokens(self, plan: RequestPlan, refusal: Refusal) -> bool:
-        record, text = self.record, refusal.text
         # The length is checked first, because vLLM's error for a long prompt names both keys. The key changes only
         # once, because a second change would restore the rejected key.
-        if _LENGTH.search(text) and self._shorter(plan):
+        if _LENGTH.search(refusal.text) and self._shorter(plan):
             return True
         if self._switched:
+            left_out = plan.tokens_key if _is_unknown(refusal, plan.tokens_key) else ""
+            self.record.tokens_key = "" if left_out else self.record.tokens_key
+            return left_out != ""
+        key = self._other_key(plan.tokens_key, refusal)
+        if key is None:
             return False
-        key = record.tokens_key
-        self._switched = self._other_key(refusal)
-        return self._switched and key != record.tokens_key
+        # Another request can have changed the key since this one was sent.
+        self._switched, self.record.tokens_key = True, key
+        return True
 
-    def _other_key(self, refusal: Refusal) -> bool:
-        """Switch to the other key for the token limit if the rejection is about the present key."""
-        record, text = self.record, refusal.text
-        if record.chat and "max_tokens" in text and "max_completion_tokens" in text:
+    def _other_key(self, sent: str, refusal: Refusal) -> str | None:
+        """Return the other key for the token limit if the rejection is about the key that was sent."""
+        text = refusal.text
+        other = "max_tokens" if sent == "max_completion_tokens" else "max_completion_tokens"
+        if not sent or not (self.record.chat or sent == "max_completion_tokens"):
+            return None
+        if "max_tokens" in text and "max_completion_tokens" in text:
             # The key that the endpoint suggests is the key that was not sent.
-            other = "max_tokens" if record.tokens_key == "max_completion_tokens" else "max_completion_tokens"
-            mine = re.search(rf"use '?\W?{record.tokens_key}|instead of '?\W?{other}", text)
-            if mine is None and refusal.parameter in {"", record.tokens_key, "max_tokens", "max_completion_tokens"}:
-                record.tokens_key = other
-                return True
-        if record.tokens_key == "max_completion_tokens" and refusal.names("max_completion_tokens"):
-            record.tokens_key = "max_tokens"
-            return True
-        if record.tokens_key == "max_tokens" and record.chat and "max_completion_tokens" in text:
-            record.tokens_key = "max_completion_tokens"
-            return True
-        return False
+            mine = re.search(rf"use '?\W?{sent}|instead of '?\W?{other}", text)
+            if mine is None and refusal.parameter in {"", "max_tokens", "max_completion_tokens"}:
+                return other
+        if sent == "max_completion_tokens":
+            return other if refusal.names(sent) else None
+        return other if "max_completion_tokens" in text or _is_unknown(refusal, sent) else None
 
     def _shorter(self, plan: RequestPlan) -> bool:
         """Lower the tokens for thoughts, or else the answer's limit, because the context is too small.
@@ -447,6 +463,11 @@ class RequestAttempts:
 
     def _allowed(self, step: ThinkingLevel) -> int:
         return min(self.record.allowed(step, self.size), self._most_allowance)
+
+
+def _is_unknown(refusal: Refusal, key: str) -> bool:
+    """Return whether an endpoint does not know a key; a value out of range is another reason."""
+    return bool(key) and refusal.names(key) and _UNKNOWN.search(refusal.text) is not None
 
 
 def _sampling(parameters: Parameters) -> dict[str, Any]:

@@ -539,7 +539,7 @@ class OpenAIEngine(PatientEngine):
             )
             answers, usage = read_texts(raw.http_response.content, len(group))
             return answers, self._checked(group, usage, answers, self._sent(group, plan), shared)
-        further = {self._record.tokens_key: plan.tokens, **further}
+        further = {**plan.token_limit, **further}
         said = self._messages(group[0].prompt, plan.form.words, folded=plan.folded)
         raw = await client.chat.completions.with_raw_response.create(
             model=self._model, messages=said, extra_body=further

@@ -189,8 +189,8 @@ def test_a_success_wakes_the_rows_that_wait() -> None:
         return refuse(503, "loading") if said(body) == "ROW3." else refuse(503, "loading", Retry_After="4000")
 
     with serving(behave, patience=9_000, window=64) as (engine, endpoint):
-        assert [one.error for one in run(engine, 40)] == [None] * 40
-        assert said(endpoint.bodies[8]) == "ROW3."
+        assert [one.error for one in run(engine, 40)] == [None] * 40  # within the time limit of the tests
+        assert len(endpoint.bodies) <= 8 + 40 + 8
 
 
 def test_an_endpoint_that_stays_down() -> None:
@@ -301,3 +301,65 @@ def test_a_budget_ends_the_search_for_a_form(database: Database, options: dict[s
         for row in rows(session, f"{ASK} t WHERE v <= {count}"):
             assert f"{said}; it is not asked again, because the query's budget is spent" in row["a"]["error"]
             assert row["a"]["error"].count("it is not asked again") == len(endpoint.bodies) == 1
+
+
+def _together(reason: str, refused: Callable[[Body], bool]) -> Behave:
+    """Return an endpoint that refuses a form, and answers the first refusals only after eight requests came."""
+    arrived = threading.Barrier(8, timeout=20)
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        if number < 8:
+            arrived.wait()
+        return refuse(400, reason) if refused(body) else answer(path, body)
+
+    return behave
+
+
+OTHER_KEY = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+NO_SYSTEM = (
+    "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+    "messages.0.role: Input should be 'user' or 'assistant'",
+    "Conversation roles must alternate user/assistant/user/assistant/...",
+    "System role not supported",
+)
+
+
+def test_rows_that_learn_the_key_of_the_limit_together() -> None:
+    """Rows in flight while another one changes the key are sent again with the new key."""
+    with serving(_together(OTHER_KEY, lambda body: "max_tokens" in body)) as (engine, endpoint):
+        assert [one.error for one in run(engine, 20)] == [None] * 20
+        assert len(endpoint.bodies) == 28
+
+
+@pytest.mark.parametrize("reason", NO_SYSTEM)
+def test_rows_that_learn_the_system_role_together(reason: str) -> None:
+    """An endpoint without a system role gets the system message in the user's turn, whatever its words are."""
+    chat = [Request(n, f"<|system|>Be brief.<|user|>ROW{n}.", Parameters(), "ai_gen", "", ()) for n in range(20)]
+    behave = _together(reason, lambda body: body["messages"][0]["role"] == "system")
+    with serving(behave, system_prompt="Be brief.") as (engine, endpoint):
+        found = list(engine.generate(iter(chat), lambda: False))
+        assert [one.error for one in found] == [None] * 20
+        assert len(endpoint.bodies) == 28
+
+
+def test_an_endpoint_without_parameters() -> None:
+    """An endpoint that knows only the model and the messages gets nothing else, and no query learns it twice."""
+    known = {"model", "messages"}
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        unknown = next((key for key in body if key not in known), None)
+        return answer(path, body) if unknown is None else refuse(400, f"Unknown field: {unknown}")
+
+    with serving(behave, window=1) as (engine, endpoint):
+        assert [one.error for one in run(engine, 5)] == [None] * 5
+        before = len(endpoint.bodies)
+        assert [one.error for one in run(engine, 5)] == [None] * 5
+        assert len(endpoint.bodies) == before + 5
+
+
+def test_a_limit_out_of_range_keeps_its_key() -> None:
+    """A limit that is too high for the endpoint is an error of the call, and no reason to leave out the key."""
+    behave: Behave = lambda _path, _body, _number: refuse(400, "max_tokens must be at most 16 for this account")  # noqa: E731
+    with serving(behave, window=1) as (engine, endpoint):
+        assert all("at most 16" in str(one.error) for one in run(engine, 3))
+        assert all("max_tokens" in body for body in endpoint.bodies)
