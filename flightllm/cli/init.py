@@ -365,7 +365,10 @@ def _tried(found: EngineConfig) -> str:
         raise EngineError(answer.error or f"{where}, but gave no answer")
     counts = {
         "calls": 1,
-        **{key: getattr(answer, key) for key in ("prompt_tokens", "cached_tokens", "completion_tokens")},
+        **{
+            key: getattr(answer, key)
+            for key in ("prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
+        },
     }
     cost = Costs(prices_of(found)).counted(counts)
     spent = f"1 call, {answer.prompt_tokens:,} tokens of prompt and {answer.completion_tokens:,} of answer"

@@ -1,10 +1,10 @@
 """`on_error => 'keep'`: a column keeps its old value in the rows whose answers are unusable."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from flightllm.errors import UnsupportedError
-from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, replaced
+from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, replaced, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tree import parse, text_of, written
 from flightllm.sql.types import arguments, function_name
@@ -12,6 +12,8 @@ from flightllm.sql.types import arguments, function_name
 _OPTION: Final = "on_error"
 _KEEP: Final = "keep"
 _NO_ERROR: Final = "CAST(NULL AS text)"
+_LOGIC: Final = frozenset({"And", "Or"})
+_FIRST_NOT_NULL: Final = frozenset({"coalesce", "nvl", "ifnull"})
 
 
 def values_and_errors(value: str) -> tuple[str, str]:
@@ -54,7 +56,11 @@ def _errors(value: Json) -> Json | None:
 def _errors_at(node: Node) -> Json | None:
     if _keeps(node):
         return written("c['error']", c=_as_struct(node))
-    return _errors_of_case(node) if kind(node) == "Case" else _errors_of_coalesce(node)
+    if kind(node) == "Case":
+        return _errors_of_case(node)
+    if kind(node) == "BinaryOp":
+        return _errors_of_logic(node)
+    return _errors_in_order(arguments(body(node)), "v IS NOT NULL")
 
 
 def _errors_of_case(case: Node) -> Json | None:
@@ -72,25 +78,53 @@ def _errors_of_case(case: Node) -> Json | None:
     return {"Case": {**fields, "conditions": conditions, "else_result": otherwise or none}}
 
 
-def _errors_of_coalesce(call: Node) -> Json | None:
+def _errors_of_logic(operation: Node) -> Json | None:
+    """Return the errors of AND or OR: operands without a call come first, as in the plan of the query."""
+    operator = body(operation)["op"]
+    operands = sorted(_operands(operation, operator), key=lambda one: any(map(_keeps, walk(one))))
+    return _errors_in_order(operands, "v IS FALSE" if operator == "And" else "v IS TRUE")
+
+
+def _errors_in_order(values: Sequence[Json], decided: str) -> Json | None:
+    """Return the errors of values of which each is only computed where the one before it, `v`, is not `decided`."""
     found: Json | None = None
-    for value in reversed(arguments(body(call))):
+    none = written(_NO_ERROR)
+    for value in reversed(values):
         own = _errors(value)
         if own is not None or found is not None:
-            texts = {"own": own or written(_NO_ERROR), "v": _answers(value), "rest": found or written(_NO_ERROR)}
-            found = written("CASE WHEN own IS NOT NULL THEN own WHEN v IS NULL THEN rest END", **texts)
+            texts = {"own": own or none, "v": _answers(value), "rest": found or none}
+            found = written(f"CASE WHEN own IS NOT NULL THEN own WHEN {decided} THEN NULL ELSE rest END", **texts)
+    return found
+
+
+def _operands(operation: Node, operator: str) -> list[Json]:
+    found, todo = list[Json](), [operation]
+    while todo:
+        one = unnested(todo.pop())
+        if kind(one) == "BinaryOp" and body(one)["op"] == operator:
+            todo += [body(one)["right"], body(one)["left"]]
+        else:
+            found.append(one)
     return found
 
 
 def _branches(value: Json) -> bool:
     """Return whether an expression computes some of its parts in some rows only."""
-    return kind(value) == "Case" or (kind(value) == "Function" and function_name(body(value)) == "coalesce")
+    match kind(value):
+        case "Case":
+            return True
+        case "BinaryOp":
+            return body(value)["op"] in _LOGIC
+        case "Function":
+            return function_name(body(value)) in _FIRST_NOT_NULL
+        case _:
+            return False
 
 
 def _outermost(value: Json, *, branches: bool = False) -> Iterator[Node]:
-    """Yield the calls with `on_error => 'keep'` in a value, outside of queries; with `branches`, also each CASE.
+    """Yield the calls with `on_error => 'keep'` in a value, outside of queries.
 
-    The parts of a yielded node are left out.
+    With `branches`, also yield the outermost expressions with branches. The parts of a yielded node are left out.
     """
     todo = [value]
     while todo:
@@ -124,4 +158,7 @@ def _is_keep(argument: Json) -> bool:
         return False
     value = body(argument)["arg"]
     literal: Json = body(value) if kind(value) == "Expr" else None
-    return kind(literal) == "Value" and body(literal)["value"] == {"SingleQuotedString": _KEEP}
+    if kind(literal) != "Value":
+        return False
+    text = body(literal)["value"]
+    return text in ({"SingleQuotedString": _KEEP}, {"DollarQuotedString": {"value": _KEEP, "tag": None}})

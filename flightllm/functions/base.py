@@ -107,12 +107,14 @@ COMMON_OPTIONS = (
     Option("on_truncated", str, "error", choices=("error", "keep")),
     Option("normalize", str),
     Option("ordered", bool, default=False),
+    Option("fresh", bool, default=False),
 )
 """The options of every AI function.
 
 `max_tokens` defaults to the length that the function's answer needs. The elements of lists keep their order with
 `ordered`. `reasoning` is how long a reasoning model thinks before it answers; the default is the model's own setting.
 `on_error` defaults to `null` in queries and to `fail` in statements that store rows, see `NameResolver.on_error`.
+`fresh` asks about each row by itself: no earlier answer is read, no other row shares the answer, and it is not kept.
 An answer that was cut at `max_tokens` is a row error; with `on_truncated => 'keep'` the partial answer becomes the
 value, in this query only. `top_p` and `seed` have no effect at temperature 0. The prompt has `instructions` and
 `examples` before the question, see `guidance.py`.

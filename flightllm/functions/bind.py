@@ -470,6 +470,7 @@ class _Binder:
             on_truncated=str(values.get("on_truncated", "error")),
             room=None if isinstance(max_tokens, int) else answer.room,
             usual=answer.usual,
+            fresh=values.get("fresh") is True,
             model=self._model(values),
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),

@@ -112,6 +112,8 @@ class AICall:
     """The limit by the size of the prompt's values. It applies if it is larger than `parameters.max_tokens`."""
     usual: Usual | None = field(default=None, kw_only=True, compare=False)
     """The usual length of a free text, for predictions; None if nothing is known about it."""
+    fresh: bool = field(default=False, kw_only=True)
+    """Every row has an answer of its own, which is not kept."""
     normalize: frozenset[str] = frozenset()
     """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal
     share one answer. The model sees the row that was sent first."""
@@ -172,6 +174,8 @@ def name_stub(call: AICall) -> AICall:
         content = (*content, call.on_truncated)
     if call.reading:
         content = (*content, "reading", call.reading)
+    if call.fresh:
+        content = (*content, "fresh")
     if call.room is not None:
         content = (*content, call.room.tokens, call.room.per_byte)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

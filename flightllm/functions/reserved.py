@@ -63,6 +63,8 @@ _MEANT = {
     "few_shot": "examples",
     "few_shot_examples": "examples",
     "categories": "labels",
+    "no_cache": "fresh",
+    "skip_cache": "fresh",
     "fail_on_error": "on_error",
     "failonerror": "on_error",
     "return_error_details": "on_error",

@@ -175,7 +175,7 @@ class _Pass:
         runtime = self._runtime
         given = pa.schema(list(schema)[: len(schema) - len(self._calls)])
         arranged = arrange(spooled, table, given, self._arguments(), self._how(tracker), runtime.sql)
-        tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if runtime.settings.dedup else 1.0
+        tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         ahead = self._fields_first(arranged)
         sites = tuple(self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls)))
         ranking = self._ranking(arranged)
@@ -216,6 +216,11 @@ class _Pass:
         lists = frozenset(call.arguments[field] for call in self._calls for field in call.ai.lists)
         return ArgumentColumns(self._columns, tuple(names.get(c, "") for c in self._columns), readers, lists)
 
+    @property
+    def _shares_tuples(self) -> bool:
+        """Return whether equal rows share one tuple of arguments."""
+        return self._runtime.settings.dedup and not any(call.ai.fresh for call in self._calls)
+
     def _how(self, tracker: LimitTracker) -> How:
         settings, growing = self._runtime.settings, growing_sizes()
 
@@ -224,7 +229,7 @@ class _Pass:
 
         return How(
             settings.ordering,
-            settings.dedup,
+            self._shares_tuples,
             self._binding.engine,
             self._binding.window,
             0.0 if settings.layout == "fields" else min(self._cues),
@@ -278,6 +283,6 @@ class _Pass:
     def _note(self, rows: int, arranged: Arranged, *, fields_first: bool) -> None:
         ordering = "fixed, by DataFusion" if arranged.ordering is None else arranged.ordering.method
         for counters in self._counters:
-            tuples = arranged.distinct if self._runtime.settings.dedup else rows
+            tuples = arranged.distinct if self._shares_tuples else rows
             layout = "fields first" if fields_first else "instruction first"
             counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle)

@@ -51,7 +51,8 @@ class BatchFunctions:
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))
-        return (_each_prompt if self.distinct else _each_row)(self, call, self.bindings[call.binding])
+        each = _each_prompt if self.distinct and not call.fresh else _each_row
+        return each(self, call, self.bindings[call.binding])
 
     def _kept(self, answer: _Function, name: str) -> _Function:
         bound = structlog.contextvars.get_contextvars()  # DataFusion calls the function in its own threads

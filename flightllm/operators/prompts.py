@@ -90,7 +90,8 @@ class PromptLister:
         """The fields of each call, by the order of the values in the prompt."""
         self._unique = count()
         """Numbers that make equal keys different, where equal prompts are not shared."""
-        self._seen = [set[bytes]() if site.repeats else None for site in self._sites]
+        fresh = any(site.ai.fresh for site in self._sites)
+        self._seen = [set[bytes]() if site.repeats or fresh else None for site in self._sites]
         """The keys so far of each call whose distinct tuples can have equal keys."""
         self._last_key: dict[int, bytes] = {}
         """The last key of each call."""
@@ -143,7 +144,7 @@ class PromptLister:
 
     def _key(self, site: CallSite, fields: Fields) -> bytes:
         key = site.keys.key(fields)
-        return key if self._dedup else key + next(self._unique).to_bytes(8)
+        return key if self._dedup and not site.ai.fresh else key + next(self._unique).to_bytes(8)
 
     def _first_uses(self, call: int, listed: Sequence[tuple[int, Fields, bytes]]) -> list[bool]:
         """Return for each prompt whether the call needs its key for the first time, and note that the call did."""
@@ -260,7 +261,8 @@ class PromptRegistry:
         """Cache the answer to a prompt of this pass, and share it with the queries that wait for it."""
         key = prompt.key
         del self._sent_here[key]
-        kept = response.text if reading.failure is None and response.cut is None else None
+        fresh = self._sites[prompt.call].ai.fresh
+        kept = response.text if reading.failure is None and response.cut is None and not fresh else None
         if response.cut is not None and prompt.repair is None:
             self._cut[key] = response
         elif reading.failure is not None:

@@ -156,6 +156,7 @@ MERGE INTO u USING (SELECT id, t FROM u) AS k ON k.id = u.id
 WHEN MATCHED AND k.id < 0 THEN DELETE
 WHEN MATCHED THEN UPDATE SET s = {OF_SOURCE}"""
 KEPT = {
+    "dollars": (f"UPDATE u SET s = {KEEP}".replace("'keep'", "$$keep$$"), "says ROW{}"),
     "plain": (f"UPDATE u SET s = {KEEP}", "says ROW{}"),
     "inside of a function": (f"UPDATE u SET s = upper({KEEP})", "SAYS ROW{}"),
     "a field": (f"UPDATE u SET s = {QUOTE} || '!'", "said by ROW{}!"),
@@ -167,6 +168,7 @@ KEPT = {
     ),
     "a condition of CASE": (f"UPDATE u SET s = CASE WHEN {KEEP} LIKE 'x%' THEN 'x' ELSE 'no ' || id END", "no {}"),
     "coalesce": (f"UPDATE u SET s = coalesce(nullif(s, s), {KEEP}, 'none')", "says ROW{}"),
+    "nvl": (f"UPDATE u SET s = nvl(nullif(s, s), {KEEP})", "says ROW{}"),
     "an alias and FROM": (f"UPDATE u AS x SET s = {OF_SOURCE} FROM u AS k WHERE k.id = x.id", "says ROW{}"),
     "merge": (MERGE, "says ROW{}"),
 }
@@ -176,12 +178,34 @@ KEPT = {
 def test_an_old_value_stays(session: Session, endpoint: Endpoint, name: str) -> None:
     """With `keep`, the rows without an answer keep their value, and no call is sent twice, also without dedup."""
     sql, said = KEPT[name]
-    assert session.update(sql, settings={"dedup": "on" if name == "coalesce" else "off"}) == 6
+    assert session.update(sql, settings={"dedup": "on" if name in {"coalesce", "nvl"} else "off"}) == 6
     new = [said.format(n) if said else (f"says ROW{n}" if n < 4 else f"SAYS ROW{n}") for n in range(1, 7)]
     expected = [OLD[n] if f"ROW{n + 1}" in BAD else new[n] for n in range(6)]
     assert _column(session, "SELECT s FROM u ORDER BY id") == expected
     answered = [b for b in endpoint.bodies if not any(bad in b["messages"][-1]["content"] for bad in BAD)]
     assert len(answered) == (8 if name == "two calls" else 4)
+
+
+@pytest.mark.parametrize(
+    ("value", "asked", "stored"),
+    [
+        (f"id > 4 AND {KEEP} = 'says ROW6'", [5, 6], [False, False, False, False, True, True]),
+        (f"{KEEP} = 'says ROW6' AND (id > 4)", [5, 6], [False, False, False, False, True, True]),
+        (f"(id < 5 OR {KEEP} = 'says ROW6') AND id <> 1", [5, 6], [False, True, True, True, True, True]),
+        (f"NOT (id < 5 OR {KEEP} = 'says ROW6')", [5, 6], [False, False, False, False, True, False]),
+        (f"id > 4 AND {KEEP} = 'x' AND {TELL} = 'x'", [5, 6], [False, False, False, False, True, False]),
+        (f"ifnull(nullif(id, 2) > 0, {KEEP} = 'x')", [2], [True] * 6),
+    ],
+)
+def test_certain_values_are_stored(
+    session: Session, endpoint: Endpoint, value: str, asked: list[int], stored: list[bool]
+) -> None:
+    """Where other operands decide AND, OR or coalesce, no model is asked and no old value stays."""
+    session.update("CREATE OR REPLACE TABLE yes AS SELECT id, t, true AS b FROM u")
+    assert session.update(f"UPDATE yes SET b = {value}") == 6
+    assert _column(session, "SELECT b FROM yes ORDER BY id") == stored
+    prompts = {body["messages"][-1]["content"] for body in endpoint.bodies}
+    assert sorted({n for n in range(1, 7) for prompt in prompts if f"ROW{n}" in prompt}) == asked
 
 
 def test_do_update_keeps_an_old_value(session: Session) -> None:
