@@ -91,6 +91,14 @@ class Ledger:
             if time.monotonic() - self._written > _WRITE_SECONDS:
                 self._write(day)
 
+    def take_back(self, date: str, calls: int, tokens: int, cost: float) -> None:
+        """Undo a reservation of day `date`, for a request that does not leave."""
+        with self._lock:
+            day = self._today()
+            if date == day.date:
+                day.held.add(-calls, -tokens, -cost)
+            day.unwritten.add(-calls, 0, 0.0)
+
     def write(self) -> None:
         """Write the spending to disk."""
         with self._lock:

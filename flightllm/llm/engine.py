@@ -71,16 +71,20 @@ class Parameters:
 class Dispatch:
     """Whether a pulled request still waits in the engine and has cost nothing yet; and what each further try counts.
 
-    Engines that hold requests ready set `waits`. Engines with an endpoint set `sent` when a prompt leaves; before a
-    prompt leaves again, they call `resend`. They set `billed` while the last try can cost something: from the time when
-    it leaves, until the endpoint rejects it.
+    Engines that hold requests ready set `waits`. Engines with an endpoint call `admit` before each try, and set `sent`
+    when the prompt leaves. They set `billed` while the last try can cost something: from the time when it leaves, until
+    the endpoint rejects it.
     """
 
     waits: bool = False
     sent: bool = False
     billed: bool = False
-    resend: Callable[[], str | None] = lambda: None
-    """Counts one more try, in any thread; returns why the prompt must not be sent again, or None."""
+    admit: Callable[[int], str | None] = lambda _: None
+    """Reserves the coming try, with the most tokens of its answer, and counts it if the prompt was sent before.
+
+    Returns why the prompt must not be sent, or None. Any thread can call it."""
+    retract: Callable[[], None] = lambda: None
+    """Takes back what the last `admit` reserved and counted, because the try does not leave."""
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +18,7 @@ from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
-from flightllm.operators.prompt_sender import Trace
+from flightllm.operators.prompt_sender import Trace, Tries
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Counters, Reading, Response, answer_column, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
@@ -169,7 +168,7 @@ class _Rows:
                 return
             self._reservations[row] = taken
         self._flying[row] = request
-        request.dispatch.resend = partial(self._resend, request)
+        Tries(request.dispatch, self._budget, self._reservations.get(row), self._counters).follow()
         self._counters.sent(repair=row in self._first)
         self._precedence.sent()
         self._trace.sent(request)
@@ -195,15 +194,6 @@ class _Rows:
             self._again.append(replace(request, prompt=prompt, dispatch=Dispatch()))
             return
         self._fill(row, found)
-
-    def _resend(self, request: Request) -> str | None:
-        """Count one more try of a row, in the engine's thread; return why it must not be sent, or None."""
-        refusal, reservation = None, self._reservations.get(request.id)
-        if self._budget is not None and reservation is not None:
-            refusal = self._budget.resend(reservation, billed=request.dispatch.billed)
-        if refusal is None:
-            self._counters.sent(repair=False)
-        return refusal
 
     def abandon(self) -> None:
         """Settle the reservations of rows that will have no answer. A prompt that was not sent is not counted."""

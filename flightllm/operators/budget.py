@@ -53,19 +53,50 @@ def _exceeded(limits: Allowance, calls: int, tokens: int, cost: float) -> str | 
     return f"{value:,} {name} where flightllm.max_{name} is {most:,}"
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The most that one try of a request can take."""
+
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cost: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of the prompt and its answer."""
+        return self.prompt_tokens + self.answer_tokens
+
+
 @dataclass(slots=True)
 class Reservation:
-    """The most tokens and cost that a request in flight can take. Only its account changes it."""
+    """The most tokens and cost that all tries of a request in flight can take. Only its account changes it."""
 
-    tokens: int
-    cost: float
+    attempt: Attempt
+    """The last try. `tokens`, `cost` and `prompt_tokens` have it too."""
+    tokens: int = field(init=False)
+    cost: float = field(init=False)
+    prompt_tokens: int = field(init=False)
+    """The part of `tokens` that is for prompts."""
     day: str = field(default_factory=today)
     """The day on which it was made; the user's spending counts by day."""
-    prompt_tokens: int = 0
-    """The part of `tokens` that is for prompts."""
-    tries: int = 1
-    """How many times the endpoint can have charged for the request."""
     settled: bool = False
+    before: tuple[Attempt, bool, int] | None = None
+    """The try before the last one, whether it can have cost something, and the calls that the last one counted."""
+
+    def __post_init__(self) -> None:
+        self.tokens, self.cost = self.attempt.tokens, self.attempt.cost
+        self.prompt_tokens = self.attempt.prompt_tokens
+
+    @property
+    def paid(self) -> tuple[int, float]:
+        """Return the tokens and the cost of the tries before the last one."""
+        return self.tokens - self.attempt.tokens, max(0.0, self.cost - self.attempt.cost)
+
+    def replace(self, old: Attempt, new: Attempt) -> None:
+        """Put the figures of one try in place of another's."""
+        self.tokens += new.tokens - old.tokens
+        self.cost += new.cost - old.cost
+        self.prompt_tokens += new.prompt_tokens - old.prompt_tokens
 
 
 class Account:
@@ -130,30 +161,52 @@ class Account:
                 reservation.day, tokens, cost, calls, held_tokens=reservation.tokens, held_cost=reservation.cost
             )
 
-    def resend(self, reservation: Reservation, *, billed: bool) -> str | None:
-        """Count one more try of a request in flight; return why it must not be sent, or None.
+    def admit(self, reservation: Reservation, attempt: Attempt, *, again: bool, billed: bool) -> str | None:
+        """Reserve the coming try of a request in flight; return why it must not be sent, or None.
 
-        If the endpoint can have charged for the try before (`billed`), reserve the most of one more try.
+        `again` says that the request was sent before: then one more call counts. If the endpoint can have charged for
+        the try before (`billed`), the coming one is reserved beside it, and otherwise in its place.
         """
         with self._lock:
             if reservation.settled:
                 return "the query has ended"
-            tokens = reservation.tokens // reservation.tries if billed else 0
-            cost = reservation.cost / reservation.tries if billed else 0.0
-            calls = self._calls + 1
-            above = _exceeded(self.limits, calls, self._tokens + tokens, self._cost + cost)
+            held = Attempt() if billed else reservation.attempt
+            tokens, cost = attempt.tokens - held.tokens, attempt.cost - held.cost
+            calls = int(again)
+            if not calls and tokens <= 0 and cost <= 0:  # the first try, as large as it was reserved
+                reservation.before = None
+                return None
+            above = _exceeded(self.limits, self._calls + calls, self._tokens + tokens, self._cost + cost)
             if above is not None:
                 return f"the query's budget is spent: one more try could make it {above}"
-            if self._ledger is not None and (above := self._ledger.take(1, tokens, cost)):
+            if self._ledger is not None and (above := self._ledger.take(calls, tokens, cost)):
                 return f"the day's budget is spent: {above}"
-            self._calls, self._tokens, self._cost = calls, self._tokens + tokens, self._cost + cost
-            if billed:
-                reservation.prompt_tokens += reservation.prompt_tokens // reservation.tries
-                reservation.tokens, reservation.cost = reservation.tokens + tokens, reservation.cost + cost
-                reservation.tries += 1
-        if self._ledger is not None:
+            self._add(calls, tokens, cost)
+            reservation.replace(held, attempt)
+            reservation.before = reservation.attempt, billed, calls
+            reservation.attempt = attempt
+        if self._ledger is not None and calls:
             self._ledger.settle(today(), 0, 0.0, held_tokens=0, held_cost=0.0)
         return None
+
+    def retract(self, reservation: Reservation) -> None:
+        """Take back what the last `admit` reserved: its try does not leave."""
+        with self._lock:
+            if reservation.settled or reservation.before is None:
+                return
+            (before, billed, calls), attempt = reservation.before, reservation.attempt
+            held = Attempt() if billed else before
+            tokens, cost = attempt.tokens - held.tokens, attempt.cost - held.cost
+            self._add(-calls, -tokens, -cost)
+            reservation.replace(attempt, held)
+            reservation.attempt, reservation.before = before, None
+        if self._ledger is not None:
+            self._ledger.take_back(reservation.day, calls, tokens, cost)
+
+    def _add(self, calls: int, tokens: int, cost: float) -> None:
+        self._calls += calls
+        self._tokens += tokens
+        self._cost += cost
 
     def close(self) -> None:
         """Write the user's spending to disk."""
@@ -228,16 +281,24 @@ class RequestBudget:
         else:
             self._account.settle(reservation, work.tokens, 0.0 if self._prices is None else self._prices.price(work))
 
-    def resend(self, reservation: Reservation, *, billed: bool) -> str | None:
-        """Count one more try of a request; see `Account.resend`."""
-        return self._account.resend(reservation, billed=billed)
+    def admit(self, reservation: Reservation, answer: int, *, again: bool, billed: bool) -> str | None:
+        """Reserve the coming try of a request, whose answer has at most `answer` tokens; see `Account.admit`."""
+        attempt = reservation.attempt
+        if self._account.counts_tokens and answer > attempt.answer_tokens:
+            attempt = self._attempt(attempt.prompt_tokens, answer)
+        return self._account.admit(reservation, attempt, again=again, billed=billed)
+
+    def retract(self, reservation: Reservation) -> None:
+        """Take back what the last `admit` reserved; see `Account.retract`."""
+        self._account.retract(reservation)
 
     def release(self, reservation: Reservation, *, sent: bool = True, billed: bool = False) -> None:
         """Settle a request that was stopped before its answer, or before it was sent.
 
-        If the endpoint can charge for it all the same (`billed`), the reservation counts as spent.
+        If the endpoint can charge for it all the same (`billed`), the reservation counts as spent; otherwise, only the
+        part for earlier tries does.
         """
-        tokens, cost = (reservation.tokens, reservation.cost) if billed else (0, 0.0)
+        tokens, cost = (reservation.tokens, reservation.cost) if billed else reservation.paid
         self._account.settle(reservation, tokens, cost, int(sent))
 
     def _most_cost(self, work: Work) -> float:
@@ -250,12 +311,14 @@ class RequestBudget:
 
     def _reservation(self, request: Request) -> Reservation:
         if not self._account.counts_tokens:
-            return Reservation(0, 0.0)
+            return Reservation(Attempt())
         more_prompt, more_answer = self._further(request.parameters.constraint)
         prompt = self._prompt_tokens(request.prompt) + more_prompt
         answer = self._longest_answer(request) + more_answer
-        cost = self._most_cost(Work(1, prompt, 0, answer))
-        return Reservation(prompt + answer, cost, prompt_tokens=prompt)
+        return Reservation(self._attempt(prompt, answer))
+
+    def _attempt(self, prompt: int, answer: int) -> Attempt:
+        return Attempt(prompt, answer, self._most_cost(Work(1, prompt, 0, answer)))
 
     def _longest_answer(self, request: Request) -> int:
         """Return the most tokens of an answer and of the thinking before it."""

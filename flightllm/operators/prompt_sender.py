@@ -7,7 +7,6 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from secrets import token_hex
 from typing import Any
@@ -17,10 +16,11 @@ import structlog
 from flightllm.common.text import shared_start
 from flightllm.llm.cost import Work
 from flightllm.llm.engine import Completion, Dispatch, Request, Reuse, call_site
+from flightllm.operators.budget import RequestBudget, Reservation
 from flightllm.operators.call_context import CallContext
 from flightllm.operators.prompts import PendingPrompt
 from flightllm.operators.repair import repair_prompt, repaired
-from flightllm.operators.rows import AnswerReader, Reading, Response, read_answer
+from flightllm.operators.rows import AnswerReader, Counters, Reading, Response, read_answer
 
 
 @dataclass(slots=True)
@@ -30,6 +30,36 @@ class Answered:
     prompt: PendingPrompt
     response: Response
     reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """The tries of one request. The engine calls the methods, in any thread."""
+
+    dispatch: Dispatch
+    budget: RequestBudget | None
+    reservation: Reservation | None
+    counters: Counters
+
+    def follow(self) -> None:
+        """Let the engine ask before each try."""
+        self.dispatch.admit, self.dispatch.retract = self.admit, self.retract
+
+    def admit(self, answer: int) -> str | None:
+        """Reserve and count the coming try; see `Dispatch.admit`."""
+        again, refusal = self.dispatch.sent, None
+        if self.budget is not None and self.reservation is not None:
+            refusal = self.budget.admit(self.reservation, answer, again=again, billed=again and self.dispatch.billed)
+        if refusal is None and again:
+            self.counters.sent(repair=False)
+        return refusal
+
+    def retract(self) -> None:
+        """Take back the last try, which does not leave; see `Dispatch.retract`."""
+        if self.budget is not None and self.reservation is not None:
+            self.budget.retract(self.reservation)
+        if self.dispatch.sent:
+            self.counters.add(calls=-1)
 
 
 class PromptSender:
@@ -90,9 +120,10 @@ class PromptSender:
         self._sent[request.id] = prompt
         prompt.max_tokens = request.limit
         prompt.dispatch = request.dispatch
-        request.dispatch.resend = partial(self._resend, prompt, request.dispatch)
+        counters = self._sites[prompt.call].counters
+        Tries(request.dispatch, budget, prompt.reservation, counters).follow()
         self._binding.precedence.sent()
-        self._sites[prompt.call].counters.sent(repair=prompt.repair is not None)
+        counters.sent(repair=prompt.repair is not None)
         if self._trace:
             self._trace.sent(request)
         return request
@@ -110,15 +141,6 @@ class PromptSender:
         if reading.fault is not None and self._repairs(prompt, response, reading):
             return None
         return Answered(prompt, response, reading)
-
-    def _resend(self, prompt: PendingPrompt, dispatch: Dispatch) -> str | None:
-        """Count one more try of a prompt, in the engine's thread; return why it must not be sent, or None."""
-        refusal, budget = None, self._binding.budget
-        if budget is not None and prompt.reservation is not None:
-            refusal = budget.resend(prompt.reservation, billed=dispatch.billed)
-        if refusal is None:
-            self._sites[prompt.call].counters.sent(repair=False)
-        return refusal
 
     def abandon(self) -> None:
         """Settle the reservations of prompts that will have no answer. A prompt that was not sent is not counted."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -174,3 +175,54 @@ def test_explain_analyze(meter: Meter, session: Session, optimizer: str) -> None
     assert "the tokens of 3 answers are estimated" in told["notes"]
     plan = ask(session, sql.replace("ANALYZE", "(ANALYZE, FORMAT json)"), **off).rows[0]["plan"]
     assert json.loads(plan)["total"]["actual"]["estimated"] == 3
+
+
+@dataclass
+class Thinker:
+    """A model that thinks for 1,500 tokens before it answers, does not show its thoughts, and charges for them."""
+
+    lock: Lock = field(default_factory=Lock)
+    tokens: int = 0
+    cost: float = 0.0
+
+    def reply(self, _: str, body: Body, __: int) -> Reply:
+        """Answer with an empty text where the token limit is within the thoughts."""
+        prompt = sum(len(one["content"]) for one in body["messages"]) // 4 + 9
+        most = body.get("max_tokens") or body["max_completion_tokens"]
+        answer = min(most, 1_502)
+        with self.lock:
+            self.tokens += prompt + answer
+            self.cost += (prompt * INPUT + answer * OUTPUT) / 1e6
+        text, reason = ("", "length") if most < 1_502 else ("good", "stop")
+        choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": text}}
+        usage = {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
+        return 200, {"id": "1", "choices": [choice], "usage": usage}, {}
+
+
+@pytest.mark.parametrize(("in_flight", "optimizer"), [(1, "on"), (4, "off")])
+@pytest.mark.parametrize(
+    ("limit", "most", "enough"),
+    [("max_tokens", 3_000, False), ("max_cost", 0.024, False), ("max_tokens", 90_000, True), ("max_cost", 0.72, True)],
+)
+def test_a_model_that_thinks_unexpectedly(
+    tmp_path: Path, *, in_flight: int, optimizer: str, limit: str, most: float, enough: bool
+) -> None:
+    """The tokens that the engine adds for thoughts are reserved before each try, also before a prompt's first."""
+    thinker = Thinker()
+    with endpoint_of(thinker.reply) as endpoint:
+        options = {"base_url": endpoint.url}
+        config = EngineConfig("openai", "m", in_flight, options, price_input=INPUT, price_output=OUTPUT)
+        with (
+            closing(Database.open(Config(engine=config, data_folder=tmp_path))) as database,
+            closing(database.session()) as session,
+        ):
+            sql = f"SELECT ai_gen('Say it', 'text ' || value, max_tokens => 20) AS g FROM {SERIES} LIMIT 12"
+            rows = ask(session, sql, **{limit: str(most)}, optimizer=optimizer).rows
+            row = last(session)
+    true = {"max_tokens": thinker.tokens, "max_cost": thinker.cost}[limit]
+    assert 0 < true <= most
+    assert row["prompt_tokens"] + row["completion_tokens"] == thinker.tokens
+    assert row["calls"] == len(endpoint.bodies)
+    assert {one["g"] for one in rows} <= {"good", None}
+    assert all(one["g"] == "good" for one in rows) == enough
+    assert enough or "budget is spent" in row["error"]

@@ -113,10 +113,12 @@ class Delivery:
         trial: Trial,
         dispatches: Sequence[Dispatch],
         ready: Callable[[], Awaitable[None]] | None = None,
+        tokens: int = 0,
     ) -> T:
         """Send a request until it succeeds, or until it is clear whose fault the failure is.
 
-        `dispatches` count the tries of its rows. Before each try, `ready` waits until the configured rate allows it.
+        `dispatches` count the tries of its rows; the answer of each has at most `tokens` tokens. Before each try,
+        `ready` waits until the configured rate allows it.
 
         Raises:
             SpentError: the rows must not be sent again.
@@ -127,9 +129,9 @@ class Delivery:
             if ready is not None:
                 await ready()
             async with self._limit.place() as sent:
-                if (refusal := count_try(dispatches)) is not None:
-                    before = f"{trial.failed}; it " if trial.failed else ""
-                    raise SpentError(f"{before}is not asked again, because {refusal}")
+                if (refusal := count_try(dispatches, tokens)) is not None:
+                    said = f"{trial.failed}; it is not asked again" if trial.failed else "is not asked"
+                    raise SpentError(f"{said}, because {refusal}")
                 trial.sent = sent
                 found = await send()
             if not isinstance(found, Fault):
@@ -213,10 +215,16 @@ class Delivery:
         return found
 
 
-def count_try(dispatches: Sequence[Dispatch]) -> str | None:
-    """Count the next HTTP request for some prompts; return why they must not be sent again, or None."""
-    for dispatch in dispatches:
-        if dispatch.sent and (refusal := dispatch.resend()) is not None:
+def count_try(dispatches: Sequence[Dispatch], tokens: int = 0) -> str | None:
+    """Count the next HTTP request for some prompts; return why they must not be sent, or None.
+
+    The answer of each prompt has at most `tokens` tokens. If one prompt must not be sent, none counts.
+    """
+    for place, dispatch in enumerate(dispatches):
+        if (refusal := dispatch.admit(tokens)) is not None:
+            for before in dispatches[:place]:
+                before.retract()
             return refusal
+    for dispatch in dispatches:
         dispatch.sent, dispatch.waits = True, False
     return None

@@ -32,7 +32,7 @@ from flightllm.engines.openai.leaders import Leaders
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
 from flightllm.engines.openai.token_rates import TokenRates
 from flightllm.engines.openai.usage import Usage
-from flightllm.engines.openai.wire import share_out, with_reasoning
+from flightllm.engines.openai.wire import share_out, usage_of, with_reasoning
 from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.engines.probabilities import TOP, read_probability
 from flightllm.engines.providers import UNKNOWN, provider_of
@@ -345,27 +345,32 @@ class OpenAIEngine(PatientEngine):
 
     async def _answer_group(self, group: Sequence[Request]) -> list[Completion]:
         """Answer requests with equal parameters in one HTTP request; if it is rejected or fails, one by one."""
-        refused, trial = False, Trial()
+        refused, trial, failed = False, Trial(), ""
         if len(group) > 1 and self._per_request > 1:
             try:
                 return await self._send(group, self._client, trial)
             except RefusedError as exc:
-                refused = exc.of_lists
+                refused, failed = exc.of_lists, str(exc)
                 if not exc.again and not self._options.max_retries:
                     return self._failures(group, str(exc), trial.used)
             except RowsError as exc:
+                failed = trial.failed
                 if not self._options.max_retries:
                     return self._failures(group, str(exc), trial.used)
-        completions = [await self._answer_one(request, self._client, trial.failed) for request in group]
+        shares = map(usage_of, self._failures(group, failed, trial.used))
+        completions = [
+            await self._answer_one(request, self._client, Trial(failed=failed, used=used))
+            for request, used in zip(group, shares, strict=True)
+        ]
         if refused and all(completion.error is None for completion in completions):
             self._per_request = self._delivery.per_request = (
                 1  # each prompt works by itself, so the endpoint does not accept lists of prompts
             )
         return completions
 
-    async def _answer_one(self, request: Request, client: openai.AsyncOpenAI, failed: str = "") -> Completion:
-        """Answer a request by itself; `failed` says why an earlier try failed."""
-        trial = Trial(failed=failed)
+    async def _answer_one(self, request: Request, client: openai.AsyncOpenAI, trial: Trial | None = None) -> Completion:
+        """Answer one request; `trial` has what it took already, as one of several in an HTTP request."""
+        trial = trial or Trial()
         try:
             return (await self._send([request], client, trial))[0]
         except (RefusedError, RowsError) as exc:
@@ -396,8 +401,8 @@ class OpenAIEngine(PatientEngine):
         completions = share_out(group, found, with_reasoning(trial.used, found))
         for place, one in enumerate(found):
             if one.passes and len(group) > 1 and self._options.max_retries:
-                failed = f"returned an answer that cannot be read: {one.error}"
-                completions[place] = await self._answer_one(group[place], client, failed)
+                share = Trial(failed=_unreadable(one), used=usage_of(completions[place]))
+                completions[place] = await self._answer_one(group[place], client, share)
         return completions
 
     async def _read_answers(
@@ -427,7 +432,7 @@ class OpenAIEngine(PatientEngine):
             read = [asking.read(plan, answer, usage) for answer in answers]
             if not any(again for _, again in read):
                 return [one for one, _ in read]
-            trial.failed = "returned an answer that cannot be used"
+            trial.failed = "returned an answer without a usable text"
 
     def _further_parameters(self, parameters: Parameters) -> dict[str, Sequence[object]]:
         """Return the parameters that ask for log probabilities, each with the values to try."""
@@ -446,7 +451,7 @@ class OpenAIEngine(PatientEngine):
             if client is not self._client:
                 return await self._delivery.once(send)
             ready = partial(self._await_limits, group, plan)
-            return await self._delivery.post(send, trial, [request.dispatch for request in group], ready)
+            return await self._delivery.post(send, trial, [request.dispatch for request in group], ready, plan.tokens)
         except EndpointError as exc:
             raise self._final(exc) from exc
 
@@ -478,17 +483,22 @@ class OpenAIEngine(PatientEngine):
         try:
             answers, usage = await self._call(group, plan, client)
         except Exception as exc:  # noqa: BLE001 - a response can raise any error in the client's packages
-            if worked := _worked(exc):
+            billed = _worked(exc)
+            if billed:
                 trial.used += self._lost(group, plan)
-            _mark_billed(group, billed=worked)
-            fault = await self._faults.read(exc, client, len(group), plan.body)
-            if not worked and isinstance(exc, openai.APIConnectionError) and fault.kind is FaultKind.BROKEN:
-                _mark_billed(group, billed=True)
+            try:
+                fault = await self._faults.read(exc, client, len(group), plan.body)
+            except RefusedError:
+                _mark_billed(group, billed=billed)
+                raise
+            if not billed and isinstance(exc, openai.APIConnectionError) and fault.kind is FaultKind.BROKEN:
+                billed = True
                 trial.used += self._lost(group, plan)
+            _mark_billed(group, billed=billed)  # only now: a query that is stopped meanwhile counts the try
             return fault
         if len(answers) == 1 and answers[0].passes:
             trial.used += usage
-            return Fault(FaultKind.BROKEN, f"returned an answer that cannot be read: {answers[0].error}")
+            return Fault(FaultKind.BROKEN, _unreadable(answers[0]))
         return answers, usage
 
     async def _recognise(self) -> None:
@@ -616,6 +626,10 @@ def _options(parameters: Parameters) -> tuple[str, ...]:
 
 def _site(request: Request) -> str:
     return call_site(request.function, request.instruction)
+
+
+def _unreadable(answer: EndpointAnswer) -> str:
+    return f"returned an answer that cannot be read: {answer.error}"
 
 
 def _mark_billed(group: Sequence[Request], *, billed: bool) -> None:

@@ -187,6 +187,19 @@ def share_out(requests: Sequence[Request], answers: Sequence[EndpointAnswer], us
     ]
 
 
+def usage_of(completion: Completion) -> Usage:
+    """Return a completion's share of the usage."""
+    return Usage(
+        completion.prompt_tokens,
+        completion.cached_tokens,
+        completion.completion_tokens,
+        completion.reasoning_tokens,
+        completion.estimated,
+        completion.written_tokens,
+        completion.most_completion_tokens,
+    )
+
+
 def _shares(total: int, weights: Sequence[int]) -> list[int]:
     """Return `total` split in proportion to `weights`, in whole numbers that add up to `total`.
 

@@ -459,6 +459,36 @@ def test_broken_list_is_asked_one_by_one(make_requests: MakeRequests) -> None:
         assert len(endpoint.bodies) == 1
 
 
+def test_a_failed_list_is_paid_for(make_requests: MakeRequests) -> None:
+    """What a list took whose answers cannot be read counts at its rows, beside what each took alone."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        listed = isinstance(body["prompt"], list)
+        return refuse(504, "late") if listed else answer(path, body)
+
+    with serving(behave, prompts_per_request=4, max_retries=1) as (engine, _):
+        found = run(engine, make_requests(4))
+        assert [one.error for one in found] == [None] * 4
+        assert all(one.estimated and one.prompt_tokens > 10 for one in found)
+        assert all(one.most_completion_tokens > 2 for one in found)
+
+
+def test_a_refused_row_of_a_list_counts_none(make_requests: MakeRequests) -> None:
+    """If the budget refuses one row of a list, the rows before it take back what they reserved."""
+    kept: list[int] = []
+    requests = make_requests(4)
+    for request in requests[:3]:
+        request.dispatch.admit = lambda _, row=request.id: kept.append(row)  # type: ignore[misc]
+        request.dispatch.retract = lambda row=request.id: kept.remove(row)  # type: ignore[misc]
+    requests[3].dispatch.admit = lambda _: "the query's budget is spent"
+    with serving(lambda path, body, _: answer(path, body), prompts_per_request=4) as (engine, endpoint):
+        found = run(engine, requests)
+        assert [one.error is None for one in found] == [True, True, True, False]
+        assert "is not asked, because the query's budget is spent" in (found[3].error or "")
+        assert sorted(kept) == sorted(one.id for one in requests[:3])
+        assert len(endpoint.bodies) == 3
+
+
 def test_body_too_large(make_requests: MakeRequests) -> None:
     """A body beyond `response_bytes` is an error of its row, and is not asked for again."""
 
