@@ -303,7 +303,16 @@ class Outer:
             return False
         select = body(query["body"])
         equal = any(kind(node) == "IsNotDistinctFrom" for node in own_nodes(select["selection"]))
-        return self._are_in(select["selection"], nodes) and _reads_one_table(select) and not equal
+        plain = self._are_in(select["selection"], nodes) and _reads_one_table(select) and not equal
+        return plain and not self._compares(select["selection"], nodes)
+
+    def _compares(self, condition: Json, nodes: Sequence[Node]) -> bool:
+        """Return whether a condition compares outer columns with a subquery that becomes a join.
+
+        The comparison moves into the joined table, and DataFusion filters the join by it.
+        """
+        asked = (one for one, place in questions(condition, condition=True) if one.operator != "Eq" or not place.false)
+        return any(self._are_some_in(one.left, nodes) for one in asked)
 
     def _is_sum(self, query: Json, nodes: Sequence[Node]) -> bool:
         """Return whether a query computes one aggregate of the rows whose columns equal outer columns."""
@@ -319,6 +328,10 @@ class Outer:
     def _are_in(self, value: Json, nodes: Sequence[Node]) -> bool:
         own = {id(node) for node in own_nodes(value)}
         return all(id(node) in own for node in nodes)
+
+    def _are_some_in(self, value: Json, nodes: Sequence[Node]) -> bool:
+        own = {id(node) for node in own_nodes(value)} if value is not None else set[int]()
+        return any(id(node) in own for node in nodes)
 
     def _plans_value(self, place: Place, clause: str) -> bool:
         chosen = kind(self._select["distinct"]) == "On"
