@@ -21,7 +21,7 @@ _HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 def holds_secret(option: str, value: object) -> bool:
     """Return whether an option's value is a secret, or an address with a secret in it; a reference is not a secret."""
     if names_secret(option):
-        return not (isinstance(value, str) and REFERENCE.fullmatch(value))
+        return not (isinstance(value, str) and (not value or REFERENCE.fullmatch(value)))
     if isinstance(value, str) and value.lstrip().startswith("{"):
         value = _table(value)
     if isinstance(value, Mapping):

@@ -13,6 +13,7 @@ from typing import Any, Self
 from flightllm.engines.openai.strict import resolved, takes_null
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+_WHOLE_WITH_POINT = re.compile(rf"{_WHOLE.pattern}\.0{{1,9}}")
 _NUMBER = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][-+]?[0-9]{1,3})?")
 
 
@@ -81,6 +82,8 @@ def _read(text: str, kinds: set[Any]) -> Any:
     """Return the number or boolean in a text, or the text."""
     if kinds & {"integer", "number"} and _WHOLE.fullmatch(text):
         return int(text)
+    if "integer" in kinds and _WHOLE_WITH_POINT.fullmatch(text):
+        return int(text.partition(".")[0])
     if "number" in kinds and _NUMBER.fullmatch(text):
         return float(text)
     if "boolean" in kinds and text.lower() in {"true", "false"}:

@@ -164,6 +164,7 @@ PERSON = JsonSchema(
     ("text", "found"),
     [
         ('{"name": 7, "age": "5", "height": "1.8"}', {"name": "7", "age": 5, "height": 1.8}),
+        ('{"name": "a", "age": "-5.00", "height": 1}', {"name": "a", "age": -5, "height": 1}),
         ('{"name": 1.10, "age": 5, "height": 2}', {"name": "1.10", "age": 5, "height": 2}),
         ('{"age": 5}', {"name": None, "age": 5, "height": None}),
         ('{"name": null, "age": 5, "height": null, "why": "x"}', {"name": None, "age": 5, "height": None}),
