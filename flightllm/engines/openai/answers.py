@@ -74,6 +74,8 @@ def read_chat(body: bytes, *, thinks: bool = True) -> tuple[list[EndpointAnswer]
     document = _document(body)
     [choice] = _choices(document, 1)
     message = choice.get("message")
+    if message is None and isinstance(choice.get("text"), str):
+        message = {"content": choice["text"]}  # some endpoints answer a chat in the form of a completion
     if not isinstance(message, dict):
         raise MalformedError(f"choices[0].message is {_kind(message)}, not an object")
     thought = _reasoning(message)

@@ -48,6 +48,7 @@ def texts(*choices: dict[str, Any]) -> bytes:
         (chat("a\ud800b\0"), EndpointAnswer("a�b\0")),
         (chat("half", finish_reason="length"), EndpointAnswer("half", finish_reason="length")),
         (chat("x", index=None), EndpointAnswer("x")),
+        (texts({"index": 0, "text": "x", "finish_reason": "stop"}), EndpointAnswer("x")),
         (chat("x", finish_reason=["stop"], logprobs="none"), EndpointAnswer("x")),
         (chat(None), EndpointAnswer(None, "the endpoint returned no text", passes=True)),
         (chat(5), EndpointAnswer(None, "content is a number, not a text", passes=True)),
