@@ -21,7 +21,7 @@ import openai
 from flightllm.common.text import excerpt
 
 _GONE = frozenset({502, 503, 504, 529})
-_REFUSED = frozenset({400, 413, 415, 422})
+_REFUSED = frozenset({400, 413, 415, 422, 451})
 _QUOTA_CODES = frozenset(
     {
         "insufficient_quota",

@@ -63,6 +63,7 @@ FAULTS: list[tuple[int, str | Body, str, int]] = [
     (429, "Rate limit reached on tokens per minute: Limit 300, Requested 451.", "rejected", 1),
     (500, "input is too large to process. increase the physical batch size", "rejected", 1),
     (403, "flagged by moderation", "denies access", 1),
+    (451, "unavailable for legal reasons", "rejected", 1),
     (404, "No endpoints found that support this", "no API", 1),
     (402, "payment required for this prompt", "no quota left", 4),
     (429, "slow down", "limits the rate", 4),
