@@ -71,8 +71,8 @@ def change(
     statement = _whole(statement, fresh)
     try:
         if is_row_change(statement, fresh):
-            return run_row_change(statement, record, lambda: _storing(fresh()), settings)
-        return Changed(_changed(statement, record, _storing(fresh()), settings, more))
+            return run_row_change(statement, record, lambda: _storing(fresh(), settings), settings)
+        return Changed(_changed(statement, record, _storing(fresh(), settings), settings, more))
     except AnswerError as error:
         keep = " (in SET, on_error => 'keep' keeps the old value)" if _sets(statement) else ""
         error.args = (f"{error}; nothing was changed{keep}",)
@@ -88,9 +88,12 @@ def _sets(statement: Statement) -> bool:
     return any(action.kind == "update" for action in actions)
 
 
-def _storing(services: Services) -> Services:
-    """Return services for a statement that stores rows: the statement fails as a whole if an answer is unusable."""
-    return replace(services, on_error="fail")
+def _storing(services: Services, settings: Settings) -> Services:
+    """Return services for a statement that stores rows: the statement fails as a whole if an answer is unusable.
+
+    With the setting `on_budget = 'null'`, the user has asked for NULL in place of answers.
+    """
+    return services if settings.on_budget == "null" else replace(services, on_error="fail")
 
 
 def _changed(
@@ -142,7 +145,7 @@ def check(statement: Statement, services: Services, settings: Settings) -> pa.Sc
         FlightLLMError: the statement is wrong.
     """
     _refuse(statement)
-    services = _storing(services)
+    services = _storing(services, settings)
     statement = _whole(statement, lambda: services)
     catalog = services.catalog
     if is_row_change(statement, lambda: services):
@@ -182,7 +185,7 @@ def explain_change(explain: Statement, statement: Statement, services: Services,
     Raises:
         FlightLLMError: the statement is wrong.
     """
-    services = _storing(services)
+    services = _storing(services, settings)
     statement = _whole(statement, lambda: services)
     if statement.change is None:
         check(statement, services, settings)
