@@ -114,7 +114,7 @@ def test_routed(tmp_path: Path, rows: int, least: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "least"), [pytest.param(270, 200, id="some"), pytest.param(2_700, 2_500, id="all", marks=_LONG)]
+    ("rows", "least"), [pytest.param(270, 150, id="some"), pytest.param(2_700, 2_500, id="all", marks=_LONG)]
 )
 def test_vectors(tmp_path: Path, rows: int, least: int) -> None:
     """A vector is its row's own and of the model's length, or an error; lists that fail are asked by row."""
