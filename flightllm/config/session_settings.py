@@ -174,6 +174,11 @@ class Settings:
         """Return settings for a statement that stores rows: at the end of a budget it fails by default."""
         return replace(self, on_budget="fail") if self.on_budget == "auto" else self
 
+    @property
+    def on_error_of_stored(self) -> str:
+        """The default of `on_error` in a statement that stores rows: with `on_budget = 'null'` it is NULL."""
+        return "null" if self.on_budget == "null" else "fail"
+
     def show(self, key: str) -> list[tuple[str, str]]:
         """Return the settings that SHOW flightllm.KEY names, one or `all`, as (name, value).
 

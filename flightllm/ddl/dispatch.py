@@ -74,26 +74,24 @@ def change(
             return run_row_change(statement, record, lambda: _storing(fresh(), settings), settings)
         return Changed(_changed(statement, record, _storing(fresh(), settings), settings, more))
     except AnswerError as error:
-        keep = " (in SET, on_error => 'keep' keeps the old value)" if _sets(statement) else ""
+        keep = " (in SET, on_error => 'keep' keeps the old value)" if _sets_answers(statement, fresh()) else ""
         error.args = (f"{error}; nothing was changed{keep}",)
         raise
 
 
-def _sets(statement: Statement) -> bool:
-    """Return whether a statement gives new values to rows that exist."""
+def _sets_answers(statement: Statement, services: Services) -> bool:
+    """Return whether a statement gives the rows that exist new values by AI calls."""
     change = statement.change
     if change is None:
         return False
     actions = (*change.actions, *([change.conflict.action] if change.conflict else ()))
-    return any(action.kind == "update" for action in actions)
+    values = (value for action in actions if action.kind == "update" for _, value in action.values if value)
+    return any(map(services.functions.may_be_in, values))
 
 
 def _storing(services: Services, settings: Settings) -> Services:
-    """Return services for a statement that stores rows: the statement fails as a whole if an answer is unusable.
-
-    With the setting `on_budget = 'null'`, the user has asked for NULL in place of answers.
-    """
-    return services if settings.on_budget == "null" else replace(services, on_error="fail")
+    """Return services for a statement that stores rows: it fails as a whole if an answer is unusable."""
+    return replace(services, on_error=settings.on_error_of_stored)
 
 
 def _changed(

@@ -6,6 +6,7 @@ from typing import Final
 from flightllm.errors import UnsupportedError
 from flightllm.sql.nodes import Json, Node, body, is_query, kind, name_of, parts, replaced, unnested, walk
 from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.select_shapes import operands_of
 from flightllm.sql.tree import parse, text_of, written
 from flightllm.sql.types import arguments, function_name
 
@@ -19,10 +20,10 @@ _FIRST_NOT_NULL: Final = frozenset({"coalesce", "nvl", "ifnull"})
 def values_and_errors(value: str) -> tuple[str, str]:
     """Return the SQL of a new value, and the SQL of the errors for which its column keeps the old value.
 
-    `upper(ai_gen('Say', t, on_error => 'keep'))` has the value `upper(ai_gen('Say', t, on_error => 'struct')['value'])`
-    and the error `ai_gen('Say', t, on_error => 'struct')['error']`. Errors of a CASE are a CASE with the same branches,
-    so that a call runs only in the rows of its branch. A value without such calls is returned as it is, with an empty
-    text for its errors.
+    `upper(ai_gen('Say', t, on_error => 'keep'))` has the value `upper((ai_gen('Say', t, on_error => 'struct')).value)`
+    and the error `(ai_gen('Say', t, on_error => 'struct')).error`. Errors of a CASE are a CASE with the same branches,
+    so that a call runs only in the rows of its branch. A value without such calls does not change, and the
+    text for its errors is empty.
 
     Raises:
         UnsupportedError: the value cannot be parsed.
@@ -40,7 +41,7 @@ def values_and_errors(value: str) -> tuple[str, str]:
 def _answers(value: Json) -> Json:
     """Return a value whose calls give NULL in place of an unusable answer."""
     calls = (found for found in _outermost(value) if _keeps(found))
-    changes = {id(call): written("c['value']", c=_as_struct(call)) for call in calls}
+    changes = {id(call): written("(c).value", c=_as_struct(call)) for call in calls}
     return replaced(value, changes)
 
 
@@ -55,7 +56,7 @@ def _errors(value: Json) -> Json | None:
 
 def _errors_at(node: Node) -> Json | None:
     if _keeps(node):
-        return written("c['error']", c=_as_struct(node))
+        return written("(c).error", c=_as_struct(node))
     if kind(node) == "Case":
         return _errors_of_case(node)
     if kind(node) == "BinaryOp":
@@ -64,24 +65,28 @@ def _errors_at(node: Node) -> Json | None:
 
 
 def _errors_of_case(case: Node) -> Json | None:
+    """Return the errors of a CASE. `CASE x WHEN c` is read as `CASE WHEN x = c`, because both sides can fail."""
     fields, none = body(case), written(_NO_ERROR)
+    operand = fields["operand"]
     conditions, any_error = [], False
     for one in fields["conditions"]:
-        of_condition, of_result = _errors(one["condition"]), _errors(one["result"])
+        given = one["condition"]
+        condition = given if operand is None else written("(x) = (c)", x=operand, c=given)
+        of_condition, of_result = _errors(condition), _errors(one["result"])
         any_error = any_error or of_condition is not None or of_result is not None
-        if of_condition is not None and fields["operand"] is None:
+        if of_condition is not None:
             conditions.append({**one, "condition": written("e IS NOT NULL", e=of_condition), "result": of_condition})
-        conditions.append({**one, "condition": _answers(one["condition"]), "result": of_result or none})
+        conditions.append({**one, "condition": _answers(condition), "result": of_result or none})
     otherwise = _errors(fields["else_result"])
     if not any_error and otherwise is None:
         return None
-    return {"Case": {**fields, "conditions": conditions, "else_result": otherwise or none}}
+    return {"Case": {**fields, "operand": None, "conditions": conditions, "else_result": otherwise or none}}
 
 
 def _errors_of_logic(operation: Node) -> Json | None:
     """Return the errors of AND or OR: operands without a call come first, as in the plan of the query."""
     operator = body(operation)["op"]
-    operands = sorted(_operands(operation, operator), key=lambda one: any(map(_keeps, walk(one))))
+    operands = sorted(operands_of(operation, operator), key=lambda one: any(map(_keeps, walk(one))))
     return _errors_in_order(operands, "v IS FALSE" if operator == "And" else "v IS TRUE")
 
 
@@ -94,17 +99,6 @@ def _errors_in_order(values: Sequence[Json], decided: str) -> Json | None:
         if own is not None or found is not None:
             texts = {"own": own or none, "v": _answers(value), "rest": found or none}
             found = written(f"CASE WHEN own IS NOT NULL THEN own WHEN {decided} THEN NULL ELSE rest END", **texts)
-    return found
-
-
-def _operands(operation: Node, operator: str) -> list[Json]:
-    found, todo = list[Json](), [operation]
-    while todo:
-        one = unnested(todo.pop())
-        if kind(one) == "BinaryOp" and body(one)["op"] == operator:
-            todo += [body(one)["right"], body(one)["left"]]
-        else:
-            found.append(one)
     return found
 
 
@@ -138,17 +132,20 @@ def _outermost(value: Json, *, branches: bool = False) -> Iterator[Node]:
 
 
 def _keeps(value: Json) -> bool:
-    return kind(value) == "Function" and any(map(_is_keep, _given(value)))
+    return any(map(_is_keep, _given(value)))
 
 
 def _as_struct(call: Node) -> Json:
-    fields = body(call)
+    fields = body(unnested(call))
     struct = written("'struct'")
     given = [{"Named": {**body(one), "arg": {"Expr": struct}}} if _is_keep(one) else one for one in _given(call)]
     return {"Function": {**fields, "args": {"List": {**body(fields["args"]), "args": given}}}}
 
 
-def _given(call: Node) -> list[Json]:
+def _given(value: Json) -> list[Json]:
+    call = unnested(value)
+    if kind(call) != "Function":
+        return []
     listed = body(call)["args"]
     return list(body(listed)["args"]) if kind(listed) == "List" else []
 

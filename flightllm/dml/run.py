@@ -43,7 +43,7 @@ from flightllm.dml.selection import (
     source_aliases,
     without_hidden,
 )
-from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError
+from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.execution.batch_query import BatchQuery
 from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
 from flightllm.execution.context import Services
@@ -180,11 +180,13 @@ class _Planned:
             return None
         return names
 
-    def plan(self, sql: str, tables: Tables = MappingProxyType({})) -> PlainQuery | BatchQuery | StagedQuery:
+    def plan(
+        self, sql: str, tables: Tables = MappingProxyType({}), settings: Settings | None = None
+    ) -> PlainQuery | BatchQuery | StagedQuery:
         """Plan a query of the change. Its errors do not mention the hidden columns that the query adds."""
         try:
             text = joined_subqueries(ParsedText(sql), self._columns_in(tables))
-            return plan(text, self.services, self.settings, tables)
+            return plan(text, self.services, settings or self.settings, tables)
         except SqlError as error:
             error.args = (without_hidden(str(error)),)
             raise
@@ -199,6 +201,25 @@ class _Planned:
             return stored(parts) if schema is None else dict(zip(schema.names, schema.types, strict=True))
 
         return replace(stored, columns_of=found, own_functions=self.services.functions.own_names)
+
+    def plan_selection(self, chosen: Selection, tables: Tables) -> PlainQuery | BatchQuery | StagedQuery:
+        """Plan the query that finds the rows to change.
+
+        Where a column keeps its old value, the query has a call twice: for its answer, and for its error. The
+        optimizer makes one request of both, so it is on. Two requests could end differently.
+
+        Raises:
+            UnsupportedError: a call would be asked twice all the same.
+        """
+        if not chosen.keeps:
+            return self.plan(chosen.sql, tables)
+        query = self.plan(chosen.sql, tables, replace(self.settings, optimizer=True))
+        if isinstance(query, BatchQuery):
+            raise UnsupportedError(
+                f"on_error => 'keep' does not work in this statement ({query.reason}): store the answers by CREATE"
+                " TABLE … AS with on_error => 'struct' first, and update from that table"
+            )
+        return query
 
     def selection(self) -> Selection:
         order = (ORDER,) if self.given.conflict else ()
@@ -222,7 +243,7 @@ class _Planned:
         """Return the query that finds the rows to change, or, for an INSERT, the query whose rows are added."""
         if self.statement.kind == "insert":
             return plan(self.statement.parsed_query, self.services, self.settings)
-        return self.plan(self.selection().sql, self.tables(None))
+        return self.plan_selection(self.selection(), self.tables(None))
 
     def check(self) -> pa.Schema:
         statement, catalog = self.statement, self.services.catalog
@@ -233,7 +254,7 @@ class _Planned:
         if not self.only_inserts:
             chosen = self.selection()
             proposed = ordered_rows(self.entry.schema, []) if statement.kind == "insert" else None
-            schema = self.plan(chosen.sql, self.tables(proposed)).schema
+            schema = self.plan_selection(chosen, self.tables(proposed)).schema
             cast_rows(_scratch, schema, _types(schema, chosen))
             extras = [schema.field(name) for name in chosen.extras]
         if self.returning is None:
@@ -289,11 +310,6 @@ class _Run(_Planned):
     def _is_unchanged(self) -> bool:
         return rows_of(same_table(self._store, self.entry)).revision == rows_of(self.entry).revision
 
-    def _rows(self, sql: str, tables: Tables) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Plan a query; return its columns and an iterator that computes its rows on demand."""
-        query = self.plan(sql, tables)
-        return query.schema, query.run(self._record)
-
     def _changes(self) -> Changes:
         proposed = self._proposed() if self.statement.kind == "insert" else None
         if self.only_inserts and proposed is not None:
@@ -303,9 +319,10 @@ class _Run(_Planned):
             table = pa.Table.from_arrays(columns, names=[POSITION, ACTION, *action.values.values()])
             return Changes(table, (action,))
         chosen = self.selection()
-        schema, rows = self._rows(chosen.sql, self.tables(proposed))
+        query = self.plan_selection(chosen, self.tables(proposed))
+        schema, rows = query.schema, query.run(self._record)
         types = _types(schema, chosen)
-        with closing(rows):  # type: ignore[type-var]
+        with closing(rows):
             cast = cast_rows(_scratch, schema, types)
             wanted = pa.schema([pa.field(n, kind) for n, kind in zip(schema.names, types, strict=True)])
             table = self._keeper.keep(wanted, cast(rows))
@@ -381,10 +398,11 @@ class _Run(_Planned):
             return None
         schema = rewriting.changes.returned_schema(self.entry.schema)
         rows = pa.Table.from_batches(rewriting.returned, schema)
-        shown, batches = self._rows(self.returning.sql, {RETURNED: rows})
+        query = self.plan(self.returning.sql, {RETURNED: rows})
+        shown, batches = query.schema, query.run(self._record)
         most = self.services.config.limits.result_bytes
         kept, size = [], 0
-        with closing(batches):  # type: ignore[type-var]
+        with closing(batches):
             for batch in batches:
                 kept.append(batch)
                 size += batch.nbytes

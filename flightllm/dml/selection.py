@@ -72,6 +72,11 @@ class Selection:
     extras: tuple[str, ...]
     """The output columns that RETURNING reads."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether a column keeps its old value in some rows."""
+        return any(action.kept for action in self.actions)
+
 
 def inserts_by_bare_names(change: RowChange, entry: Entry) -> bool:
     """Return whether MERGE inserts a value or tests a condition by a column's bare name that the table has, too."""

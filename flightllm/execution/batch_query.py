@@ -38,7 +38,7 @@ class BatchQuery:
         self.services = services
         self.settings = settings
         self.extracted = extracted
-        self._reason = reason
+        self.reason = reason
         self._stored = OverStoredNumbers(
             services, extracted, lambda found: BatchQuery(services, settings, found, reason)
         )
@@ -100,7 +100,7 @@ class BatchQuery:
         if parts > most:
             raise LimitExceededError(
                 f"{parts} parts of a UNION with AI calls would run at once, but the limit is {most}: split the query"
-                f" ({self._reason})"
+                f" ({self.reason})"
             )
         return parts
 
@@ -129,7 +129,7 @@ class BatchQuery:
         """Return the reason for batch functions, the calls, and DataFusion's plans."""
         calls = "\n".join(call.text for call in self.extracted.calls.values())
         how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
-        title, text = "batch functions", f"{how}: {self._reason}\n{calls}"
+        title, text = "batch functions", f"{how}: {self.reason}\n{calls}"
         try:
             plans = datafusion_plans(self._planned)
         except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning

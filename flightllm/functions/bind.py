@@ -423,6 +423,7 @@ class _Binder:
         return self._names.prompt(argument.word)
 
     def _option(self, name: str) -> Literal:
+        """Return the value of an option: NULL is the choice 'null' where an option has it, else the default."""
         option, argument = self._options[name], self._given[name]
         if name == _MODEL_OPTION and argument.constant is None and argument.word is not None:
             return argument.word
@@ -435,7 +436,7 @@ class _Binder:
             raise AICallError(f"{name} must be a literal, not an expression")
         value = argument.constant.value
         if value is None:
-            return option.default
+            return "null" if "null" in option.choices else option.default
         if option.type is list:
             return read_examples(value, name)
         if option.type is tuple and (schema := schema_text(value)) is not None:

@@ -120,10 +120,15 @@ def _is_number(value: Json, number: str) -> bool:
 
 def conjuncts(condition: Json) -> Iterator[Json]:
     """Yield the parts of a condition that AND joins, in their order."""
+    return operands_of(condition, "And")
+
+
+def operands_of(condition: Json, operator: str) -> Iterator[Json]:
+    """Yield the parts of a condition that an operator (`And`, `Or`) joins, in their order."""
     todo = [condition] if condition is not None else []
     while todo:
         found = todo.pop()
-        if kind(found) == "BinaryOp" and body(found)["op"] == "And":
+        if kind(found) == "BinaryOp" and body(found)["op"] == operator:
             todo += (body(found)["right"], body(found)["left"])
         elif kind(found) == "Nested" and kind(body(found)) in {"Nested", "BinaryOp"}:
             todo.append(body(found))
