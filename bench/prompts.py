@@ -231,7 +231,7 @@ def _ask(
             value = None if completion.text is None else call.parse(completion.text)
         except ValueError:
             value = None
-        found[completion.id] = value, completion.confidence
+        found[completion.id] = value, max(completion.probabilities or (), default=None)
     return found
 
 

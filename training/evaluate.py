@@ -159,7 +159,7 @@ def calibration_error(count: int, model: str = "demo") -> tuple[float, float]:
             if isinstance(example.call().parameters.constraint, Choice)
         ]
         outcomes = [
-            (done.confidence or 0.0, done.text == examples[done.id].answer)
+            (max(done.probabilities or (0.0,)), done.text == examples[done.id].answer)
             for done in engine.generate(iter(requests), lambda: False)
         ]
     finally:

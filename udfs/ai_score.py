@@ -1,4 +1,8 @@
-"""ai_score: a rating of the given fields, by default from 0 to 10; low => and high => set another range."""
+"""ai_score: a rating of the given fields, by default from 0 to 10; low => and high => set another range.
+
+Where the model's probabilities are known, the rating is their expected value. It ranks rows better than the most
+probable number, which `expected => false` gives.
+"""
 
 from collections.abc import Mapping
 
@@ -13,14 +17,20 @@ from flightllm.functions import (
     Option,
     Parameter,
     described,
+    expected_number,
     number_answer,
 )
 
 
 def build(call: Arguments) -> Answer:
-    """Ask for a number in the range."""
+    """Ask for a number in the range; at temperature 0, the answer is the expected value of the model's numbers."""
     low, high = call.number("low"), call.number("high")
     anchors = _anchors(call.meanings("anchors"), low, high)
+    asked = _asked(call, anchors, low, high)
+    return expected_number(asked) if call.flag("expected") and not call.number("temperature") else asked
+
+
+def _asked(call: Arguments, anchors: Mapping[str, str], low: float, high: float) -> Answer:
     if not anchors:
         scale = f"Answer with a number from {low:g} (not at all) to {high:g} (fully)."
         answer = number_answer(f"{call.prompt}\n\n{scale}", low, high)
@@ -57,6 +67,12 @@ FUNCTION = AIFunction(
     returns="double; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,
-    options=(Option("low", float, 0.0), Option("high", float, 10.0), Option("anchors", Entries), CONFIDENCE),
+    options=(
+        Option("low", float, 0.0),
+        Option("high", float, 10.0),
+        Option("anchors", Entries),
+        Option("expected", bool, default=True),
+        CONFIDENCE,
+    ),
     build=build,
 )

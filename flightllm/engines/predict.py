@@ -19,7 +19,7 @@ from flightllm.engines.hosted_prefix import HostedSimulator
 from flightllm.engines.observed import Asked, Learned, asked_by
 from flightllm.engines.prefix import PrefixSimulator, SimulatedRequest, chained
 from flightllm.engines.prefix_memory import PrefixMemory
-from flightllm.engines.random_answers import answerer, likelihood
+from flightllm.engines.random_answers import answerer, likelihoods
 from flightllm.errors import CancelledError, check_cancelled
 from flightllm.llm.engine import (
     Choice,
@@ -232,14 +232,14 @@ class PredictingEngine:
             raise EnoughError("the prediction has reached its limit of prompts")
         texts = [self._sent_text(request) for request in requests]
         for request, sent, (count_, blocks) in zip(requests, texts, self._tokens.cut(texts), strict=True):
-            text, length, confidence = self._answer(request)
+            text, length, probabilities = self._answer(request)
             tokens = max(1, round(count_ * self._rate(request)))
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
             if error is not None:
                 answers.append(Completion(request.id, None, error, tokens))
                 continue
             run = SimulatedRequest(next(self._numbers), blocks, tokens, length, sent)
-            self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, confidence), answers
+            self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, probabilities), answers
             self._simulator.add(run)
 
     def _step(self) -> None:
@@ -274,8 +274,8 @@ class PredictingEngine:
 
         return count_(option) + self._learned.beyond(count_)
 
-    def _answer(self, request: Request) -> tuple[str, int, float | None]:
-        """Return a likely answer, its tokens, and its probability if the request asks for it.
+    def _answer(self, request: Request) -> tuple[str, int, tuple[float, ...] | None]:
+        """Return a likely answer, its tokens, and the probabilities of the options if the request asks for them.
 
         Equal field values get equal answers, whatever the order of the fields.
         """
@@ -288,11 +288,11 @@ class PredictingEngine:
         seed = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
         text = pick((seed + self._turn) % _SEEDS)
         parameters = request.parameters
-        confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
+        probabilities = likelihoods(parameters.constraint, text, seed) if parameters.probability else None
         # The learned lengths include the thoughts, and an option is always written to its end.
         whole = parameters.reasoning not in {None, "off"} or isinstance(parameters.constraint, Choice)
         length = tokens(text, request)
-        return text, max(1, length if whole else min(length, request.limit)), confidence
+        return text, max(1, length if whole else min(length, request.limit)), probabilities
 
     def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], _Tokens]:
         """Return a call site's salt, its function from a seed to an answer, and that from an answer to its tokens."""

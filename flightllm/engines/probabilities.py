@@ -1,4 +1,4 @@
-"""Compute the probability of a chosen option from the log probabilities of an answer's tokens.
+"""Compute the probabilities of a choice's options from the log probabilities of an answer's tokens.
 
 No value of a response body is trusted. An example with the options `Yes` and `No` and the answer `Yes`: the first token
 is `Yes` with 0.5, ` yes` 0.1, `Y` 0.1, `No` 0.2 and `Well` 0.1. Then `Yes` has the probability 0.6 / 0.8.
@@ -29,20 +29,20 @@ class TokenStep:
     top: tuple[tuple[bytes, float], ...]
 
 
-def read_probability(logprobs: object, text: str | None, options: Sequence[str]) -> float | None:
-    """Return the probability of the option `text`, from a choice's `logprobs` in an endpoint's body.
+def read_probabilities(logprobs: object, text: str | None, options: Sequence[str]) -> tuple[float, ...] | None:
+    """Return the probability of each option, from a choice's `logprobs` in an endpoint's body.
 
-    The probability is normalised over `options`. The body has the format of OpenAI's chats or completions. Return None
-    if the body does not have enough log probabilities.
+    `text` is the option that the answer chose. The probabilities are in the order of `options`, and their sum is 1. The
+    body has the format of OpenAI's chats or completions. Return None if it does not have enough log probabilities.
     """
     if text is None or not options or not isinstance(logprobs, Mapping):
         return None
     steps = _read_chat(logprobs) if "content" in logprobs else _read_completion(logprobs)
-    return option_probability(steps, text, options)
+    return option_probabilities(steps, text, options)
 
 
-def option_probability(steps: Sequence[TokenStep], text: str, options: Sequence[str]) -> float | None:
-    """Return the probability of the option `text`, normalised over `options`; None if the steps do not determine it."""
+def option_probabilities(steps: Sequence[TokenStep], text: str, options: Sequence[str]) -> tuple[float, ...] | None:
+    """Return the probability of each option after an answer that chose `text`; None if the steps do not tell it."""
     names = [option.strip().encode() for option in options]
     folding = len({name.lower() for name in names}) == len(names)
     if folding:
@@ -54,39 +54,61 @@ def option_probability(steps: Sequence[TokenStep], text: str, options: Sequence[
     walk = _Walk(names, names.index(wanted))
     spoken = [_folded(step) if folding else step for step in steps]
     start = _start(spoken, wanted)
-    return None if start is None else walk.probability(_steps_from(spoken, start))
+    return None if start is None else walk.probabilities(_steps_from(spoken, start))
 
 
-def constrained_probability(steps: Sequence[TokenStep], text: str, options: Sequence[str]) -> float | None:
-    """Return the probability of the option `text`, where a grammar allowed only the options, letter by letter.
+def constrained_probabilities(
+    steps: Sequence[TokenStep], text: str, options: Sequence[str]
+) -> tuple[float, ...] | None:
+    """Return the probability of each option, where a grammar allowed only the options, letter by letter.
 
     Options can begin with different spaces, such as ` Yes` and `No`. A first token that is a space then tells the
-    options apart. `option_probability` skips this token, because it looks for the words. Return None if the steps do
-    not determine the probability.
+    options apart. `option_probabilities` skips this token, because it looks for the words. Return None if the steps do
+    not determine the probabilities.
     """
     leads = {option[: len(option) - len(option.lstrip())] for option in options}
     if len(leads) <= 1:
-        return option_probability(steps, text, options)
+        return option_probabilities(steps, text, options)
     if text not in options:
         return None
     walk = _Walk([option.encode() for option in options], options.index(text), lead=b"")
-    return walk.probability(iter(steps))
+    return walk.probabilities(iter(steps))
 
 
-def first_token_probability(listed: Sequence[tuple[bytes, float]], text: str, options: Sequence[str]) -> float | None:
-    """Return the probability of the option `text`, from the tokens that can begin an option, as `listed`.
+def first_token_probabilities(
+    listed: Sequence[tuple[bytes, float]], text: str, options: Sequence[str]
+) -> tuple[float, ...] | None:
+    """Return the probability of each option, from the tokens that can begin an option, as `listed`.
 
-    A token that can begin several options does not count for any option. As in `option_probability`, only the most
-    probable spelling of an option counts. None: all tokens are impossible.
+    A token that can begin several options does not count for the chosen option `text`. As in `option_probabilities`,
+    only the most probable spelling of an option counts. None: all tokens are impossible.
     """
-    ways: dict[frozenset[str], dict[bytes, float]] = {}
+    ways: dict[frozenset[int], dict[bytes, float]] = {}
     for piece, logprob in listed:
-        way = frozenset(option for option in options if option.encode().startswith(piece))
+        way = frozenset(place for place, option in enumerate(options) if option.encode().startswith(piece))
         spellings = ways.setdefault(way, {})
         spellings[piece] = spellings.get(piece, 0.0) + math.exp(logprob)
     likely = {way: max(spellings.values()) for way, spellings in ways.items()}
+    if text not in options or not sum(likely.values()):
+        return None
+    found = [0.0] * len(options)
+    _spread(found, likely, except_for=options.index(text))
     total = sum(likely.values())
-    return likely.get(frozenset([text]), 0.0) / total if total else None
+    return tuple(one / total for one in found)
+
+
+def _spread(found: list[float], ways: Mapping[frozenset[int], float], except_for: int) -> None:
+    """Add the probability of each way to its options; options that only other ways lead to get equal parts.
+
+    `except_for` is the chosen option, of which the own probability is known: a way of several options is not its way.
+    With the options 1 and 10, the ways {10} 0.1 and {1, 10} 0.3, the option 1 gets 0.3.
+    """
+    alone = {option for way in ways if len(way) == 1 for option in way}
+    for way, probability in ways.items():
+        others = way - {except_for} if len(way) > 1 else way
+        options = others - alone or others
+        for option in options:
+            found[option] += probability / len(options)
 
 
 class _Walk:
@@ -110,22 +132,30 @@ class _Walk:
         """The options that the text so far can become."""
         self._read = b""
 
-    def probability(self, steps: Iterator[TokenStep]) -> float | None:
+    def probabilities(self, steps: Iterator[TokenStep]) -> tuple[float, ...] | None:
+        """Return the probability of each option. The walk leaves options behind, each with the share of its branch."""
         probability = 1.0
         others: frozenset[int] = frozenset()
+        found = [0.0] * len(self._names)
         for step in steps:
             ways = self._ways(step)
             way = self._leads_to(step.token)
             share = self._share(ways, way, step)
             if self._chosen not in way or share is None:
                 return None
+            left = {one: probability * part / sum(ways.values()) for one, part in ways.items() if one != way}
+            _spread(found, left, except_for=self._chosen)
             probability *= share
             self._open, self._read = way, self._read + step.token
             if len(way) == 1:
-                return probability
+                break
             others = frozenset().union(*(one for one in ways if self._chosen not in one))
-        # The steps have no end token. An option that another token leads to is out, as `10` after the answer `1`.
-        return probability if self._read and self._open - others == {self._chosen} else None
+        else:
+            # The steps have no end token. An option that another token leads to is out, as `10` after the answer `1`.
+            if not self._read or self._open - others != {self._chosen}:
+                return None
+        found[self._chosen] = probability
+        return tuple(found)
 
     def _ways(self, step: TokenStep) -> dict[frozenset[int], float]:
         """Return the probability of each set of options that tokens lead to.

@@ -35,12 +35,18 @@ def answerer(constraint: Constraint) -> Callable[[int], str]:
     return lambda seed: f"{_WORDS[seed % 16]} {_WORDS[seed // 16 % 16]} {seed >> 32 & 0xFFFFFFFF:08x}"
 
 
-def likelihood(constraint: Constraint, seed: int) -> float | None:
-    """Return a probability for the chosen option, from 1 / options to 1, by the hash; if not a `Choice`, None."""
-    if not isinstance(constraint, Choice):
+def likelihoods(constraint: Constraint, text: str, seed: int) -> tuple[float, ...] | None:
+    """Return a probability for each option of a `Choice`, by the hash; for other constraints None.
+
+    The chosen option `text` has a probability from 1 / options to 1. The other options share the rest equally.
+    """
+    if not isinstance(constraint, Choice) or text not in constraint.options:
         return None
-    share = 1 / len(constraint.options)
-    return share + (1 - share) * ((seed * 0x9E3779B97F4A7C15 >> 32) % _STEPS) / _STEPS
+    count = len(constraint.options)
+    share = 1 / count
+    chosen = share + (1 - share) * ((seed * 0x9E3779B97F4A7C15 >> 32) % _STEPS) / _STEPS
+    rest = (1 - chosen) / max(1, count - 1)
+    return tuple(chosen if option == text else rest for option in constraint.options)
 
 
 def instance(schema: Any, rng: random.Random) -> Any:

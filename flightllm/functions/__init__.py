@@ -18,6 +18,7 @@ from flightllm.functions.base import (
     ScalarFunction,
 )
 from flightllm.functions.call import Room, Usual
+from flightllm.functions.confidence import expected_number
 from flightllm.functions.labels import described
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import search_answer
@@ -43,6 +44,7 @@ __all__ = [
     "Usual",
     "choice_answer",
     "described",
+    "expected_number",
     "json_answer",
     "number_answer",
     "search_answer",

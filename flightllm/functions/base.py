@@ -215,7 +215,7 @@ class Answer:
     through: str = ""
     """The SQL function that encodes the fields as bytes, where they are not texts."""
     probability: bool = False
-    """Ask for the answer's probability; `parse` then gets the answer with its probability, see `confidence.py`."""
+    """Ask for the probabilities of a choice's options; `parse` then gets them with the answer, see `confidence.py`."""
     asked: Question | None = None
     """The instruction in parts, see `in_parts`."""
     reading: str = ""

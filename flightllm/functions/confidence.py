@@ -1,52 +1,91 @@
-"""An answer with its probability: as one text in caches, and as one struct in SQL."""
+"""An answer with the probabilities of all options: as one text in caches, and as values in SQL."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from flightllm.functions.base import Answer
+from flightllm.llm.engine import Choice
 
 _SEPARATOR = "\x1f"
-"""Separates an answer from its probability (ASCII's unit separator); an unknown probability is empty."""
+"""Separates an answer from its probabilities (ASCII's unit separator); nothing follows if they are unknown."""
 
 
 def with_confidence(answer: Answer) -> Answer:
     """Return the same question with answers `struct<answer, confidence>`; an unknown confidence is NULL."""
     output = pa.struct([("answer", answer.output), ("confidence", pa.float64())])
-    return replace(answer, output=output, parse=_parse_both(answer.parse), probability=True)
+    reading = f"{answer.reading} with confidence" if answer.probability else answer.reading
+    return replace(answer, output=output, parse=_parse_both(answer), probability=True, reading=reading)
 
 
-def join_confidence(text: str, confidence: float | None) -> str:
-    """Return an answer and its probability as one text, in the form that a call with confidence parses."""
-    return f"{text}{_SEPARATOR}{'' if confidence is None else repr(float(confidence))}"
+def expected_number(answer: Answer) -> Answer:
+    """Return the same question with the expected value of its numbers as the answer.
+
+    The numbers are the options of a choice. Where their probabilities are unknown, the chosen number is the answer.
+    """
+    if not isinstance(answer.constraint, Choice):
+        return answer
+    numbers = [float(option) for option in answer.constraint.options]
+
+    def parse(text: str) -> Any:
+        chosen, probabilities = split(text)
+        value = answer.parse(chosen)
+        if len(probabilities) != len(numbers):
+            return value
+        return math.fsum(p * number for p, number in zip(probabilities, numbers, strict=True))
+
+    return replace(answer, parse=parse, probability=True, reading="expected")
+
+
+def joined(text: str, probabilities: Sequence[float] | None) -> str:
+    """Return an answer and the probabilities of all options as one text, in the form that `split` reads."""
+    return f"{text}{_SEPARATOR}{','.join(map(repr, probabilities or ()))}"
 
 
 def answer_alone(text: str) -> str:
-    """Return the answer part of a text that `join_confidence` made."""
-    return _split(text)[0]
+    """Return the answer part of a text that `joined` made."""
+    return split(text)[0]
 
 
-def _split(text: str) -> tuple[str, str]:
-    """Return the answer and its probability as texts. The probability is empty if the text has only an answer."""
-    answer, separator, confidence = text.rpartition(_SEPARATOR)
-    return (answer, confidence) if separator else (text, "")
+def split(text: str) -> tuple[str, tuple[float, ...]]:
+    """Return the answer and the probabilities in a text of `joined`; their sum is 1, and unknown ones are empty.
+
+    An answer of an earlier version has the probability of the chosen option alone, which is then the only one.
+    """
+    answer, separator, listed = text.rpartition(_SEPARATOR)
+    return (answer, _probabilities(listed)) if separator else (text, ())
 
 
-def _parse_both(parse: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
+def place_of(text: str, answer: Answer) -> int | None:
+    """Return the place of the option that an answer chooses, or None if it chooses none of a choice's options.
+
+    Raises:
+        ValueError: the text is no answer.
+    """
+    options = answer.constraint.options if isinstance(answer.constraint, Choice) else ()
+    if text in options:
+        return options.index(text)
+    value = answer.parse(text)
+    return next((place for place, option in enumerate(options) if answer.parse(option) == value), None)
+
+
+def _parse_both(answer: Answer) -> Callable[[str], dict[str, Any]]:
     def parse_both(text: str) -> dict[str, Any]:
-        answer, confidence = _split(text)
-        return {"answer": parse(answer), "confidence": _probability(confidence)}
+        chosen, probabilities = split(text)
+        place = place_of(chosen, answer) if len(probabilities) > 1 else 0
+        confidence = None if place is None or place >= len(probabilities) else probabilities[place]
+        return {"answer": answer.parse(text if answer.probability else chosen), "confidence": confidence}
 
     return parse_both
 
 
-def _probability(text: str) -> float | None:
-    """Return a probability from 0 to 1, or None for other texts: the output of engines and caches is not trusted."""
+def _probabilities(text: str) -> tuple[float, ...]:
+    """Return numbers from 0 to 1, or none for other texts: the output of engines and caches is not trusted."""
     try:
-        value = float(text)
+        values = tuple(map(float, text.split(",")))
     except ValueError:
-        return None
-    return min(1.0, max(0.0, value)) if math.isfinite(value) else None
+        return ()
+    return tuple(min(1.0, max(0.0, one)) for one in values) if all(map(math.isfinite, values)) else ()

@@ -45,7 +45,7 @@ class Parameters:
     """Sampling parameters of one call site; equal for all of its requests.
 
     `reasoning` says how long the model can think before it answers: `off`, `low`, `medium` or `high`. None leaves this
-    to the engine. With `probability`, engines that can do so return how probable the chosen option was.
+    to the engine. With `probability`, engines that can do so return how probable each option was.
     """
 
     max_tokens: int = 64
@@ -140,12 +140,12 @@ class Completion:
     """The outcome of one request: `text`, or `error` where only this request failed.
 
     A prefix cache served `cached_tokens` of the `prompt_tokens`, and stored `written_tokens` for a fee. The model spent
-    `reasoning_tokens` of the `completion_tokens` on thinking; `text` does not include the thought. `confidence` is the
-    probability of the chosen option for a `Choice`, where the engine knows it. `finish_reason` says why the model
-    stopped: `stop`, `length` where the text reached `max_tokens`, `content_filter`, or the engine's own word. `refusal`
-    is the model's text when it refused to answer; `error` then quotes this text. `estimated` says that the engine did
-    not report all tokens, or reported wrong ones: the numbers are then estimates, and `most_completion_tokens` is an
-    upper bound. Do not change a completion; like `Request`, it is not frozen.
+    `reasoning_tokens` of the `completion_tokens` on thinking; `text` does not include the thought. `probabilities`
+    are those of the options of a `Choice`, in their order, where the engine knows them. `finish_reason` says why the
+    model stopped: `stop`, `length` where the text reached `max_tokens`, `content_filter`, or the engine's own word.
+    `refusal` is the model's text when it refused to answer; `error` then quotes this text. `estimated` says that the
+    engine did not report all tokens, or reported wrong ones: the numbers are then estimates, and
+    `most_completion_tokens` is an upper bound. Do not change a completion; like `Request`, it is not frozen.
     """
 
     id: int
@@ -154,7 +154,7 @@ class Completion:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
-    confidence: float | None = None
+    probabilities: tuple[float, ...] | None = None
     finish_reason: str = "stop"
     refusal: str | None = None
     reasoning_tokens: int = 0

@@ -14,7 +14,7 @@ from flightllm.common.newest import Newest
 from flightllm.common.text import well_formed, well_formed_value
 from flightllm.errors import AnswerError
 from flightllm.functions.call import ELEMENT_END, AICall
-from flightllm.functions.confidence import answer_alone, join_confidence
+from flightllm.functions.confidence import answer_alone, joined
 from flightllm.llm.engine import Choice, Completion, JsonSchema
 
 Named: TypeAlias = tuple[str, int, bool, bool]
@@ -40,7 +40,7 @@ class Response:
 
     @classmethod
     def of(cls, call: AICall, completion: Completion, max_tokens: int) -> "Response":
-        """Read a completion of a request that allowed `max_tokens`, with its probability if the call asks for it."""
+        """Read a completion of a request with this token limit, with its probabilities if the call asks for them."""
         text, error = completion.text, completion.error
         if text is not None and error is None:
             if completion.refusal and not text.strip():
@@ -51,7 +51,7 @@ class Response:
             return cls(None, well_formed(error or "no answer"))
         text = well_formed(text)
         if call.parameters.probability:
-            text = join_confidence(text, completion.confidence)
+            text = joined(text, completion.probabilities)
         if not completion.partial:
             return cls(text)
         return cls(text, None, max_tokens, early=0 < completion.completion_tokens < max_tokens // 2)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from flightllm.engines.probabilities import (
     TokenStep,
-    constrained_probability,
-    first_token_probability,
-    read_probability,
+    constrained_probabilities,
+    first_token_probabilities,
+    option_probabilities,
+    read_probabilities,
 )
 
 Top = dict[str, float]
@@ -55,6 +56,15 @@ def completion(*steps: tuple[str, Top]) -> dict[str, Any]:
     }
 
 
+def of_text(found: tuple[float, ...] | None, text: str, options: tuple[str, ...]) -> float | None:
+    """Return the probability of the option that an answer chose, without regard to case; all of them sum to 1."""
+    if found is None:
+        return None
+    assert sum(found) == pytest.approx(1.0)
+    places = {option.strip().casefold(): place for place, option in enumerate(options)}
+    return found[options.index(text) if text in options else places[text.strip(" *.'\"`\n:").casefold()]]
+
+
 @pytest.mark.parametrize("form", [chat, completion])
 @pytest.mark.parametrize(
     ("text", "options", "steps", "expected"),
@@ -80,7 +90,7 @@ def completion(*steps: tuple[str, Top]) -> dict[str, Any]:
 )
 def test_probability(form: Any, text: str, options: tuple[str, ...], steps: Any, expected: float) -> None:
     """Spellings of a whole option count together, of its pieces the likeliest counts; ways are multiplied."""
-    assert read_probability(form(*steps), text, options) == pytest.approx(expected)
+    assert of_text(read_probabilities(form(*steps), text, options), text, options) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -101,18 +111,18 @@ def test_probability(form: Any, text: str, options: tuple[str, ...], steps: Any,
 )
 def test_unknown(logprobs: Any, text: str | None) -> None:
     """Where log probabilities are missing, of something else, or leave out an option that can be likely, it is None."""
-    assert read_probability(logprobs, text, YES_NO) is None
+    assert read_probabilities(logprobs, text, YES_NO) is None
 
 
 def test_unlisted_options_that_are_a_trace() -> None:
     """An option that no listed token leads to is left out where it can be no more than a trace."""
-    found = read_probability(chat(("Yes", {"Yes": 0.9989, "Well": 0.001})), "Yes", YES_NO)
-    assert found == pytest.approx(1.0)
+    found = read_probabilities(chat(("Yes", {"Yes": 0.9989, "Well": 0.001})), "Yes", YES_NO)
+    assert found == pytest.approx((1.0, 0.0))
 
 
 def test_ended_early() -> None:
     """An answer that another option goes on from has no probability where its end is not told."""
-    assert read_probability(chat(("1", {"1": 1.0})), "1", ("1", "10")) is None
+    assert read_probabilities(chat(("1", {"1": 1.0})), "1", ("1", "10")) is None
 
 
 @pytest.mark.slow
@@ -120,8 +130,8 @@ def test_ended_early() -> None:
 def test_any_body(noise: Any, body: dict[str, Any]) -> None:
     """Whatever a body has, the result is a probability or None."""
     for logprobs in (noise, {**body, "content": noise}, {"content": [noise]}, {"tokens": noise, "top_logprobs": noise}):
-        found = read_probability(logprobs, "Yes", YES_NO)
-        assert found is None or 0 <= found <= 1
+        found = read_probabilities(logprobs, "Yes", YES_NO)
+        assert found is None or (min(found) >= 0 and sum(found) == pytest.approx(1.0))
 
 
 def step(token: str, **top: float) -> TokenStep:
@@ -151,16 +161,32 @@ def test_options_with_spaces(
     text: str, options: tuple[str, ...], steps: list[TokenStep], expected: float | None
 ) -> None:
     """Under a grammar, a first token that is a space counts where it tells the options apart."""
-    found = constrained_probability(steps, text, options)
-    assert found == (None if expected is None else pytest.approx(expected))
+    found = constrained_probabilities(steps, text, options)
+    assert of_text(found, text, options) == (None if expected is None else pytest.approx(expected))
 
 
 def test_the_first_token_alone() -> None:
     """Of the tokens that can begin an option, the most probable spelling counts; shared ones count as a third way."""
     listed = [(b"Y", math.log(0.1)), (b"Yes", math.log(0.3)), (b"No", math.log(0.1)), (b"N", math.log(0.05))]
-    assert first_token_probability(listed, "Yes", YES_NO) == pytest.approx(0.3 / 0.4)
-    assert first_token_probability(listed, "No", YES_NO) == pytest.approx(0.1 / 0.4)
+    assert first_token_probabilities(listed, "Yes", YES_NO) == pytest.approx((0.3 / 0.4, 0.1 / 0.4))
+    assert first_token_probabilities(listed, "No", YES_NO) == pytest.approx((0.3 / 0.4, 0.1 / 0.4))
     shared = [(b"ne", math.log(0.2)), (b"neutral", math.log(0.4)), (b"negative", math.log(0.2))]
-    assert first_token_probability(shared, "neutral", ("neutral", "negative")) == pytest.approx(0.4 / 0.8)
-    assert first_token_probability([(b" ", 0.0)], " padded", (" padded", "other")) == 1.0
-    assert first_token_probability([], "Yes", YES_NO) is None
+    moods = ("neutral", "negative")
+    assert first_token_probabilities(shared, "neutral", moods) == pytest.approx((0.4 / 0.8, 0.4 / 0.8))
+    assert first_token_probabilities([(b" ", 0.0)], " padded", (" padded", "other")) == (1.0, 0.0)
+    assert first_token_probabilities([], "Yes", YES_NO) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "steps", "expected"),
+    [
+        ("7", ("1", "7", "10"), [step("7", **{"7": 0.6, "1": 0.3, "10": 0.1})], (0.3, 0.6, 0.1)),
+        ("7", ("1", "7", "10"), [step("7", **{"7": 0.6, "1": 0.4})], (0.2, 0.6, 0.2)),
+        ("10", ("1", "7", "10"), [step("1", **{"7": 0.6, "1": 0.4}), step("0", **{"0": 1.0})], (0.0, 0.6, 0.4)),
+        ("bad", ("good", "bad", "bat"), [step("ba", ba=0.6, good=0.2), step("d", d=0.9, t=0.1)], (0.25, 0.675, 0.075)),
+    ],
+    ids=["own tokens", "shared token", "two tokens", "branches"],
+)
+def test_all_options(text: str, options: tuple[str, ...], steps: list[TokenStep], expected: tuple[float, ...]) -> None:
+    """Each option gets the share of the branch that leads to it; options of one unresolved branch share it equally."""
+    assert option_probabilities(steps, text, options) == pytest.approx(expected)

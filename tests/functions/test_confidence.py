@@ -11,7 +11,8 @@ import pytest
 
 from flightllm.config import CacheConfig, Config, EngineConfig
 from flightllm.errors import EngineError, SqlError
-from flightllm.functions.confidence import join_confidence
+from flightllm.functions.confidence import joined
+from flightllm.llm.engine import Choice
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, small_database
@@ -45,11 +46,28 @@ def test_shapes(expression: str, type_: pa.DataType, text: str, value: Any) -> N
     found, plain = call(expression), call(expression.replace(", confidence => true", ""))
     assert found.type == pa.struct([("answer", type_), ("confidence", pa.float64())])
     assert found.parameters.probability
-    assert found.parse(join_confidence(text, 0.25)) == {"answer": value, "confidence": 0.25}
-    assert found.parse(join_confidence(text, None)) == {"answer": value, "confidence": None}
-    assert (plain.type, plain.parse(text), plain.parameters.probability) == (type_, value, False)
+    assert found.parse(joined(text, (0.25,))) == {"answer": value, "confidence": 0.25}
+    assert found.parse(joined(text, None)) == {"answer": value, "confidence": None}
+    assert (plain.type, plain.parse(text)) == (type_, value)
+    expects = found.function == "ai_score" and isinstance(plain.parameters.constraint, Choice)
+    assert plain.parameters.probability == expects
     with pytest.raises(ValueError, match=r"expected .*got 'Well'"):
-        found.parse(join_confidence("Well", 0.5))
+        found.parse(joined("Well", (0.5,)))
+
+
+def test_expected_numbers() -> None:
+    """A rating is the expected value of the numbers where their probabilities are known, at temperature 0."""
+    rating = "ai_score('x', a, low => 1, high => 5{})"
+    kept = joined("4", (0.0, 0.1, 0.2, 0.4, 0.3))
+    assert call(rating.format("")).parse(kept) == pytest.approx(3.9)
+    assert call(rating.format("")).parse(joined("4", None)) == 4.0
+    both = call(rating.format(", confidence => true")).parse(kept)
+    assert both == {"answer": pytest.approx(3.9), "confidence": 0.4}
+    for option in (", expected => false", ", temperature => 0.5"):
+        plain = call(rating.format(option))
+        assert (plain.parse("4"), plain.parameters.probability) == (4.0, False)
+    with pytest.raises(ValueError, match="expected a number from 1 to 5"):
+        call(rating.format("")).parse(joined("7", (0.0, 0.1, 0.2, 0.4, 0.3)))
 
 
 @pytest.mark.parametrize("kept", ["Yes", "Yes\x1fx", "Yes\x1fnan", "Yes\x1f"])
@@ -168,7 +186,8 @@ def test_with_a_model(cursor: Any, asked: str, type_: pa.DataType) -> None:
     assert table.schema.field("f").type == pa.struct([("answer", type_), ("confidence", pa.float64())])
     rows = [row for row in table.to_pylist() if row["f"] is not None]
     assert len(rows) == 3
-    assert all(row["f"]["answer"] == row["p"] for row in rows)
+    near = pytest.approx if type_ == pa.float64() else lambda value: value
+    assert all(row["f"]["answer"] == near(row["p"]) for row in rows)
     assert all(0 < row["f"]["confidence"] <= 1 for row in rows)
     assert len({row["f"]["confidence"] for row in rows}) == 3
 

@@ -115,7 +115,7 @@ def test_a_cut_answer_with_a_probability() -> None:
         parameters = Parameters(8, constraint=make().constraint, probability=True)
         call = replace(call_of(with_confidence(make())), parameters=parameters)
         text = "Yes" if usable else "7"
-        said = Response.of(call, Completion(0, text, finish_reason="length", confidence=0.5), 8)
+        said = Response.of(call, Completion(0, text, finish_reason="length", probabilities=(0.5, 0.3)), 8)
         reading = read_answer(call, said)
         assert (reading.failure is None) == usable
         assert not usable or reading.value == {"answer": "Yes", "confidence": 0.5}

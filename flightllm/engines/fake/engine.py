@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from flightllm.common.newest import Newest
 from flightllm.engines.options import read_options
-from flightllm.engines.random_answers import answerer, likelihood
+from flightllm.engines.random_answers import answerer, likelihoods
 from flightllm.engines.shares import Shares
 from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import EngineUnavailableError, check_cancelled
@@ -166,9 +166,9 @@ class FakeEngine:
             return Completion(request.id, None, error, prompt_tokens, cached)
         text = answer(seed)
         parameters = request.parameters
-        confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
+        probabilities = likelihoods(parameters.constraint, text, seed) if parameters.probability else None
         tokens = -(-len(text) // _CHARS_PER_TOKEN)
-        return Completion(request.id, text, None, prompt_tokens, cached, tokens, confidence)
+        return Completion(request.id, text, None, prompt_tokens, cached, tokens, probabilities)
 
     def _answerer(self, request: Request) -> tuple[blake2b, Callable[[int], str]]:
         """Return the hash of a request's call site so far, and the function that answers it."""

@@ -227,7 +227,7 @@ class LocalEngine(LoadedEngine):
             prompt_tokens,
             found.cached,
             found.tokens,
-            found.confidence,
+            found.probabilities,
             found.finish_reason,
         )
         return self._without_thought(request, completion, found.ids, thought)
@@ -335,10 +335,10 @@ class LocalEngine(LoadedEngine):
             steps = logits[:, tokens].float().log_softmax(-1)
             for option, token in following.items():
                 scores[:, option] += steps[:, tokens.index(token)]
-        probabilities = scores.softmax(-1)
+        probabilities = scores.softmax(-1).tolist()
         chosen = draws.pick(scores, range(len(scores))).tolist()
         return [
-            _Answer(options[index], len(continuations[index]), float(probabilities[row, index]))
+            _Answer(options[index], len(continuations[index]), tuple(probabilities[row]))
             for row, index in enumerate(chosen)
         ]
 
@@ -400,20 +400,20 @@ class _Answer:
     `ids` are the tokens of a generated text; a chosen option has no `ids`.
     """
 
-    __slots__ = ("cached", "confidence", "finish_reason", "ids", "text", "tokens")
+    __slots__ = ("cached", "finish_reason", "ids", "probabilities", "text", "tokens")
 
     def __init__(
         self,
         text: str,
         tokens: int,
-        confidence: float | None = None,
+        probabilities: tuple[float, ...] | None = None,
         ids: Sequence[int] = (),
         finish_reason: str = "stop",
     ) -> None:
         self.ids = ids
         self.text = text
         self.tokens = tokens
-        self.confidence = confidence
+        self.probabilities = probabilities
         self.finish_reason = finish_reason
         self.cached = 0
 

@@ -46,8 +46,8 @@ class MiscountError(MalformedError):
 class EndpointAnswer:
     """The answer to one prompt: a text or an error, the finish reason, and the text of a refusal.
 
-    `logprobs` are the log probabilities of the answer's tokens, as in the body. `confidence` is the probability of the
-    chosen option.
+    `logprobs` are the log probabilities of the answer's tokens, as in the body. `probabilities` are those of the
+    options of a choice.
     """
 
     text: str | None
@@ -57,7 +57,7 @@ class EndpointAnswer:
     reasoning: str = ""
     """The model's thought, where the endpoint returns it separately."""
     logprobs: object = field(default=None, compare=False, repr=False)
-    confidence: float | None = None
+    probabilities: tuple[float, ...] | None = None
     passes: bool = False
     """Whether the error can pass: the same prompt can get an answer at the next try."""
 

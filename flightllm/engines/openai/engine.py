@@ -34,7 +34,7 @@ from flightllm.engines.openai.token_rates import TokenRates
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.openai.wire import share_out, usage_of, with_reasoning
 from flightllm.engines.prefix_memory import PrefixMemory
-from flightllm.engines.probabilities import TOP, read_probability
+from flightllm.engines.probabilities import TOP, read_probabilities
 from flightllm.engines.providers import UNKNOWN, provider_of
 from flightllm.engines.secrets import shown_address
 from flightllm.engines.shares import Shares
@@ -397,7 +397,7 @@ class OpenAIEngine(PatientEngine):
         async with self._leaders.turn(self.sent_text(group[0]), len(group)) as arrived:
             found = await self._read_answers(group, asking, client, trial, arrived)
         options = _options(parameters)
-        found = [replace(one, confidence=read_probability(one.logprobs, one.text, options)) for one in found]
+        found = [replace(one, probabilities=read_probabilities(one.logprobs, one.text, options)) for one in found]
         completions = share_out(group, found, with_reasoning(trial.used, found))
         for place, one in enumerate(found):
             if one.passes and len(group) > 1 and self._options.max_retries:

@@ -175,7 +175,7 @@ def share_out(requests: Sequence[Request], answers: Sequence[EndpointAnswer], us
             prompts[place],
             cached[place],
             first[place] + rest[place],
-            answer.confidence,
+            answer.probabilities,
             finish_reason=answer.finish_reason,
             refusal=answer.refusal,
             reasoning_tokens=reasoning[place],

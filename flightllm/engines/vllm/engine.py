@@ -12,7 +12,7 @@ from flightllm.common.parent_process import keep_children
 from flightllm.engines.kv_hints import Hints
 from flightllm.engines.loaded import LoadedEngine
 from flightllm.engines.options import read_options
-from flightllm.engines.probabilities import TOP, TokenStep, constrained_probability, first_token_probability
+from flightllm.engines.probabilities import TOP, TokenStep, constrained_probabilities, first_token_probabilities
 from flightllm.engines.shares import Shares
 from flightllm.engines.vllm.choices import FirstTokens, FirstTokenTables
 from flightllm.engines.vllm.events import KvPublishing
@@ -268,7 +268,10 @@ class VllmEngine(LoadedEngine):
         output = final.outputs[0]
         option = first.options.get(output.token_ids[0])
         if option is not None:
-            return replace(begun, text=option, confidence=_confidence(output, option, first), finish_reason="stop")
+            constraint = request.parameters.constraint
+            options = constraint.options if isinstance(constraint, Choice) else ()
+            probabilities = _probabilities(output, option, first, options)
+            return replace(begun, text=option, probabilities=probabilities, finish_reason="stop")
         written = await self._write(request, ids, answer)
         tokens = begun.completion_tokens + written.completion_tokens
         return replace(written, cached_tokens=begun.cached_tokens, completion_tokens=tokens)
@@ -413,21 +416,21 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
     if output is None or reason in {"abort", "error"} or not output.token_ids:
         reason = f"with the reason {reason!r}" if reason in {"abort", "error"} else "without an answer"
         return Completion(request.id, None, f"vLLM ended the request {reason}", prompt_tokens)
-    confidence, constraint = None, request.parameters.constraint
+    probabilities, constraint = None, request.parameters.constraint
     if isinstance(constraint, Choice) and output.logprobs:
-        confidence = constrained_probability(_steps(output), output.text, constraint.options)
+        probabilities = constrained_probabilities(_steps(output), output.text, constraint.options)
     cached, tokens = final.num_cached_tokens or 0, len(output.token_ids)
     finish_reason = output.finish_reason or "stop"
-    return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, finish_reason)
+    return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, probabilities, finish_reason)
 
 
-def _confidence(output: Any, option: str, first: FirstTokens) -> float | None:
-    """Return the probability of an option, by the log probabilities of the tokens that can begin an answer."""
+def _probabilities(output: Any, option: str, first: FirstTokens, options: Sequence[str]) -> tuple[float, ...] | None:
+    """Return the probability of each option, by the log probabilities of the tokens that can begin an answer."""
     if not output.logprobs:
         return None
     spelled = first.spelled
     listed = [(spelled[token], min(0.0, one.logprob)) for token, one in output.logprobs[0].items() if token in spelled]
-    return first_token_probability(listed, option, tuple(dict.fromkeys(first.options.values())))
+    return first_token_probabilities(listed, option, options)
 
 
 def _steps(output: Any) -> list[TokenStep]:

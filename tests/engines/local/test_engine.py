@@ -71,7 +71,7 @@ def test_sharing_prefixes_changes_no_answer(engine: Engine, one_by_one: Engine, 
     together, alone = run(engine, requests), run(one_by_one, requests)
     assert [completion.text for completion in together] == [completion.text for completion in alone]
     for left, right in zip(together, alone, strict=True):
-        assert left.confidence == pytest.approx(right.confidence, abs=1e-4)
+        assert left.probabilities == pytest.approx(right.probabilities, abs=1e-4)
 
 
 def test_tokens_equal_those_of_transformers(engine: Engine, model_path: Path) -> None:
@@ -116,8 +116,12 @@ def test_cached_tokens_are_those_not_computed(model_path: Path, make_requests: M
 def test_confidence_is_a_probability(engine: Engine) -> None:
     """The chosen option is the likelier one: at least one half of two, and not always the same."""
     completions = run(engine, mixed_requests(Parameters(constraint=Choice(("Yes", "No")))))
-    assert all(0.5 <= (completion.confidence or 0) <= 1 for completion in completions)
-    assert len({completion.confidence for completion in completions}) > 10
+    options = ("Yes", "No")
+    for completion in completions:
+        probabilities = dict(zip(options, completion.probabilities or (), strict=True))
+        assert sum(probabilities.values()) == pytest.approx(1.0)
+        assert max(options, key=probabilities.__getitem__) == completion.text
+    assert len({completion.probabilities for completion in completions}) > 10
 
 
 def test_answers_end_whole_within_the_token_limit(engine: Engine) -> None:

@@ -50,7 +50,7 @@ def test_answers_after_a_thought(engine: Engine, constraint: Constraint) -> None
         assert 0 < one.reasoning_tokens < one.completion_tokens
         if isinstance(constraint, Choice):
             assert one.text in constraint.options
-            assert one.confidence is not None
+            assert one.probabilities is not None
         if isinstance(constraint, Regex):
             assert one.text.isdigit()
 

@@ -554,17 +554,19 @@ def test_probabilities(options: Body, logprobs: Body, asked: Body, make_requests
     """Log probabilities are asked for where a call wants a probability, and come back normalised over the options."""
     with serving(lambda path, body, _: yes(path, body, logprobs), **options) as (engine, endpoint):
         [completion, _] = run(engine, make_requests(2, choosing(probability=True)))
-        assert completion.confidence == pytest.approx(0.75)
+        assert completion.probabilities == pytest.approx((0.75, 0.25))
         assert all(asked.items() <= body.items() for body in endpoint.bodies)
         before = len(endpoint.bodies)
-        assert {one.confidence for one in run(engine, make_requests(2, choosing()))} == {None}
+        assert {one.probabilities for one in run(engine, make_requests(2, choosing()))} == {None}
         run(engine, make_requests(1, Parameters(probability=True)))
         assert not any("logprobs" in body for body in endpoint.bodies[before:])
 
 
-@pytest.mark.parametrize(("most", "found"), [(5, 0.75), (0, None)])
+@pytest.mark.parametrize(("most", "found"), [(5, (0.75, 0.25)), (0, None)])
 @pytest.mark.parametrize("status", [400, 403])
-def test_probabilities_refused(most: int, found: float | None, status: int, make_requests: MakeRequests) -> None:
+def test_probabilities_refused(
+    most: int, found: tuple[float, ...] | None, status: int, make_requests: MakeRequests
+) -> None:
     """An endpoint that takes few log probabilities or none is asked for so many, and answers all the same."""
 
     def behave(path: str, body: Body, _: int) -> Reply:
@@ -576,7 +578,7 @@ def test_probabilities_refused(most: int, found: float | None, status: int, make
         for _ in range(2):
             [completion] = run(engine, make_requests(1, choosing(probability=True)))
             assert (completion.text, completion.error) == ("Yes", None)
-            assert completion.confidence == pytest.approx(found)
+            assert completion.probabilities == (found and pytest.approx(found))
         assert endpoint.bodies[-1].get("top_logprobs", 0) == most
         assert len(endpoint.bodies) == (3 if most else 4)
 

@@ -113,15 +113,17 @@ def test_probabilities_of_options(vllm_engine: Engine, make_requests: MakeReques
     """The options' probabilities sum to 1, each seen where it was drawn; they are told only where asked for."""
     [request] = make_requests(1)
     asked = Parameters(max_tokens=8, temperature=2.0, constraint=Choice(options), probability=True)
-    seen: dict[str | None, set[float | None]] = {}
+    seen: dict[str | None, set[tuple[float, ...]]] = {}
     for seed in range(200):
         completion = ask(vllm_engine, request, replace(asked, seed=seed))
-        seen.setdefault(completion.text, set()).add(completion.confidence)
+        seen.setdefault(completion.text, set()).add(completion.probabilities or ())
         if len(seen) == len(options):
             break
     assert set(seen) == set(options)
-    assert sum(max(one or 0.0 for one in found) for found in seen.values()) == pytest.approx(1.0, abs=1e-3)
-    assert ask(vllm_engine, request, replace(asked, probability=False)).confidence is None
+    for listed in set.union(*seen.values()):
+        assert len(listed) == len(options)
+        assert sum(listed) == pytest.approx(1.0, abs=1e-3)
+    assert ask(vllm_engine, request, replace(asked, probability=False)).probabilities is None
 
 
 @pytest.mark.slow
@@ -154,8 +156,8 @@ def test_a_single_token_answers_as_the_grammar_does(
             assert our.text in options
             assert (our.text, our.error, our.finish_reason) == (their.text, None, "stop")
             assert our.prompt_tokens == their.prompt_tokens
-            assert our.confidence == (None if their.confidence is None else pytest.approx(their.confidence))
-    assert all(one.confidence is not None for one in found[1])
+            assert our.probabilities == (None if their.probabilities is None else pytest.approx(their.probabilities))
+    assert all(one.probabilities is not None for one in found[1])
     assert not single or sum(one.completion_tokens == 1 for one in found[0]) > 6
 
 
