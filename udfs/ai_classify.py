@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from flightllm.functions import (
+    CALIBRATE,
     CONFIDENCE,
     AICallError,
     AIFunction,
@@ -84,6 +85,6 @@ FUNCTION = AIFunction(
     summary="Assign one of the labels, or with multi => true all that apply; other => 'none' where no label fits.",
     returns="text; a list of text with multi => true; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("input", Kind.FIELD), Parameter("labels", Kind.LABELS)),
-    options=(Option("multi", bool, default=False), Option("other", str, ""), CONFIDENCE),
+    options=(Option("multi", bool, default=False), Option("other", str, ""), CONFIDENCE, CALIBRATE),
     build=build,
 )

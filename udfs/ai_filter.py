@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from flightllm.functions import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
+from flightllm.functions import CALIBRATE, CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
 
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Question marks of Latin, Chinese and Japanese, Arabic, and Greek script."""
@@ -23,7 +23,7 @@ FUNCTION = AIFunction(
     returns="boolean; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,
-    options=(CONFIDENCE,),
+    options=(CONFIDENCE, CALIBRATE),
     aliases={"ai_if": None},
     build=build,
 )

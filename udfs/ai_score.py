@@ -7,6 +7,7 @@ probable number, which `expected => false` gives.
 from collections.abc import Mapping
 
 from flightllm.functions import (
+    CALIBRATE,
     CONFIDENCE,
     AICallError,
     AIFunction,
@@ -73,6 +74,7 @@ FUNCTION = AIFunction(
         Option("anchors", Entries),
         Option("expected", bool, default=True),
         CONFIDENCE,
+        CALIBRATE,
     ),
     build=build,
 )

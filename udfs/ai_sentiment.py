@@ -1,6 +1,6 @@
 """ai_sentiment: the mood of a text."""
 
-from flightllm.functions import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
+from flightllm.functions import CALIBRATE, CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
 
 
 def build(_: Arguments) -> Answer:
@@ -16,6 +16,6 @@ FUNCTION = AIFunction(
     summary="Tell the sentiment of a text.",
     returns="text: positive, negative, neutral or mixed; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("text", Kind.FIELD),),
-    options=(CONFIDENCE,),
+    options=(CONFIDENCE, CALIBRATE),
     build=build,
 )

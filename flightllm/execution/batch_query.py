@@ -17,6 +17,7 @@ from flightllm.execution.row_numbers import OverStoredNumbers
 from flightllm.functions.call import AICall
 from flightllm.observe.query_record import QueryRecord
 from flightllm.operators.batch_udf import BatchFunctions
+from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.bounds import unbounded
@@ -113,6 +114,7 @@ class BatchQuery:
             lambda call: record.call_site(call.function, call.text, backend=call.backend, model=call.model),
             record.cancelled.is_set,
             self.services.backends.searcher,
+            Calibrator(record.cancelled.is_set),
             errors,
         )
         functions.register(context, self.extracted.calls)

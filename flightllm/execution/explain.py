@@ -131,6 +131,7 @@ def _run(query: ShownQuery, record: QueryRecord) -> Figures:
             site["function"],
             site["text"],
             {name: site[name] for name in COUNTED},
+            notes=site["notes"],
             backend=site["backend"],
             model=site["model"],
         )

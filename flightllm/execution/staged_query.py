@@ -33,6 +33,7 @@ from flightllm.execution.plan_texts import index_lines
 from flightllm.execution.row_numbers import OverStoredNumbers
 from flightllm.functions.call import EMBEDDING, AICall
 from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.run import run
 from flightllm.operators.runtime import Runtime, SpoolLimits
@@ -126,6 +127,7 @@ class StagedQuery:
                 settings=self.settings,
                 loop=self.services.loop,
                 record=record,
+                calibrator=Calibrator(record.cancelled.is_set),
                 folder=Path(folder),
                 room=SpoolLimits(limits.memory_bytes // 8, limits.spill_bytes),
                 elsewhere=Isolated(self.services, self.extracted),

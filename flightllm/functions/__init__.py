@@ -7,6 +7,7 @@ from flightllm.engines.embed.engine import vector_of
 from flightllm.errors import AICallError
 from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
 from flightllm.functions.base import (
+    CALIBRATE,
     CONFIDENCE,
     AIFunction,
     Answer,
@@ -25,6 +26,7 @@ from flightllm.functions.search import search_answer
 from flightllm.llm.engine import Choice, Engine, JsonSchema, Regex
 
 __all__ = [
+    "CALIBRATE",
     "CONFIDENCE",
     "AICallError",
     "AIFunction",

@@ -123,6 +123,10 @@ CONFIDENCE = Option("confidence", bool, default=False)
 """An option of functions that choose an answer: `confidence => true` returns `struct<answer, confidence>`."""
 
 
+CALIBRATE = Option("calibrate", str, "examples", choices=("examples", "off"))
+"""An option of functions that choose an answer: with `examples`, these put the cut between the options right."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """A call's checked arguments, as `build` gets them."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from flightllm.errors import AICallError, FlightLLMError
 from flightllm.functions.base import (
+    CALIBRATE,
     COMMON_OPTIONS,
     CONFIDENCE,
     AIFunction,
@@ -19,16 +20,28 @@ from flightllm.functions.base import (
     Option,
     Parameter,
 )
-from flightllm.functions.call import MODEL, AICall, name_stub
-from flightllm.functions.confidence import with_confidence
-from flightllm.functions.guidance import guided, read_examples, reference, referred_fields, resolve_template
+from flightllm.functions.calibration import probabilities_of
+from flightllm.functions.call import MODEL, AICall, LabelledExample, name_stub
+from flightllm.functions.confidence import calibrated, with_confidence
+from flightllm.functions.guidance import (
+    examples_of,
+    guided,
+    read_examples,
+    reference,
+    referred_fields,
+    resolve_template,
+)
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.normalize import read_normalize
 from flightllm.functions.questions import schema_text
 from flightllm.functions.reserved import is_option, meant_option
-from flightllm.llm.engine import Parameters
+from flightllm.llm.engine import Choice, Parameters
 
 _MODEL_OPTION = "model"
+
+
+_MOST_LABELLED = 64
+"""The most examples that are asked to calibrate a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +244,15 @@ class _Binder:
             fields.add(argument)
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
-        answer = self._answer(Arguments(prompt or "", values, self._indexes), fields)
+        asked = self._built(Arguments(prompt or "", values, self._indexes))
+        answer, labelled = self._guided(asked, values, fields)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         joined = any(argument.parts or argument.values for argument in self._given.values())
-        call = replace(self._call(answer, fields, values, text), joined=joined)
+        examples = tuple(
+            LabelledExample(probabilities_of(self._call(one, fields, values, text)), given, wanted)
+            for one, given, wanted in labelled
+        )
+        call = replace(self._call(answer, fields, values, text), joined=joined, labelled=examples)
         return BoundCall(call, given, values.get("ordered") is True)
 
     def _check_order(self) -> None:
@@ -277,7 +295,7 @@ class _Binder:
         """Return the values of PROMPT(…); they are the call's first fields, in the template's numbering."""
         return tuple(value for argument in self._given.values() for value in argument.values or ())
 
-    def _answer(self, arguments: Arguments, fields: _Fields) -> Answer:
+    def _built(self, arguments: Arguments) -> Answer:
         try:
             answer = self._function.build(arguments)
         except FlightLLMError:
@@ -286,11 +304,41 @@ class _Binder:
             raise AICallError(f"the function's build failed with {type(error).__name__}: {error}") from error
         if not isinstance(answer, Answer):
             raise AICallError(f"the function's build must return an Answer, not {type(answer).__name__}")
+        return answer
+
+    def _guided(
+        self, asked: Answer, values: Mapping[str, Literal], fields: _Fields
+    ) -> tuple[Answer, list[tuple[Answer, tuple[str | None, ...], int]]]:
+        """Return the question with the call's instructions and examples before it, and the examples to calibrate by.
+
+        Each of these has the question without the example, the values of its fields, and the place of its option.
+        """
+        names = fields.names()
         common = {option.name for option in COMMON_OPTIONS if self._options.get(option.name) is option}
-        required = {item.name for item in fields.items if item.required}
-        answer = guided(answer, {name: arguments.values.get(name) for name in common}, fields.names(), required)
-        asked = self._options.get(CONFIDENCE.name) is CONFIDENCE and arguments.values[CONFIDENCE.name] is True
-        return with_confidence(answer) if asked else answer
+        options = {name: values.get(name) for name in common}
+        examples = examples_of(asked, options, names, {item.name for item in fields.items if item.required})
+        confident = self._options.get(CONFIDENCE.name) is CONFIDENCE and values[CONFIDENCE.name] is True
+
+        def finished(answer: Answer) -> Answer:
+            answer = calibrated(answer) if calibrates else answer
+            return with_confidence(answer) if confident else answer
+
+        constraint = asked.constraint
+        chosen = {one.answer for one in examples}
+        calibrates = (
+            isinstance(constraint, Choice)
+            and self._options.get(CALIBRATE.name) is CALIBRATE
+            and values[CALIBRATE.name] == "examples"
+            and not values.get("temperature")
+            and 1 < len(chosen) <= len(examples) <= _MOST_LABELLED
+        )
+        labelled = []
+        if isinstance(constraint, Choice) and calibrates:
+            for place, one in enumerate(examples):
+                told = dict(one.fields)
+                without = finished(guided(asked, options, names, [*examples[:place], *examples[place + 1 :]]))
+                labelled.append((without, tuple(map(told.get, names)), constraint.options.index(one.answer)))
+        return finished(guided(asked, options, names, examples)), labelled
 
     def _required(self) -> list[str]:
         """Return the parameters, and the options that this name of the function takes by position."""

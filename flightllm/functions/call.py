@@ -114,6 +114,8 @@ class AICall:
     """The usual length of a free text, for predictions; None if nothing is known about it."""
     fresh: bool = field(default=False, kw_only=True)
     """Every row has an answer of its own, which is not kept."""
+    labelled: tuple["LabelledExample", ...] = field(default=(), kw_only=True, compare=False, repr=False)
+    """The examples whose answers put the cut between the options right, see `calibration.py`."""
     normalize: frozenset[str] = frozenset()
     """The differences that a comparison of values ignores (see `normalize.py`). Rows whose normalised values are equal
     share one answer. The model sees the row that was sent first."""
@@ -146,6 +148,17 @@ class AICall:
         The order does not change the content of the prompt.
         """
         return prompt_format.render(self.instruction, self.asked, fields, fields_first=fields_first)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledExample:
+    """An example of a call: the call that asks about it, whose value is a list of probabilities, and the truth."""
+
+    call: AICall
+    values: tuple[str | None, ...]
+    """The value of each field of the call."""
+    wanted: int
+    """The place of the right option."""
 
 
 def binding_of(model: str | None) -> str:

@@ -21,6 +21,13 @@ def with_confidence(answer: Answer) -> Answer:
     return replace(answer, output=output, parse=_parse_both(answer), probability=True, reading=reading)
 
 
+def calibrated(answer: Answer) -> Answer:
+    """Return the same question with the probabilities of all options beside the answer, see `calibration.py`."""
+    if answer.probability:
+        return replace(answer, reading=f"{answer.reading} calibrated")
+    return replace(answer, parse=lambda text: answer.parse(answer_alone(text)), probability=True, reading="calibrated")
+
+
 def expected_number(answer: Answer) -> Answer:
     """Return the same question with the expected value of its numbers as the answer.
 

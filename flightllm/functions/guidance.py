@@ -7,7 +7,7 @@ instructions, `{name}` refers to a field, and `{{` and `}}` are literal braces.
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -29,10 +29,44 @@ _MISSPELT, _ALIKE = 0.7, 0.6
 """Similarity, from 0 to 1, at which a name in braces counts as a misspelt field; and at which the error hints at it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An example of a call: the values of its fields, the text that the model must write, and the reason."""
+
+    fields: Sequence[tuple[str, str]]
+    answer: str
+    reason: str | None
+
+    @property
+    def text(self) -> str:
+        """Return the example as the prompt shows it: a line for each field with a value, the answer, and the reason."""
+        answer = self.answer.replace("\n", "\n  ")
+        lines = [*(field_line(name, value) for name, value in self.fields), f"Answer: {answer}\n"]
+        if self.reason is not None:
+            lines.append(field_line("Reason", self.reason))
+        return "".join(lines).removesuffix("\n")
+
+
 def guided(
-    answer: Answer, options: Mapping[str, Literal], fields: Sequence[str], required: Collection[str] = ()
+    answer: Answer, options: Mapping[str, Literal], fields: Sequence[str], examples: Sequence[Example]
 ) -> Answer:
-    """Return the same question with the call's `instructions` and `examples` before it.
+    """Return the same question with the call's `instructions`, and examples, before it."""
+    instructions = options.get("instructions")
+    parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []
+    if examples:
+        parts.append("\n\n".join(["Examples:", *(one.text for one in examples)]))
+    told = "\n\n".join(part for part in parts if part)
+    if not told:
+        return answer
+    asked = answer.asked or Question("", answer.instruction, "")
+    task = "\n\n".join(part for part in (asked.task, told) if part)
+    return replace(answer, instruction=f"{told}\n\n{answer.instruction}", asked=replace(asked, task=task))
+
+
+def examples_of(
+    answer: Answer, options: Mapping[str, Literal], fields: Sequence[str], required: Collection[str] = ()
+) -> list[Example]:
+    """Return the `examples` of a call.
 
     An example must name each of the `required` fields, which have a value in each row that is asked about.
 
@@ -40,17 +74,9 @@ def guided(
         AICallError: an example has the wrong form, lacks a field, or names a field that the call does not have. An
             example has an answer that the call cannot give.
     """
-    instructions, given = options.get("instructions"), options.get("examples")
-    parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []
-    if isinstance(given, tuple) and given:
-        examples = [_example(answer, one, fields, required, f"examples[{index}]") for index, one in enumerate(given, 1)]
-        parts.append("\n\n".join(["Examples:", *examples]))
-    told = "\n\n".join(part for part in parts if part)
-    if not told:
-        return answer
-    asked = answer.asked or Question("", answer.instruction, "")
-    task = "\n\n".join(part for part in (asked.task, told) if part)
-    return replace(answer, instruction=f"{told}\n\n{answer.instruction}", asked=replace(asked, task=task))
+    given = options.get("examples")
+    listed = given if isinstance(given, tuple) else ()
+    return [_example(answer, one, fields, required, f"examples[{index}]") for index, one in enumerate(listed, 1)]
 
 
 def read_examples(value: Literal, name: str) -> tuple[Literal, ...]:
@@ -65,11 +91,8 @@ def read_examples(value: Literal, name: str) -> tuple[Literal, ...]:
     return found
 
 
-def _example(answer: Answer, example: Literal, fields: Sequence[str], required: Collection[str], place: str) -> str:
-    """Return the text of one example: a line for each field with a value, the answer, and the reason.
-
-    A field that the example gives as NULL gets no line.
-    """
+def _example(answer: Answer, example: Literal, fields: Sequence[str], required: Collection[str], place: str) -> Example:
+    """Return one example. A field that it gives as NULL has no value."""
     values, wanted, reason = _parts(example, fields, place)
     given = [(_field(name, fields, place), value) for name, value in values]
     named = [(name, value) for name, value in given if value is not None]
@@ -82,11 +105,8 @@ def _example(answer: Answer, example: Literal, fields: Sequence[str], required: 
         raise AICallError(
             f"{place} lacks {' and '.join(map(repr, missing))}; add {missing[0]!r}: 'a value', or NULL for no value"
         )
-    lines = [field_line(name, _text(value)) for name, value in named]
-    lines.append(f"Answer: {_written(answer, wanted, place)}\n")
-    if reason is not None:
-        lines.append(field_line("Reason", _text(reason)))
-    return "".join(lines).removesuffix("\n")
+    told = None if reason is None else _text(reason)
+    return Example([(name, _text(value)) for name, value in named], _written(answer, wanted, place), told)
 
 
 def _parts(
@@ -135,7 +155,7 @@ def _written(answer: Answer, wanted: Literal, place: str) -> str:
         answer.parse(text)
     except ValueError as error:
         raise AICallError(f"{place}: {_text(wanted)!r} cannot be an answer of this call; {error}") from error
-    return text.replace("\n", "\n  ")
+    return text
 
 
 def _candidate(answer: Answer, value: Any) -> str:

@@ -177,7 +177,8 @@ class _Pass:
         arranged = arrange(spooled, table, given, self._arguments(), self._how(tracker), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
         ahead = self._fields_first(arranged)
-        sites = tuple(self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls)))
+        calls = [self._calibrated(i) if spooled.rows else call.ai for i, call in enumerate(self._calls)]
+        sites = tuple(self._site(i, arranged, ai, fields_first=ahead) for i, ai in enumerate(calls))
         ranking = self._ranking(arranged)
         self._note(spooled.rows, arranged, fields_first=ahead)
         expected = not tracker.limited and len(ranking.steps) == len(ranking.steps[0].rounds) == 1
@@ -197,10 +198,10 @@ class _Pass:
             runtime.settings.dedup,
             expected,
         )
-        calls = range(len(self._calls))
+        places = range(len(self._calls))
         with closing(CallExecutor(context).answer(arranged.prompt_batches, runtime.cancelled)) as done:
             for prompt_batch in done:
-                yield prompt_batch.finish(calls, schema)
+                yield prompt_batch.finish(places, schema)
 
     def _check(self, schema: pa.Schema) -> None:
         kinds = [schema.field(a).type for a in self._columns]
@@ -266,10 +267,13 @@ class _Pass:
             expected.append(Work(len(calls), round(tokens), 0, len(calls)))
         return Ranking(self._operator.steps, expected, self._binding.costs.weigher())
 
-    def _site(self, place: int, arranged: Arranged, *, fields_first: bool) -> CallSite:
+    def _calibrated(self, place: int) -> AICall:
+        return self._runtime.calibrator.of(self._calls[place].ai, self._binding, self._counters[place])
+
+    def _site(self, place: int, arranged: Arranged, ai: AICall, *, fields_first: bool) -> CallSite:
         call = self._calls[place]
         return CallSite(
-            call.ai,
+            ai,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
             call.when,
@@ -282,7 +286,8 @@ class _Pass:
 
     def _note(self, rows: int, arranged: Arranged, *, fields_first: bool) -> None:
         ordering = "fixed, by DataFusion" if arranged.ordering is None else arranged.ordering.method
-        for counters in self._counters:
+        for call, counters in zip(self._calls, self._counters, strict=True):
+            calibration = self._runtime.calibrator.told(call.ai)
             tuples = arranged.distinct if self._shares_tuples else rows
             layout = "fields first" if fields_first else "instruction first"
-            counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle)
+            counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle, calibration=calibration)

@@ -16,6 +16,7 @@ from flightllm.llm.engine import Completion, Dispatch, Request
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import CacheKeys
+from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import CallContext, CallSite, ModelBinding, all_at_once
 from flightllm.operators.call_executor import CallExecutor
 from flightllm.operators.prompt_sender import Trace, Tries
@@ -37,6 +38,8 @@ class BatchFunctions:
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
     """Returns the object that answers searches."""
+    calibrator: Calibrator
+    """Puts the cut between the options of calls with examples right, before their first row."""
     errors: list[Exception]
     """The exceptions of the functions. DataFusion itself keeps only their text."""
 
@@ -78,9 +81,10 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
     places = tuple((field,) for field in fields)
     keys = CacheKeys(call, binding.revision)
     counters = shared.counters(call)
-    site = CallSite(call, places, fields, None, None, keys, counters, prompt_format=binding.prompt_format)
 
     def answer(*columns: pa.Array) -> pa.Array:
+        asked = shared.calibrator.of(call, binding, counters)
+        site = CallSite(asked, places, fields, None, None, keys, counters, prompt_format=binding.prompt_format)
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
         values = zip(*(c.to_pylist() for c in columns), strict=True)
         numbers = (runs.setdefault(normalised_tuple(v, call.normalize), (len(runs), v))[0] for v in values)
@@ -99,7 +103,7 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
     counters = shared.counters(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
-        rows = _Rows(binding, call, counters, len(columns[0]))
+        rows = _Rows(binding, shared.calibrator.of(call, binding, counters), counters, len(columns[0]))
         try:
             for completion in binding.engine.generate(rows.requests(columns), shared.cancelled):
                 rows.settle(completion)

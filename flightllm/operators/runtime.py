@@ -16,6 +16,7 @@ from flightllm.common.limits import over_limit
 from flightllm.config.session_settings import Settings
 from flightllm.datafusion.run import Batches, Loop, until_cancelled
 from flightllm.observe.query_record import CallRecord, QueryRecord
+from flightllm.operators.calibrator import Calibrator
 from flightllm.operators.call_context import ModelBinding
 from flightllm.operators.encoded_rows import EncodedRows
 from flightllm.operators.searches import Searcher
@@ -91,6 +92,8 @@ class Runtime:
     settings: Settings
     loop: Loop
     record: QueryRecord
+    calibrator: Calibrator
+    """Puts the cut between the options of calls with examples right."""
     folder: Path
     """The spill folder of this query, which is removed when the query ends."""
     room: SpoolLimits

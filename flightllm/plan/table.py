@@ -55,6 +55,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
         lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
         if idle := call.notes.get("idle"):
             lines.append(f"no order of the prompts saves anything: {idle}")
+    if actual is not None and (calibration := actual.notes.get("calibration")):
+        lines.append(f"calibrated {calibration}")
     prompts = sum(count for _, count in call.orders)
     for order, count in call.orders[:_SHOWN_ORDERS]:
         lines.append(f"fields in order: {', '.join(order) or 'none'} ({_share(count / prompts)})")

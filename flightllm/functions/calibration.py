@@ -1,0 +1,106 @@
+"""Put the cut between the options of a choice where a call's examples say it is.
+
+A model can rank rows well and still answer Yes to nearly all of them. One number per option, added to its log
+probability, moves the cut. The numbers are fitted to the examples of the call: each example is asked once, with the
+other examples before it, so that the model cannot copy its answer.
+
+Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999, for the fit with few labels; Zhao et al.,
+"Calibrate Before Use", arXiv 2102.09690, for the bias of prompts with examples.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.functions.call import AICall
+from flightllm.functions.confidence import joined, split
+from flightllm.llm.engine import Choice
+
+_Numbers = NDArray[np.float64]
+_LEAST: float = 1e-6
+"""The least probability of an option: engines report less than this as 0."""
+_STRENGTH = 0.3
+"""How strongly offsets are drawn to 0."""
+_STEPS, _ENOUGH, _MOST_STEP = 50, 1e-6, 4.0
+
+
+def fitted_offsets(probabilities: Sequence[Sequence[float]], wanted: Sequence[int]) -> tuple[float, ...] | None:
+    """Return one offset per option; None unless they bring examples that they were not fitted to closer to the truth.
+
+    `probabilities` has a row for each example with the probabilities of all options. `wanted` is the place of the right
+    option of each. An offset adds to the logarithm of a probability.
+    """
+    if len(set(wanted)) < 2:  # also without examples
+        return None
+    logs, right = _logs(probabilities), np.array(wanted)
+    everyone = np.arange(len(right))
+    before = after = 0.0
+    for one in everyone:
+        others = everyone != one
+        offsets = _fit(logs[others], right[others])
+        before -= _normalised(logs[one])[right[one]]
+        after -= _normalised(logs[one] + offsets)[right[one]]
+    return tuple(_fit(logs, right).tolist()) if after < before else None
+
+
+def shifted(probabilities: Sequence[float], offsets: Sequence[float]) -> tuple[float, ...]:
+    """Return probabilities with an offset added to the logarithm of each; their sum is 1."""
+    return tuple(np.exp(_normalised(_logs(probabilities) + np.array(offsets))).tolist())
+
+
+def with_offsets(call: AICall, offsets: Sequence[float]) -> AICall:
+    """Return a call that chooses by shifted probabilities, wherever the model's probabilities are known."""
+    constraint, parse = call.parameters.constraint, call.parse
+    options = constraint.options if isinstance(constraint, Choice) else ()
+
+    def parse_shifted(text: str) -> Any:
+        probabilities = split(text)[1]
+        if len(probabilities) != len(options):
+            return parse(text)
+        parse(text)  # an answer that is no option stays unusable
+        found = shifted(probabilities, offsets)
+        return parse(joined(options[max(range(len(options)), key=found.__getitem__)], found))
+
+    return replace(call, parse=parse_shifted)
+
+
+def probabilities_of(call: AICall) -> AICall:
+    """Return a call whose value is the list of its options' probabilities, which is empty where they are unknown."""
+    import pyarrow as pa
+
+    def parse(text: str) -> list[float]:
+        call.parse(text)
+        return list(split(text)[1])
+
+    return replace(call, parse=parse, output=pa.list_(pa.float64()), on_error="null", fresh=False)
+
+
+def _logs(probabilities: Sequence[float] | Sequence[Sequence[float]]) -> _Numbers:
+    found: _Numbers = np.log(np.maximum(np.array(probabilities, dtype=np.float64), _LEAST))
+    return found
+
+
+def _normalised(logs: _Numbers) -> _Numbers:
+    most = logs.max(-1, keepdims=True)
+    found: _Numbers = logs - most - np.log(np.exp(logs - most).sum(-1, keepdims=True))
+    return found
+
+
+def _fit(logs: _Numbers, right: NDArray[np.int64]) -> _Numbers:
+    """Return the offsets of the least loss, plus `_STRENGTH` / 2 for the sum of their squares, by Newton's method."""
+    options = logs.shape[1]
+    counts = np.bincount(right, minlength=options)
+    offsets = np.zeros(options)
+    for _ in range(_STEPS):
+        shares = np.exp(_normalised(logs + offsets))
+        slope = shares.sum(0) - counts + _STRENGTH * offsets
+        curve = np.diag(shares.sum(0) + _STRENGTH) - shares.T @ shares
+        step = np.linalg.solve(curve, slope)
+        offsets -= step * min(1.0, _MOST_STEP / max(np.abs(step).max(), math.ulp(1.0)))
+        if np.abs(step).max() < _ENOUGH:
+            break
+    return offsets

@@ -1,0 +1,101 @@
+"""Offsets that put the cut between the options right, fitted to a call's examples."""
+
+import numpy as np
+import pytest
+
+from flightllm.functions.calibration import fitted_offsets, probabilities_of, shifted, with_offsets
+from flightllm.functions.confidence import joined
+from flightllm.llm.engine import Choice
+from tests.udfs.test_shipped_functions import call
+
+FOUR = "examples => [('a', 'Yes'), ('b', 'No'), ('c', 'Yes'), ('d', 'No')]"
+
+
+def test_a_shifted_cut() -> None:
+    """A model that says Yes to all, with less certainty where No is right, is cut in between."""
+    given = [(0.97, 0.03), (0.7, 0.3), (0.95, 0.05), (0.75, 0.25), (0.93, 0.07), (0.8, 0.2)]
+    offsets = fitted_offsets(given, [0, 1, 0, 1, 0, 1])
+    assert offsets is not None
+    chosen = [int(np.argmax(shifted(one, offsets))) for one in given]
+    assert chosen == [0, 1, 0, 1, 0, 1]
+    assert sum(shifted((0.6, 0.4), offsets)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ([], []),
+        ([(0.9, 0.1)], [0]),
+        ([(0.9, 0.1), (0.8, 0.2)], [0, 0]),
+        ([(0.5, 0.5), (0.5, 0.5), (0.5, 0.5), (0.5, 0.5)], [0, 1, 0, 1]),
+        ([(0.8, 0.2), (0.2, 0.8), (0.8, 0.2), (0.2, 0.8)], [0, 1, 0, 1]),
+    ],
+    ids=["none", "one", "one option", "no difference", "already right"],
+)
+def test_no_offsets(given: list[tuple[float, float]], wanted: list[int]) -> None:
+    """Where offsets do not help examples that they were not fitted to, there are none."""
+    assert fitted_offsets(given, wanted) is None
+
+
+def test_impossible_options() -> None:
+    """A probability of 0 is no infinite distance: endpoints list only the most probable tokens."""
+    offsets = fitted_offsets([(1.0, 0.0), (0.99, 0.01), (1.0, 0.0), (0.98, 0.02)], [0, 1, 0, 1])
+    assert offsets is not None
+    assert all(np.isfinite(offsets))
+
+
+def test_many_options() -> None:
+    """Twelve options, of which the model prefers one, with two examples each."""
+    random = np.random.default_rng(5)
+    wanted = [place % 12 for place in range(24)]
+    logs = random.normal(0, 0.5, (24, 12))
+    logs[range(24), wanted] += 2
+    logs[:, 3] += 4
+    given = np.exp(logs) / np.exp(logs).sum(1, keepdims=True)
+    offsets = fitted_offsets(given.tolist(), wanted)
+    assert offsets is not None
+    assert min(offsets) == offsets[3]
+    right = np.mean([np.argmax(shifted(one, offsets)) == place for one, place in zip(given, wanted, strict=True)])
+    assert right > np.mean(given.argmax(1) == wanted) + 0.5
+
+
+@pytest.mark.parametrize("options", ["", ", confidence => true"])
+def test_the_answer_follows_the_offsets(options: str) -> None:
+    """The value and its confidence are those of the shifted probabilities; unknown ones change nothing."""
+    asked = call(f"ai_filter('x', a, {FOUR}{options})")
+    shifts = with_offsets(asked, (0.0, float(np.log(6.0))))
+    found = shifts.parse(joined("Yes", (0.7, 0.3)))
+    confidence = 0.3 * 6 / (0.7 + 0.3 * 6)
+    assert found == (False if not options else {"answer": False, "confidence": pytest.approx(confidence)})
+    assert shifts.parse(joined("Yes", None)) == (True if not options else {"answer": True, "confidence": None})
+    with pytest.raises(ValueError, match="expected one of Yes, No"):
+        shifts.parse(joined("Maybe", (0.7, 0.3)))
+    assert probabilities_of(asked).parse(joined("Yes", (0.7, 0.3))) == [0.7, 0.3]
+
+
+def test_what_calibrates() -> None:
+    """Each example becomes a question with the other examples before it, about the values of its fields."""
+    asked = call(f"ai_filter('x', a, {FOUR})")
+    assert [one.wanted for one in asked.labelled] == [0, 1, 0, 1]
+    assert [one.values for one in asked.labelled] == [("a",), ("b",), ("c",), ("d",)]
+    for one, own in zip(asked.labelled, "abcd", strict=True):
+        told = [line for line in one.call.instruction.splitlines() if line.startswith("a: ")]
+        assert told == [f"a: {other}" for other in "abcd" if other != own]
+        assert isinstance(one.call.parameters.constraint, Choice)
+        assert one.call.parameters.probability
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "ai_filter('x', a)",
+        f"ai_filter('x', a, {FOUR}, calibrate => 'off')",
+        f"ai_filter('x', a, {FOUR}, temperature => 0.5)",
+        "ai_filter('x', a, examples => [('a', 'Yes'), ('b', 'Yes')])",
+        "ai_classify(a, ['u', 'v'], multi => true, examples => [('a', ['u']), ('b', ['v'])])",
+        "ai_gen('x', a, examples => [('a', 'u'), ('b', 'v')])",
+    ],
+)
+def test_what_does_not(asked: str) -> None:
+    """Without examples of two options, with draws, and without a choice, nothing is asked besides the rows."""
+    assert call(asked).labelled == ()

@@ -1,0 +1,118 @@
+"""Calls whose examples put the cut right, at an endpoint that ranks rows well and says Yes to all of them."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from tests.databases import ask, explained, small_database
+from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
+
+GOOD, BAD = ("oak", "elm", "fir", "ash", "yew"), ("cat", "dog", "cow", "hen", "pig")
+EXAMPLES = "examples => [('oak', 'Yes'), ('cat', 'No'), ('elm', 'Yes'), ('dog', 'No')]"
+FILTER = f"ai_filter('Is it a tree?', word, model => m, {EXAMPLES}{{}})"
+
+
+def _behave(path: str, body: Body, number: int) -> Reply:
+    del path, number
+    words = re.findall(r"(?:word: |^)(\w+)", "\n".join(m["content"] for m in body["messages"]), re.MULTILINE)
+    word = next(one for one in reversed(words) if one in GOOD + BAD)
+    if word == "pig":
+        return refuse(400, "the prompt was flagged")
+    share = 0.95 if word in GOOD else 0.75
+    listed = [{"token": "Yes", "logprob": math.log(share)}, {"token": "No", "logprob": math.log(1 - share)}]
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}
+    if body.get("logprobs") and body["model"] == "open":
+        choice["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
+    return 200, {"choices": [choice], "usage": usage}, {}
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    """Return an endpoint with two models, of which one returns log probabilities."""
+    with endpoint_of(_behave) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Database]:
+    """Return a database with both models and a table of words."""
+    database = small_database(tmp_path_factory.mktemp("calibrated"), {})
+    session = database.session()
+    for name, model in (("m", "open"), ("closed", "closed")):
+        session.update(f"CREATE MODEL {name} OPTIONS (engine 'openai', model '{model}', base_url '{endpoint.url}')")
+    words = ", ".join(f"('{word}')" for word in (*GOOD, *BAD))
+    session.update(f"CREATE TABLE words AS SELECT * FROM (VALUES {words}) AS v(word)")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def session(database: Database, endpoint: Endpoint) -> Session:
+    """Return a session without kept answers."""
+    session = database.session()
+    session.update("TRUNCATE system.cache")
+    endpoint.bodies.clear()
+    return session
+
+
+def trees(session: Session, asked: str, **settings: str) -> dict[str, Any]:
+    """Return the value of an expression for each word."""
+    return {row["word"]: row["v"] for row in ask(session, f"SELECT word, {asked} AS v FROM words", **settings).rows}
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_examples_move_the_cut(session: Session, endpoint: Endpoint, optimizer: str) -> None:
+    """Each example is asked once, with the others before it; the rows are cut between the examples."""
+    found = trees(session, FILTER.format(""), optimizer=optimizer)
+    assert found == {**dict.fromkeys(GOOD, True), **dict.fromkeys(BAD, False), "pig": None}
+    sent = ["\n".join(m["content"] for m in body["messages"]) for body in endpoint.bodies]
+    assert sum(text.count("Answer: ") == 3 for text in sent) == 4
+    assert trees(session, FILTER.format(", calibrate => 'off'")) == {**dict.fromkeys(GOOD + BAD, True), "pig": None}
+
+
+def test_kept_answers(session: Session, endpoint: Endpoint) -> None:
+    """Answers of examples are kept like those of rows, and the same call in another query gives the same answers."""
+    found = trees(session, FILTER.format(", confidence => true"), cache="on")
+    assert found["fir"]["confidence"] > 0.5
+    assert 0.5 < found["cow"]["confidence"] < 1
+    before = len(endpoint.bodies)
+    again = trees(session, f"CASE WHEN word < 'x' THEN {FILTER.format(', confidence => true')} END", cache="on")
+    assert again == {word: None if word > "x" else value for word, value in found.items()}
+    assert all("pig" in str(body) for body in endpoint.bodies[before:])
+
+
+def test_unknown_probabilities(session: Session, endpoint: Endpoint) -> None:
+    """A model that does not return probabilities answers as before, and EXPLAIN ANALYZE says so."""
+    asked = FILTER.format("").replace("=> m", "=> closed")
+    assert trees(session, asked) == {**dict.fromkeys(GOOD + BAD, True), "pig": None}
+    plan = explained(session, f"ANALYZE SELECT {asked} FROM words")
+    assert "calibrated by none of its 4 examples: the model's probabilities are unknown" in "\n".join(plan.values())
+    assert len(endpoint.bodies) > 14
+    plan = explained(session, f"ANALYZE SELECT {FILTER.format('')} FROM words")
+    assert "calibrated by 4 examples" in "\n".join(plan.values())
+
+
+def test_counts(session: Session) -> None:
+    """EXPLAIN and the counters have the examples' calls, and no rows of examples. Without rows nothing is asked."""
+    ran = ask(session, f"SELECT {FILTER.format('')} FROM words WHERE word < 'pig'")
+    assert ran.calls == 8 + 4
+    assert ask(session, f"SELECT {FILTER.format('')} FROM words WHERE word > 'zzz'").calls == 0
+    plan = explained(session, f"SELECT {FILTER.format('')} FROM words WHERE word < 'pig'")
+    assert re.search(r"predicted +8 +12 ", "\n".join(plan.values()))
+
+
+def test_conditions(session: Session) -> None:
+    """A filter and a change of rows use the same cut; a failed example leaves the others."""
+    rows = ask(session, f"SELECT word FROM words WHERE {FILTER.format('')} ORDER BY word").rows
+    assert [row["word"] for row in rows] == sorted(GOOD)
+    flagged = FILTER.format("").replace("('dog', 'No')", "('dog', 'No'), ('pig', 'No')")
+    found = trees(session, flagged)
+    assert [word for word, is_tree in found.items() if is_tree] == list(GOOD)
+    session.update("CREATE OR REPLACE TABLE copied AS SELECT * FROM words WHERE word <> 'pig'")
+    assert session.update(f"DELETE FROM copied WHERE NOT {FILTER.format('')}") == 4
