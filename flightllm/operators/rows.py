@@ -171,7 +171,8 @@ def _is_whole(call: AICall, text: str) -> bool:
 
 def _answered(call: AICall) -> pa.DataType:
     """Return the type of the answer itself, without its probability."""
-    return call.output.field("answer").type if call.parameters.probability else call.output
+    with_confidence = call.parameters.probability and pa.types.is_struct(call.output)
+    return call.output.field("answer").type if with_confidence else call.output
 
 
 def _read(call: AICall, text: str) -> Reading:

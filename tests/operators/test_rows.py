@@ -10,7 +10,7 @@ import pytest
 from flightllm.functions import choice_answer, json_answer, number_answer, text_answer
 from flightllm.functions.base import Answer
 from flightllm.functions.call import AICall
-from flightllm.functions.confidence import with_confidence
+from flightllm.functions.confidence import expected_number, with_confidence
 from flightllm.llm.engine import Completion, Parameters
 from flightllm.operators.rows import AnswerReader, Response, read_answer
 
@@ -119,6 +119,8 @@ def test_a_cut_answer_with_a_probability() -> None:
         reading = read_answer(call, said)
         assert (reading.failure is None) == usable
         assert not usable or reading.value == {"answer": "Yes", "confidence": 0.5}
+    rating = replace(call_of(expected_number(score())), parameters=parameters)
+    assert read_answer(rating, Response.of(rating, Completion(0, "7", finish_reason="length"), 8)).failure is not None
 
 
 def test_what_another_answer_can_mend() -> None:
