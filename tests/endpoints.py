@@ -10,13 +10,15 @@ from typing import Any
 
 Body = dict[str, Any]
 Reply = tuple[int, Body, dict[str, str]]
+Behave = Callable[[str, Body, int], Reply]
+"""Turns a path, a body and the number of requests before into a reply."""
 
 
 @dataclass
 class Endpoint:
     """A loopback HTTP server; `behave` turns a path and a body into status, body and headers."""
 
-    behave: Callable[[str, Body, int], Reply]
+    behave: Behave
     bodies: list[Body] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -45,13 +47,20 @@ def answer(path: str, body: Body) -> Reply:
     return 200, {**frame, "object": "text_completion", "choices": indexed[::-1]}, {}
 
 
+def chat(content: object, **more: object) -> Reply:
+    """Answer a chat with one message, which has `more` further keys."""
+    message = {"role": "assistant", "content": content, **more}
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    return 200, {"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}, {}
+
+
 def refuse(status: int, message: str = "no", **headers: str) -> Reply:
     """Refuse with a status."""
     return status, {"error": {"message": message, "type": "invalid_request_error"}}, headers
 
 
 @contextmanager
-def endpoint_of(behave: Callable[[str, Body, int], Reply]) -> Iterator[Endpoint]:
+def endpoint_of(behave: Behave) -> Iterator[Endpoint]:
     """Run an endpoint; `behave` also gets how many requests came before."""
     endpoint = Endpoint(behave)
 

@@ -11,7 +11,7 @@ from flightllm.errors import AICallError, EngineError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import explained, rows, small_database
-from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
+from tests.endpoints import Body, Endpoint, Reply, chat, endpoint_of, refuse
 
 BAD = ("ROW2", "ROW5")
 """The rows without an answer."""
@@ -27,10 +27,7 @@ def _behave(path: str, body: Body, number: int) -> Reply:
     row = next((f"ROW{n}" for n in range(1, 10) if f"ROW{n}" in prompt), "")
     if row in BAD:
         return refuse(400, f"the prompt of {row} was flagged")
-    content = json.dumps({"quote": f"said by {row}"}) if "quote" in prompt else f"says {row}"
-    message = {"role": "assistant", "content": content}
-    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
-    return 200, {"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}, {}
+    return chat(json.dumps({"quote": f"said by {row}"}) if "quote" in prompt else f"says {row}")
 
 
 @pytest.fixture(scope="module")

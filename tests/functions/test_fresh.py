@@ -8,20 +8,13 @@ import pytest
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, explained, rows, small_database
-from tests.endpoints import Body, Endpoint, Reply, endpoint_of
-
-
-def _behave(path: str, body: Body, number: int) -> Reply:
-    del path, body
-    message = {"role": "assistant", "content": f"draw {number}"}
-    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
-    return 200, {"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}, {}
+from tests.endpoints import Endpoint, chat, endpoint_of
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
     """Return an endpoint whose answers all differ."""
-    with endpoint_of(_behave) as found:
+    with endpoint_of(lambda _, __, number: chat(f"draw {number}")) as found:
         yield found
 
 

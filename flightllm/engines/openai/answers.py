@@ -22,6 +22,7 @@ from flightllm.engines.openai.usage import Usage, read_usage
 
 _THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking"})
 """Types of the parts of a message that hold thoughts."""
+_NO_TEXT = "the endpoint returned no text"
 
 
 class MalformedError(Exception):
@@ -60,6 +61,10 @@ class EndpointAnswer:
     probabilities: tuple[float, ...] | None = None
     passes: bool = False
     """Whether the error can pass: the same prompt can get an answer at the next try."""
+    empty: str = field(default="", compare=False)
+    """The form of an empty answer: what kind of content the message has, and where it has a text."""
+    beside: tuple[str, ...] = field(default=(), compare=False)
+    """The texts of an empty answer in other places: a thought, or the arguments of a tool call."""
 
 
 def read_chat(body: bytes, *, thinks: bool = True) -> tuple[list[EndpointAnswer], Usage]:
@@ -79,12 +84,48 @@ def read_chat(body: bytes, *, thinks: bool = True) -> tuple[list[EndpointAnswer]
     if not isinstance(message, dict):
         raise MalformedError(f"choices[0].message is {_kind(message)}, not an object")
     thought = _reasoning(message)
-    if not thinks and thought.strip() and message.get("content") in (None, ""):
+    if not thinks and thought.strip() and message.get("content") in (None, "", []):
         message, thought = {**message, "content": thought}, ""
-    answer = _answer(choice, message, "content")
-    if answer.text is not None and not answer.text.strip() and answer.finish_reason != LENGTH:
-        answer = EndpointAnswer(None, "the endpoint returned no text", answer.finish_reason, passes=True)
-    return [replace(answer, reasoning=thought)], read_usage(document)
+    answer = replace(_answer(choice, message, "content"), reasoning=thought)
+    if (
+        not (answer.text or "").strip()
+        and not answer.refusal
+        and answer.finish_reason not in {LENGTH, FILTERED, BROKEN}
+    ):
+        return [_empty(answer, message)], read_usage(document)
+    return [answer], read_usage(document)
+
+
+def _empty(answer: EndpointAnswer, message: Mapping[str, Any]) -> EndpointAnswer:
+    """Return an answer without a text as an error that says what the message has, with the texts in other places."""
+    content = message.get("content")
+    places = {name: _thought(message.get(name)) for name in ("reasoning_content", "reasoning")}
+    places |= {"tool_calls[0].function.arguments": _arguments(message)}
+    if isinstance(content, dict):
+        places |= {"content": json.dumps(content)}
+    elif isinstance(content, list):
+        places |= {"content": _thought(content, alone=True)}
+    found = {name: text for name, text in places.items() if text.strip()}
+    form = f"content is {_kind(content)}"
+    if isinstance(content, str | list) and not found.get("content"):
+        form = f"content is an empty {'text' if isinstance(content, str) else 'list'}"
+    others = [name for name in found if name != "content"]
+    if others:
+        form += f", and {' and '.join(others)} has a text"
+    elif "content" in found:
+        form += " that has only thoughts" if isinstance(content, list) else ""
+    error = f"{_NO_TEXT}: {form}" if answer.error in {None, _NO_TEXT} else answer.error
+    texts = tuple(dict.fromkeys(map(well_formed, found.values())))
+    return replace(answer, text=None, error=error, passes=True, logprobs=None, empty=form, beside=texts)
+
+
+def _arguments(message: Mapping[str, Any]) -> str:
+    """Return the arguments of the only tool call of a message as text; empty for no call, or several."""
+    calls = message.get("tool_calls")
+    one = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
+    function = one.get("function") if isinstance(one, dict) else None if calls else message.get("function_call")
+    given = function.get("arguments") if isinstance(function, dict) else None
+    return json.dumps(given) if isinstance(given, dict) else given if isinstance(given, str) else ""
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
@@ -227,7 +268,7 @@ def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> E
         return EndpointAnswer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
     if text is None:
         cut = ": the model reached max_tokens before it wrote any" if reason == LENGTH else ""
-        return EndpointAnswer(None, f"the endpoint returned no text{cut}", reason, passes=reason != LENGTH)
+        return EndpointAnswer(None, f"{_NO_TEXT}{cut}", reason, passes=reason != LENGTH)
     return EndpointAnswer(well_formed(text), None, reason, logprobs=choice.get("logprobs"))
 
 

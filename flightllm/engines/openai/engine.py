@@ -28,6 +28,7 @@ from flightllm.engines.openai.answers import (
 from flightllm.engines.openai.believed import Sent, believed, lost
 from flightllm.engines.openai.cache_observer import CacheObserver
 from flightllm.engines.openai.capabilities import Capabilities, RequestAttempts, RequestPlan
+from flightllm.engines.openai.empty import EmptyAnswers, advice, proven
 from flightllm.engines.openai.leaders import Leaders
 from flightllm.engines.openai.options import OpenAIOptions, read_openai_options
 from flightllm.engines.openai.token_rates import TokenRates
@@ -66,7 +67,13 @@ try:
 
     from flightllm.engines.http_bodies import ENCODING, BodyError, EndpointClient, RedirectError, keyed
     from flightllm.engines.openai.delivery import Delivery, EndpointError, RowsError
-    from flightllm.engines.openai.fault_reader import PROBE_SECONDS, FaultReader, RefusedError, listed_models
+    from flightllm.engines.openai.fault_reader import (
+        PROBE_SECONDS,
+        FaultReader,
+        RefusedError,
+        UnreadableAnswerError,
+        listed_models,
+    )
     from flightllm.engines.openai.faults import ACCOUNT, Fault, FaultKind, line_to_change, read_fault
     from flightllm.engines.openai.verdicts import EndpointHistory, Trial
 except ImportError as exc:
@@ -126,6 +133,7 @@ class OpenAIEngine(PatientEngine):
             self._shares.resize,
         )
         self._faults = FaultReader(self.name, model, self._key, self._address)
+        self._empty = EmptyAnswers()
         self._loop = LoopThread("openai")
 
     @property
@@ -496,10 +504,27 @@ class OpenAIEngine(PatientEngine):
                 trial.used += self._lost(group, plan)
             _mark_billed(group, billed=billed)  # only now: a query that is stopped meanwhile counts the try
             return fault
-        if len(answers) == 1 and answers[0].passes:
-            trial.used += usage
-            return Fault(FaultKind.BROKEN, _unreadable(answers[0]))
+        if len(answers) == 1:
+            return self._checked_text(answers[0], usage, group[0].parameters.constraint, plan, trial)
         return answers, usage
+
+    def _checked_text(
+        self, answer: EndpointAnswer, usage: Usage, constraint: Constraint, plan: RequestPlan, trial: Trial
+    ) -> tuple[list[EndpointAnswer], Usage] | Fault:
+        """Return an answer, read beside the content if the content is empty; or a fault that can pass.
+
+        Raises:
+            UnreadableAnswerError: the endpoint gives each row an empty answer of this form.
+        """
+        answer = proven(answer, constraint, wrapped=plan.form.wrapped)
+        if not answer.passes:
+            self._empty.answered()
+            return [answer], usage
+        trial.used += usage
+        said = _unreadable(answer)
+        if answer.empty and self._empty.is_usual(answer.empty):
+            raise UnreadableAnswerError(f"{said}; its last answers all have this form; {advice(answer.empty)}")
+        return Fault(FaultKind.BROKEN, said)
 
     async def _recognise(self) -> None:
         """Recognise the provider at an unknown address once, by the owners in its list of models."""

@@ -50,7 +50,7 @@ def read_constrained(text: str, constraint: Constraint, *, wrapped: bool) -> str
             return _json(text, read_schema(schema), wrapped=wrapped)
         case Regex(pattern):
             found = (one for bare in _bare(text) for one in (bare, _COMMA.sub(r"\1.\2", bare)))
-            return next((one for one in found if _fits(pattern, one)), None)
+            return next((one for one in found if fits(pattern, one)), None)
         case None:
             return text
 
@@ -61,18 +61,24 @@ def read_schema(schema: str) -> Any:
     return json.loads(schema)
 
 
-def _choice(text: str, options: Sequence[str]) -> str | None:
+def whole_option(text: str, options: Sequence[str]) -> str | None:
+    """Return the option that a whole text is, apart from its lead, its marks and JSON around it."""
     stripped = text.strip()
     if stripped in options:
         return stripped
-    texts = (
-        [text] if any(uncited(option) != option for option in options) else list(dict.fromkeys([text, uncited(text)]))
-    )
-    for one in texts:
-        for candidate in _bare(one):
-            if (found := _option(candidate, options)) is not None:
-                return found
-    return _first_words(texts[-1], options)
+    found = (_option(bare, options) for one in _without_citations(text, options) for bare in _bare(one))
+    return next((one for one in found if one is not None), None)
+
+
+def _choice(text: str, options: Sequence[str]) -> str | None:
+    found = whole_option(text, options)
+    return _first_words(_without_citations(text, options)[-1], options) if found is None else found
+
+
+def _without_citations(text: str, options: Sequence[str]) -> list[str]:
+    """Return a text, and the text without citations unless an option has some."""
+    cited = any(uncited(option) != option for option in options)
+    return [text] if cited else list(dict.fromkeys([text, uncited(text)]))
 
 
 def _bare(text: str) -> Iterator[str]:
@@ -258,7 +264,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _fits(pattern: str, text: str) -> bool:
+def fits(pattern: str, text: str) -> bool:
     """Return whether a text matches a pattern, by RE2, whose time is linear in the text's length."""
     try:
         return bool(pc.match_substring_regex(pa.scalar(text, pa.string()), pattern=f"^(?:{pattern})$").as_py())

@@ -42,15 +42,26 @@ def texts(*choices: dict[str, Any]) -> bytes:
         ),
         (
             chat([{"type": "thinking", "thinking": "hm"}]),
-            EndpointAnswer(None, "the endpoint returned no text", reasoning="hm", passes=True),
+            EndpointAnswer(
+                None,
+                "the endpoint returned no text: content is a list that has only thoughts",
+                reasoning="hm",
+                passes=True,
+            ),
         ),
-        (chat(" \n"), EndpointAnswer(None, "the endpoint returned no text", passes=True)),
+        (
+            chat(" \n"),
+            EndpointAnswer(None, "the endpoint returned no text: content is an empty text", passes=True),
+        ),
         (chat("a\ud800b\0"), EndpointAnswer("a�b\0")),
         (chat("half", finish_reason="length"), EndpointAnswer("half", finish_reason="length")),
         (chat("x", index=None), EndpointAnswer("x")),
         (texts({"index": 0, "text": "x", "finish_reason": "stop"}), EndpointAnswer("x")),
         (chat("x", finish_reason=["stop"], logprobs="none"), EndpointAnswer("x")),
-        (chat(None), EndpointAnswer(None, "the endpoint returned no text", passes=True)),
+        (
+            chat(None),
+            EndpointAnswer(None, "the endpoint returned no text: content is missing or null", passes=True),
+        ),
         (chat(5), EndpointAnswer(None, "content is a number, not a text", passes=True)),
         (
             chat([{"type": "refusal", "refusal": "I will not"}]),
@@ -109,7 +120,7 @@ def test_answers(body: bytes, answer: EndpointAnswer) -> None:
     ],
 )
 def test_usage(usage: object, read: Usage) -> None:
-    """Counts that are none are 0, thoughts beside the answer are added to it, and the answer stands."""
+    """A count that is no number is 0, thoughts beside the answer are added to it, and the answer stands."""
     assert read_chat(chat("yes", usage)) == ([EndpointAnswer("yes")], read)
 
 

@@ -15,12 +15,10 @@ from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.engine import Completion, Parameters, Request
 from flightllm.session.database import Database
 from tests.databases import open_database, rows
-from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
+from tests.endpoints import Behave, Body, Endpoint, Reply, answer, endpoint_of, refuse
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.engines.openai.engine import OpenAIEngine
-
-Behave = Callable[[str, Body, int], Reply]
 
 
 @contextmanager

@@ -1,0 +1,122 @@
+"""Find the answer of a chat completion that has no content, and learn which empty answers an endpoint gives each row.
+
+Some endpoints put the answer in the place of the thought, or in the arguments of a tool. A thought is not an answer, so
+only the constraint of the call can prove that such a text is the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from flightllm.engines.openai.answers import EndpointAnswer
+from flightllm.engines.openai.coerced import coerced
+from flightllm.engines.openai.reading import fits, read_schema, whole_option
+from flightllm.engines.openai.strict import KEY, resolved, without_nulls
+from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
+
+_ENOUGH: Final = 6
+"""So many empty answers of one form, without another answer, can be the endpoint's way."""
+_FIRST_SECONDS, _LATER_SECONDS = 0.3, 20.0
+"""They must last until second tries, or as long as a disturbance of an endpoint that has given other answers."""
+_PROSE: Final = "Hm, 1 thought: it {is} no answer.\nSo?"
+"""A pattern that fits this text fits any text, and proves nothing."""
+
+
+class EmptyAnswers:
+    """The empty answers of one endpoint and model since its last answer with a text. Only one event loop uses it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._form = ""
+        self._count = 0
+        self._began = 0.0
+        self._seconds = _FIRST_SECONDS
+
+    def answered(self) -> None:
+        """Note an answer with a text."""
+        self._count, self._seconds = 0, _LATER_SECONDS
+
+    def is_usual(self, form: str) -> bool:
+        """Note an empty answer of a form; return whether the endpoint gives this form each time."""
+        self._form, self._count = form, self._count + 1 if form == self._form else 1
+        if self._count == 1:
+            self._began = self._clock()
+        return self._count >= _ENOUGH and self._clock() >= self._began + self._seconds
+
+
+def proven(answer: EndpointAnswer, constraint: Constraint, *, wrapped: bool) -> EndpointAnswer:
+    """Return an empty answer with the text beside the content if the constraint proves it; else the same answer.
+
+    Texts that prove different answers prove none. `wrapped` is as for `read_constrained`.
+    """
+    found = [(text, read) for text in answer.beside if (read := _read(text, constraint, wrapped=wrapped)) is not None]
+    if len({read for _, read in found}) != 1:
+        return answer
+    text = found[0][0]
+    thought = "" if text == answer.reasoning else answer.reasoning
+    return replace(answer, text=text, error=None, passes=False, empty="", beside=(), reasoning=thought)
+
+
+def advice(form: str) -> str:
+    """Return what to change for an endpoint that gives each row an empty answer of a form."""
+    if "arguments" in form:
+        return "the endpoint makes the model call a tool: remove tools and tool_choice from extra_body and the server"
+    if " has " in form:
+        told = json.dumps({"chat_template_kwargs": {"enable_thinking": False}})
+        return f"set extra_body to {told}, or start the server without a parser of thoughts"
+    return "check the chat template of the model at the endpoint, or use another model"
+
+
+def _read(text: str, constraint: Constraint, *, wrapped: bool) -> str | None:
+    """Return the answer that a whole text is; None for a text that only contains an answer."""
+    match constraint:
+        case Choice(options):
+            said = _value(text) or text.strip()
+            return None if "\n" in said else whole_option(said, options)
+        case Regex(pattern):
+            said = _value(text) or text.strip()
+            return said if fits(pattern, said) and not fits(pattern, _PROSE) else None
+        case JsonSchema(schema):
+            return _json(text, read_schema(schema), wrapped=wrapped)
+        case None:
+            return None
+
+
+def _value(text: str) -> str | None:
+    """Return the only value of a JSON object as text, or None for another text."""
+    document = _document(text)
+    if not isinstance(document, dict) or len(document) != 1:
+        return None
+    [value] = document.values()
+    return value if isinstance(value, str) else json.dumps(value) if isinstance(value, bool | int | float) else None
+
+
+def _json(text: str, schema: Any, *, wrapped: bool) -> str | None:
+    value = _document(text)
+    if wrapped and isinstance(value, dict) and set(value) == {KEY}:
+        value = value[KEY]
+    value = coerced(without_nulls(value, schema), schema)
+    if value is None or not _has_form(value, resolved(schema, schema)):
+        return None
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _has_form(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Return whether a value has the keys of an object's schema, or is a list for a list's; others prove too little."""
+    if isinstance(value, dict) and (properties := schema.get("properties")):
+        return value.keys() <= properties.keys() and set(schema.get("required", properties)) <= value.keys()
+    return isinstance(value, list) and schema.get("type") == "array"
+
+
+def _document(text: str) -> Any:
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        stripped = stripped.strip("`").removeprefix("json")
+    try:
+        return json.loads(stripped)
+    except (ValueError, RecursionError):
+        return None
