@@ -110,6 +110,7 @@ class BatchQuery:
         functions = BatchFunctions(
             bindings,
             self.settings.optimizer,
+            self.settings.fields_first,
             lambda call: record.call_site(call.function, call.text, backend=call.backend, model=call.model),
             record.cancelled.is_set,
             self.services.backends.searcher,

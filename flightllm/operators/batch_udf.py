@@ -33,6 +33,8 @@ class BatchFunctions:
     bindings: Mapping[str, ModelBinding]
     distinct: bool
     """Each distinct prompt of a batch is sent once; otherwise each row has a call of its own, and nothing is reused."""
+    fields_first: bool
+    """Prompts begin with the fields, and not with the instruction."""
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
@@ -76,9 +78,9 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
     """
     fields = tuple(range(len(call.fields)))
     places = tuple((field,) for field in fields)
-    keys = CacheKeys(call, binding.revision)
+    keys = CacheKeys(call, binding.revision, fields_first=shared.fields_first)
     counters = shared.counters(call)
-    site = CallSite(call, places, fields, None, None, keys, counters, prompt_format=binding.prompt_format)
+    site = CallSite(call, places, fields, None, None, keys, counters, shared.fields_first, binding.prompt_format)
 
     def answer(*columns: pa.Array) -> pa.Array:
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
@@ -99,7 +101,7 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
     counters = shared.counters(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
-        rows = _Rows(binding, call, counters, len(columns[0]))
+        rows = _Rows(binding, call, counters, len(columns[0]), fields_first=shared.fields_first)
         try:
             for completion in binding.engine.generate(rows.requests(columns), shared.cancelled):
                 rows.settle(completion)
@@ -114,11 +116,14 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
 class _Rows:
     """The rows of one batch, each with its own call."""
 
-    def __init__(self, binding: ModelBinding, call: AICall, counters: Counters, count: int) -> None:
+    def __init__(
+        self, binding: ModelBinding, call: AICall, counters: Counters, count: int, *, fields_first: bool
+    ) -> None:
         self._budget = binding.budget
         self._tenant = binding.tenant
         self._precedence = binding.precedence
         self._prompt_format = binding.prompt_format
+        self._fields_first = fields_first
         self._call = call
         self._counters = counters
         self._trace = Trace()
@@ -139,7 +144,7 @@ class _Rows:
             if fields is None:
                 continue
             self._counters.add(distinct_prompts=1)
-            prompt = call.prompt(fields, prompt_format=self._prompt_format)
+            prompt = call.prompt(fields, fields_first=self._fields_first, prompt_format=self._prompt_format)
             request = Request(
                 row,
                 prompt,
