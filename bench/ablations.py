@@ -36,14 +36,14 @@ import pyarrow as pa
 from bench.cold import FailedRowsError, Figures, Run, Step, cold_runs
 from bench.common import at_least_one, end_unfinished, machine, missing_table_ends
 from bench.engines import engine_config
-from bench.llm_queries import STEPS, add_engine_arguments, read_model
+from bench.llm_queries import GREEDY, STEPS, add_engine_arguments, read_model
 from bench.paper import Topic, topics
 from bench.plot import plot_curves
 from bench.samples import first_rows, write
 from bench.setting import announce
 
 _ORIGINAL: Final = STEPS[1]
-_GREEDY: Final = STEPS[4]
+_GREEDY: Final = GREEDY
 _WITH: Final = {"original order": _ORIGINAL, "greedy order": _GREEDY}
 _SHARES_TABLE: Final = "shares"
 Found = dict[str, dict[str, Figures]]

@@ -1,8 +1,8 @@
-"""Does the ordering that `auto` chooses save more time than the choice costs?
+"""Does `auto`, which sorts the rows or leaves them, save more time than the choice costs?
 
     python -m bench.choice TABLE.parquet … [--rows 1000] [--repeats 3] [--engine vllm] [--json]
 
-Runs one AI filter over all columns of each table with the orderings `none`, `fixed` and `auto` in turn. All runs use
+Runs one AI filter over all columns of each table with the orderings `none`, `rows` and `auto` in turn. All runs use
 one engine; each begins with an empty prefix cache and without cached answers. Seconds are medians of whole queries:
 reading, ordering and asking. The ratio is `auto` / the better of the other two. Above 1.02 the choice cost more than it
 saved.
@@ -25,7 +25,7 @@ from bench.models import SHAPES
 from bench.setting import announce, open_database
 from flightllm.session.database import Database
 
-ORDERINGS: Final = ("none", "fixed", "auto")
+ORDERINGS: Final = ("none", "rows", "auto")
 _SQL: Final = "SELECT count(*) FROM t WHERE ai_filter('Is this worth a second look?', t.*)"
 
 

@@ -1,4 +1,4 @@
-"""Run the paper's queries step by step: a prefix cache, deduplication, ordered prompts, SQL rules.
+"""Run the paper's queries step by step: a prefix cache, deduplication, sorted rows, SQL rules, ordered fields.
 
     python -m bench.llm_queries [--suite paper] [--model bench|FOLDER] [--rows N] [--topic movies] [--queries q1,q2]
         [--rounds 3] [--cache-blocks N] [--json] [--plot FILE]
@@ -54,16 +54,20 @@ from flightllm.config import EngineConfig
 _EVICTION: Final = "none"
 """Blocks are evicted as in the paper's baselines, without the plan of the query."""
 _DEDUPLICATED: Final = BASE | {"dedup": "on"}
-_GREEDY: Final = _DEDUPLICATED | {"ordering": "greedy"}
+_DEFAULTS: Final = {"cache": "off"}
+_GREEDY: Final = _DEFAULTS | {"ordering": "greedy"}
+GREEDY: Final = Step("and greedy order", prefix_cache=True, settings=_GREEDY)
 STEPS: Final = (
     Step("no prefix cache", prefix_cache=False, settings=BASE),
     Step("prefix cache, original order", prefix_cache=True, settings=BASE),
     Step("and deduplication", prefix_cache=True, settings=_DEDUPLICATED),
-    Step("and fixed order", prefix_cache=True, settings=_DEDUPLICATED | {"ordering": "fixed"}),
-    Step("and greedy order", prefix_cache=True, settings=_GREEDY),
-    Step("and layout", prefix_cache=True, settings=_GREEDY | {"layout": "auto"}),
-    Step("and SQL rules", prefix_cache=True, settings={"cache": "off", "ordering": "greedy"}),
+    Step("and sorted rows", prefix_cache=True, settings=_DEDUPLICATED | {"ordering": "rows"}),
+    Step("and SQL rules", prefix_cache=True, settings=_DEFAULTS),
+    Step("and fixed order", prefix_cache=True, settings=_DEFAULTS | {"ordering": "fixed"}),
+    GREEDY,
+    Step("and fields first", prefix_cache=True, settings=_GREEDY | {"layout": "fields"}),
 )
+"""The step with the SQL rules has the defaults. Later steps change the texts of prompts, and so can change answers."""
 BASELINE: Final = STEPS[1].name
 Rounds = Sequence[Figures]
 """The figures of one query and step, one for each round."""

@@ -1,6 +1,6 @@
 """Order the rows of a table for a prefix cache: hit rates, seconds and peak memory.
 
-    python -m bench.ordering TABLE.parquet [--columns a,b,c] [--list a,b] [--method none|fixed|greedy|auto]
+    python -m bench.ordering TABLE.parquet [--columns a,b,c] [--list a,b] [--method none|rows|fixed|greedy|auto]
         [--weigh values|prompt] [--blocks N] [--out FILE.parquet] [--json]
     python -m bench.ordering --generate 1000000 --method greedy
     python -m bench.ordering --quick
@@ -231,7 +231,7 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--quick", action="store_true", help=f"the same as --generate {QUICK_ROWS}")
     parser.add_argument("--columns", help="the fields, separated by commas (default: all columns)")
     parser.add_argument("--list", help="columns that are elements of one list, separated by commas")
-    parser.add_argument("--method", choices=("none", "fixed", "greedy", "auto"), default="greedy")
+    parser.add_argument("--method", choices=("none", "rows", "fixed", "greedy", "auto"), default="greedy")
     parser.add_argument(
         "--weigh", choices=("values", "prompt"), default="values", help="only values, or values with names"
     )

@@ -3,10 +3,10 @@
     python -m bench.rag [--questions 1190] [--top-k 3] [--contexts-first] [--model bench|FOLDER]
         [--quick] [--json]
 
-The steps are those of `bench.llm_queries` up to the greedy order, and then contexts in any order too. In the original
-order, the questions come as in their file. The script also prints the least tokens that any order must compute. Only
-the last step has `any_order_tokens`, because its contexts are fields of their own. Elsewhere the contexts of a prompt
-are one field, so that a bound over the order of fields would not cover the order of contexts.
+The steps are those of `bench.llm_queries` up to sorted rows, then the greedy order, then contexts in any order too. In
+the original order, the questions come as in their file. The script also prints the least tokens that any order must
+compute. Only the last step has `any_order_tokens`, because its contexts are fields of their own. Elsewhere the contexts
+of a prompt are one field, so that a bound over the order of fields would not cover the order of contexts.
 
 The instruction has the paper's length. The question precedes its contexts, as in the paper. With `--contexts-first` it
 follows them, and neighbouring questions share contexts even in the order of the file. Source: Liu et al., "Optimizing
@@ -38,7 +38,7 @@ import pyarrow.parquet as pq
 from bench.cold import FailedRowsError, Figures, Step, cold_runs, merged
 from bench.common import at_least_one, data_table, end_unfinished, machine, missing_table_ends, read_to_end
 from bench.engines import engine_config
-from bench.llm_queries import STEPS, Rounds, add_engine_arguments, read_model, table
+from bench.llm_queries import GREEDY, STEPS, Rounds, add_engine_arguments, read_model, table
 from bench.paper import QUESTION
 from bench.samples import first_rows, write
 from bench.setting import announce, open_database
@@ -46,8 +46,9 @@ from flightllm.config import EngineConfig
 from flightllm.session.database import Database
 
 STEPS_OF_RAG: Final = (
-    *STEPS[:5],
-    Step("and context order", prefix_cache=True, settings=STEPS[4].settings),
+    *STEPS[:4],
+    GREEDY,
+    Step("and context order", prefix_cache=True, settings=GREEDY.settings),
 )
 _DEPTHS: Final = (1, 3, 5)
 

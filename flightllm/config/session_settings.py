@@ -103,14 +103,15 @@ class Settings:
         "Ask the same prompt once per query; off asks for every row, for comparison.", _SWITCH, default=True
     )
     ordering: Method = _setting(  # noqa: RUF009 - frozen
-        "How prompts, and the fields in them, are ordered for the engine's prefix cache.",
-        _words("auto", "none", "fixed", "greedy"),
+        "How prompts are ordered for the engine's prefix cache; fixed and greedy also order the fields in each prompt,"
+        " which can change answers.",
+        _words("auto", "none", "rows", "fixed", "greedy"),
         default="auto",
     )
     layout: str = _setting(
-        "What a prompt begins with: the instruction, or the fields that several calls share.",
-        _words("auto", "instruction", "fields"),
-        default="auto",
+        "What each prompt begins with: the instruction, or the fields, which can change answers.",
+        _OneOf({"instruction": "instruction", "fields": "fields", "auto": "instruction"}, ("instruction", "fields")),
+        default="instruction",
     )
     max_calls: int | None = _setting("The most calls a query can make.", _AtMost(int))
     max_tokens: int | None = _setting("The most tokens, prompts and answers together, a query can use.", _AtMost(int))
@@ -143,6 +144,11 @@ class Settings:
         _Whole(64),
         default=1,
     )
+
+    @property
+    def fields_first(self) -> bool:
+        """Return whether prompts begin with the fields, and not with the instruction."""
+        return self.layout == "fields"
 
     def with_values(self, values: Mapping[str, str]) -> "Settings":
         """Return these settings with some values changed.

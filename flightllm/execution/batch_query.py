@@ -111,10 +111,11 @@ class BatchQuery:
         functions = BatchFunctions(
             bindings,
             self.settings.optimizer,
+            self.settings.fields_first,
             lambda call: record.call_site(call.function, call.text, backend=call.backend, model=call.model),
             record.cancelled.is_set,
             self.services.backends.searcher,
-            Calibrator(record.cancelled.is_set),
+            Calibrator(record.cancelled.is_set, fields_first=self.settings.fields_first),
             errors,
         )
         functions.register(context, self.extracted.calls)

@@ -85,8 +85,8 @@ class AICall:
     fields: tuple[str, ...]
     required: frozenset[int]
     lists: frozenset[int] = field(default=frozenset(), kw_only=True)
-    """The fields whose values are lists. Elements can be in any order, with `ELEMENT_END` between them. Each element is
-    sent as a separate field; all of them have the same name."""
+    """The fields whose values are lists, with `ELEMENT_END` between the elements. Each element is sent as a separate
+    field; all of them have the same name. Their order means nothing."""
     parameters: Parameters
     output: pa.DataType
     """The type of one parsed answer; `type` wraps it if `on_error` is 'struct'."""
@@ -145,7 +145,7 @@ class AICall:
 
         Prompts of one call share the instruction as a prefix. If the first values are equal, they share these too.
         With `fields_first` the instruction follows the fields, so that several calls can share the fields as a prefix.
-        The order does not change the content of the prompt.
+        Either order can change a model's answer, so a query never chooses one by itself.
         """
         return prompt_format.render(self.instruction, self.asked, fields, fields_first=fields_first)
 

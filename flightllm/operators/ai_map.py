@@ -12,7 +12,7 @@ from flightllm.errors import InternalError
 from flightllm.functions.call import SEARCH, AICall
 from flightllm.llm.cost import Work
 from flightllm.observe.query_record import CallRecord, sums
-from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, fields_first, growing_sizes, reach
+from flightllm.operators.arrange import ArgumentColumns, Arranged, How, arrange, growing_sizes
 from flightllm.operators.batches import Conditions
 from flightllm.operators.cache import CacheKeys
 from flightllm.operators.call_context import CallContext, CallSite, LimitTracker, Ranking, all_at_once
@@ -176,11 +176,10 @@ class _Pass:
         given = pa.schema(list(schema)[: len(schema) - len(self._calls)])
         arranged = arrange(spooled, table, given, self._arguments(), self._how(tracker), runtime.sql)
         tracker.rows_per_trial = spooled.rows / max(1, arranged.distinct) if self._shares_tuples else 1.0
-        ahead = self._fields_first(arranged)
         calls = [self._calibrated(i) if spooled.rows else call.ai for i, call in enumerate(self._calls)]
-        sites = tuple(self._site(i, arranged, ai, fields_first=ahead) for i, ai in enumerate(calls))
+        sites = tuple(self._site(i, arranged, ai) for i, ai in enumerate(calls))
         ranking = self._ranking(arranged)
-        self._note(spooled.rows, arranged, fields_first=ahead)
+        self._note(spooled.rows, arranged)
         expected = not tracker.limited and len(ranking.steps) == len(ranking.steps[0].rounds) == 1
         if expected:
             for site in sites:
@@ -215,7 +214,8 @@ class _Pass:
                 names.setdefault(column, name)
         readers = tuple(sum(c in call.arguments for call in self._calls) for c in self._columns)
         lists = frozenset(call.arguments[field] for call in self._calls for field in call.ai.lists)
-        return ArgumentColumns(self._columns, tuple(names.get(c, "") for c in self._columns), readers, lists)
+        calls = tuple(call.arguments[: len(call.ai.fields)] for call in self._calls)
+        return ArgumentColumns(self._columns, tuple(names.get(c, "") for c in self._columns), readers, lists, calls)
 
     @property
     def _shares_tuples(self) -> bool:
@@ -233,25 +233,9 @@ class _Pass:
             self._shares_tuples,
             self._binding.engine,
             self._binding.window,
-            0.0 if settings.layout == "fields" else min(self._cues),
+            0.0 if settings.fields_first else min(self._cues),
             size,
         )
-
-    def _fields_first(self, arranged: Arranged) -> bool:
-        """Return whether the prompts begin with the fields. Calls of different fields share nothing that way."""
-        layout = self._runtime.settings.layout
-        alike = len({(c.arguments, c.ai.fields) for c in self._calls}) == 1
-        if layout != "auto" or not alike or arranged.ordering is None or arranged.idle:
-            return layout == "fields"
-        filters = [self._filters_before(i) for i in range(len(self._calls))]
-        return fields_first(
-            arranged.ordering, self._cues, reach(filters), self._binding.engine.prefix_cache, self._binding.window
-        )
-
-    def _filters_before(self, call: int) -> int:
-        steps = self._operator.steps
-        home = next((n for n, step in enumerate(steps) if any(call in r for r in step.rounds)), 0)
-        return sum(step.condition is not None for step in steps[:home])
 
     def _ranking(self, arranged: Arranged) -> Ranking:
         """Return the operator's steps, ranked by the tokens that one row is expected to take in each."""
@@ -270,24 +254,26 @@ class _Pass:
     def _calibrated(self, place: int) -> AICall:
         return self._runtime.calibrator.of(self._calls[place].ai, self._binding, self._counters[place])
 
-    def _site(self, place: int, arranged: Arranged, ai: AICall, *, fields_first: bool) -> CallSite:
-        call = self._calls[place]
+    def _site(self, place: int, arranged: Arranged, ai: AICall) -> CallSite:
+        call, fields_first = self._calls[place], self._runtime.settings.fields_first
         return CallSite(
             ai,
             tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
             call.when,
             call.guard,
-            CacheKeys(call.ai, self._binding.revision),
+            CacheKeys(call.ai, self._binding.revision, fields_first=fields_first),
             self._counters[place],
             fields_first,
             self._binding.prompt_format,
+            arranged.as_written,
         )
 
-    def _note(self, rows: int, arranged: Arranged, *, fields_first: bool) -> None:
-        ordering = "fixed, by DataFusion" if arranged.ordering is None else arranged.ordering.method
+    def _note(self, rows: int, arranged: Arranged) -> None:
+        by_sql = "rows, by DataFusion" if arranged.as_written else "fixed, by DataFusion"
+        ordering = by_sql if arranged.ordering is None else arranged.ordering.method
         for call, counters in zip(self._calls, self._counters, strict=True):
             calibration = self._runtime.calibrator.told(call.ai)
             tuples = arranged.distinct if self._shares_tuples else rows
-            layout = "fields first" if fields_first else "instruction first"
+            layout = "fields first" if self._runtime.settings.fields_first else "instruction first"
             counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle, calibration=calibration)

@@ -1,4 +1,4 @@
-"""Arrange rows for an engine: choose the layout and order of their prompts, and cut the rows into batches."""
+"""Arrange rows for an engine: choose the order of their prompts, and cut the rows into batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,12 @@ from flightllm.functions.call import ELEMENT_END
 from flightllm.llm.engine import Engine, PrefixCache
 from flightllm.operators.batches import PromptBatch
 from flightllm.operators.encoded_rows import EncodedRows
+from flightllm.operators.rows import sorted_elements
 from flightllm.operators.runtime import SpooledArguments
-from flightllm.prompt_order.base import CacheShape, Encoded, Method, Ordering
+from flightllm.prompt_order.base import REORDERING, CacheShape, Encoded, Method, Ordering
 from flightllm.prompt_order.fixed import fixed_order
 from flightllm.prompt_order.ordering import encode, order
+from flightllm.prompt_order.uniform import written_columns
 
 _FIRST_TUPLES, _MOST_TUPLES = 16, 512
 """Distinct tuples in a batch; its rows are sent on as soon as all of its answers are there."""
@@ -29,9 +31,6 @@ _SAMPLED_TEXTS = 20
 """The number of values whose tokens are counted, to learn how many characters a token has."""
 _MOST_ELEMENTS = 64
 """The most positions for a list's elements. The last position takes the rest of the list in its order."""
-_KEPT_SHARE = 0.5
-"""The assumed share of rows that a filter keeps."""
-
 Sql: TypeAlias = Callable[[str], Batches]
 """Runs SQL over stage inputs."""
 
@@ -51,6 +50,8 @@ class ArgumentColumns:
     """The number of calls that read each column."""
     lists: frozenset[int] = frozenset()
     """The columns that hold lists as texts."""
+    calls: tuple[tuple[int, ...], ...] = ()
+    """For each call: its columns in the written order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class Arranged:
     """For each argument, the positions of its value in a tuple: one position, or one for each element of a list."""
     order: tuple[int, ...]
     """The positions in prompt order, if one order holds for all batches."""
+    as_written: bool
+    """Whether each call's fields keep the written order; `order` and the batches' orders do not count then."""
     ordering: Ordering | None
     """How the tuples were ordered, if the rows fit into memory."""
     idle: str = ""
@@ -82,26 +85,34 @@ class How:
     size: Callable[[], int]
     """The size of the next batch."""
 
+    @property
+    def as_written(self) -> bool:
+        """Return whether only rows are ordered, and each call's fields keep the written order."""
+        return self.method not in REORDERING
+
 
 def arrange(
     spooled: SpooledArguments, table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How, sql: Sql
 ) -> Arranged:
-    """Arrange the rows in memory. Rows on disk get one fixed order of the columns, by which DataFusion can sort."""
+    """Arrange the rows in memory. Rows on disk are sorted by DataFusion, by one order of the columns."""
     if spooled.encoded is None:
         return _by_sql(table, schema, arguments, how, sql)
     if not spooled.rows:
         as_given = tuple(range(len(arguments.columns)))
-        return Arranged(iter(()), 0, tuple((place,) for place in as_given), as_given, None)
+        return Arranged(iter(()), 0, tuple((place,) for place in as_given), as_given, how.as_written, None)
     rows = spooled.encoded
     given = {c: rows.column(c) for c in arguments.columns}
-    lists = {c: places(given[c]) for c in arguments.lists}
+    lists = {} if how.as_written else {c: places(given[c]) for c in arguments.lists}
+    if how.as_written:
+        given |= {c: _as_sent(given[c]) for c in arguments.lists}
     ends = list(accumulate((lists.get(c, 1) for c in arguments.columns), initial=0))
     placed = tuple(tuple(range(start, end)) for start, end in pairwise(ends))
     columns = [part for c in arguments.columns for part in _parts(given[c], lists.get(c))]
     names = [name for name, own in zip(arguments.names, placed, strict=True) for _ in own]
     readers = [count for count, own in zip(arguments.readers, placed, strict=True) for _ in own]
     per_token = _characters_per_token(columns, how.engine)
-    encoded, tuples = encode(columns, names, readers, per_token, [own for own in placed if len(own) > 1])
+    own_columns = [own for own in placed if len(own) > 1]
+    encoded, tuples = encode(columns, names, readers, per_token, own_columns, _columns_of_calls(arguments, placed))
     cache = how.engine.prefix_cache
     method, shape, idle = how.method, CacheShape(), ""
     if cache is not None:
@@ -113,7 +124,14 @@ def arrange(
     ordering = order(encoded, method, shape, ahead)
     sending = _in_sending_order(tuples, ordering, dedup=how.dedup)
     batches = _in_memory(rows, *sending, ordering, arguments, how, lists)
-    return Arranged(batches, len(ordering.rows), placed, tuple(range(len(columns))), ordering, idle)
+    as_given = tuple(range(len(columns)))
+    return Arranged(batches, len(ordering.rows), placed, as_given, how.as_written, ordering, idle)
+
+
+def _columns_of_calls(arguments: ArgumentColumns, placed: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return for each call the positions of its columns in a tuple; `placed` has those of each argument column."""
+    place = dict(zip(arguments.columns, placed, strict=True))
+    return [tuple(position for column in call for position in place[column]) for call in arguments.calls]
 
 
 def _idle(cache: PrefixCache, shared_tokens: float, encoded: Encoded) -> str:
@@ -128,6 +146,13 @@ def _idle(cache: PrefixCache, shared_tokens: float, encoded: Encoded) -> str:
     if longest < cache.floor_tokens:
         return f"the endpoint caches only prompts of {cache.floor_tokens:,} tokens or more"
     return ""
+
+
+def _as_sent(lists: pa.ChunkedArray | pa.DictionaryArray) -> pa.ChunkedArray:
+    """Return lists, which are texts, with their elements in the order of the prompt."""
+    coded = lists if isinstance(lists, pa.DictionaryArray) else lists.combine_chunks().dictionary_encode()
+    texts = [ELEMENT_END.join(sorted_elements(text)) for text in coded.dictionary.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.large_string()).take(coded.indices)])
 
 
 def _parts(
@@ -168,7 +193,8 @@ def _in_memory(
     starts = np.flatnonzero(np.diff(ranks, prepend=-1)) if how.dedup else np.arange(len(ranks))
     for first, last, begin, end in _cuts(starts, np.cumsum(rows.row_bytes()[taken]), rows.most_taken):
         batch = rows.take(pa.array(taken[begin:end]))
-        orders = [ordering.patterns[p] for p in ordering.pattern[ranks[starts[first:last]]].tolist()]
+        patterns = () if how.as_written else ordering.pattern[ranks[starts[first:last]]].tolist()
+        orders = [ordering.patterns[p] for p in patterns]
         places_of = np.maximum(starts[first:last] - begin, 0)
         goes_on = end < (starts[last] if last < len(starts) else len(ranks))
         for prompt_batch in split(batch, places_of, arguments.columns, how.size, orders, lists):
@@ -206,9 +232,11 @@ def _cuts(starts: NDArray[np.int64], sizes: NDArray[np.int64], most: int) -> Ite
 def _by_sql(table: str, schema: pa.Schema, arguments: ArgumentColumns, how: How, sql: Sql) -> Arranged:
     names = [schema.field(c).name for c in arguments.columns]
     fixed = fixed_order(sql, table, names)
-    rows = sql(f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in fixed.columns)}")
     placed = tuple((place,) for place in range(len(names)))
-    return Arranged(prompt_batches(rows, arguments.columns, how.size), fixed.distinct, placed, fixed.columns, None)
+    keys = written_columns(_columns_of_calls(arguments, placed), fixed.columns) if how.as_written else fixed.columns
+    rows = sql(f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in keys)}")
+    batches = prompt_batches(rows, arguments.columns, how.size)
+    return Arranged(batches, fixed.distinct, placed, keys, how.as_written, None)
 
 
 def _characters_per_token(columns: Sequence[pa.ChunkedArray | pa.DictionaryArray], engine: Engine) -> float:
@@ -312,33 +340,3 @@ def elements(lists: pa.Array, count: int) -> list[pa.Array]:
         place = starts + number
         columns.append(parts.values.take(pa.array(place, mask=place >= ends)))
     return columns
-
-
-def reach(filters_before: Sequence[int]) -> list[float]:
-    """Return the assumed share of rows that each call sees, from the number of filters before it."""
-    return [_KEPT_SHARE**filters for filters in filters_before]
-
-
-def fields_first(
-    ordering: Ordering,
-    instructions: Sequence[float],
-    reached: Sequence[float],
-    cache: PrefixCache | None,
-    window: int,
-) -> bool:
-    """Return whether calls of the same fields compute fewer tokens with the fields first.
-
-    With the instruction first, each call computes the fields that the cache does not have. With the fields first, only
-    the first call computes them. But then each call computes its instruction, and on average half an unshared block.
-    `instructions` are the tokens of each call's instruction, and `reached` the share of rows that each call sees.
-    """
-    calls, tuples = len(instructions), len(ordering.rows)
-    if calls < 2 or not tuples or cache is None:
-        return False
-    total = ordering.total_tokens / calls
-    computed = (ordering.total_tokens - ordering.hit_tokens) / calls
-    if cache.blocks is not None and cache.blocks * cache.block_tokens < 2 * window * total / tuples:
-        return False  # the cache would evict the fields before the next call reads them
-    own = sum(share * tokens for share, tokens in zip(reached, instructions, strict=True))
-    uneven = (sum(reached) - max(reached)) * cache.block_tokens / 2
-    return computed + tuples * (own + uneven) < computed * sum(reached)

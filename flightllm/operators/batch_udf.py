@@ -34,6 +34,8 @@ class BatchFunctions:
     bindings: Mapping[str, ModelBinding]
     distinct: bool
     """Each distinct prompt of a batch is sent once; otherwise each row has a call of its own, and nothing is reused."""
+    fields_first: bool
+    """Prompts begin with the fields, and not with the instruction."""
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     searcher: Callable[[], Searcher]
@@ -79,12 +81,12 @@ def _each_prompt(shared: BatchFunctions, call: AICall, binding: ModelBinding) ->
     """
     fields = tuple(range(len(call.fields)))
     places = tuple((field,) for field in fields)
-    keys = CacheKeys(call, binding.revision)
+    keys = CacheKeys(call, binding.revision, fields_first=shared.fields_first)
     counters = shared.counters(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
         asked = shared.calibrator.of(call, binding, counters)
-        site = CallSite(asked, places, fields, None, None, keys, counters, prompt_format=binding.prompt_format)
+        site = CallSite(asked, places, fields, None, None, keys, counters, shared.fields_first, binding.prompt_format)
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
         values = zip(*(c.to_pylist() for c in columns), strict=True)
         numbers = (runs.setdefault(normalised_tuple(v, call.normalize), (len(runs), v))[0] for v in values)
@@ -103,7 +105,8 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
     counters = shared.counters(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
-        rows = _Rows(binding, shared.calibrator.of(call, binding, counters), counters, len(columns[0]))
+        asked = shared.calibrator.of(call, binding, counters)
+        rows = _Rows(binding, asked, counters, len(columns[0]), fields_first=shared.fields_first)
         try:
             for completion in binding.engine.generate(rows.requests(columns), shared.cancelled):
                 rows.settle(completion)
@@ -118,11 +121,14 @@ def _each_row(shared: BatchFunctions, call: AICall, binding: ModelBinding) -> _F
 class _Rows:
     """The rows of one batch, each with its own call."""
 
-    def __init__(self, binding: ModelBinding, call: AICall, counters: Counters, count: int) -> None:
+    def __init__(
+        self, binding: ModelBinding, call: AICall, counters: Counters, count: int, *, fields_first: bool
+    ) -> None:
         self._budget = binding.budget
         self._tenant = binding.tenant
         self._precedence = binding.precedence
         self._prompt_format = binding.prompt_format
+        self._fields_first = fields_first
         self._call = call
         self._counters = counters
         self._trace = Trace()
@@ -143,7 +149,7 @@ class _Rows:
             if fields is None:
                 continue
             self._counters.add(distinct_prompts=1)
-            prompt = call.prompt(fields, prompt_format=self._prompt_format)
+            prompt = call.prompt(fields, fields_first=self._fields_first, prompt_format=self._prompt_format)
             request = Request(
                 row,
                 prompt,

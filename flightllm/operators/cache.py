@@ -5,7 +5,7 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -245,12 +245,13 @@ class AnswerCache(AnswerStore):
 
 
 class CacheKeys:
-    """Cache keys of one call site: hashes of model revision, parameters, instruction, and named values in any order.
+    """Cache keys of one call site: hashes of model revision, parameters, instruction, layout, and named values.
 
-    Values that are equal after the call's `normalize` have the same key.
+    Values that are equal after the call's `normalize` have the same key. Otherwise prompts of different texts have
+    different keys: models answer them differently.
     """
 
-    def __init__(self, call: AICall, revision: str) -> None:
+    def __init__(self, call: AICall, revision: str, *, fields_first: bool = False) -> None:
         site: tuple[object, ...] = (revision, call.model, call.parameters, call.function, call.instruction)
         self._normalize = call.normalize
         if call.normalize:
@@ -259,11 +260,16 @@ class CacheKeys:
             site = (*site, str(call.output))
         if call.reading:
             site = (*site, call.reading)
-        self._site = hashlib.blake2b(repr(site).encode(), digest_size=16).digest()
+        if fields_first:
+            site = (*site, "fields first")
+        self._one_field = hashlib.blake2b(repr(site).encode(), digest_size=16).digest()
+        # Earlier versions sorted the fields in the key, so their answers to several fields are not found again.
+        self._fields = hashlib.blake2b(repr((*site, "in order")).encode(), digest_size=16).digest()
 
-    def key(self, fields: Iterable[tuple[str, str]]) -> bytes:
-        """Return the key of one prompt; the order of `fields` carries no meaning and does not count."""
+    def key(self, fields: Sequence[tuple[str, str]]) -> bytes:
+        """Return the key of the prompt with these named values, in the order of the prompt."""
         if self._normalize:
             fields = [(name, normalised(value, self._normalize)) for name, value in fields]
-        text = "".join([f"{name}\0{len(value)}\0{value}" for name, value in sorted(fields)])
-        return hashlib.blake2b(self._site + text.encode(), digest_size=16).digest()
+        text = "".join([f"{name}\0{len(value)}\0{value}" for name, value in fields])
+        site = self._one_field if len(fields) < 2 else self._fields
+        return hashlib.blake2b(site + text.encode(), digest_size=16).digest()

@@ -18,8 +18,9 @@ from flightllm.operators.rows import Counters
 class Calibrator:
     """Calibrate the calls of one run of a query, each once. Thread-safe."""
 
-    def __init__(self, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, cancelled: Callable[[], bool], *, fields_first: bool) -> None:
         self._cancelled = cancelled
+        self._fields_first = fields_first
         self._lock = Lock()
         self._known: dict[str, AICall] = {}
         self._told: dict[str, str] = {}
@@ -72,9 +73,10 @@ class Calibrator:
                 fields,
                 width + place,
                 None,
-                CacheKeys(one.call, binding.revision),
+                CacheKeys(one.call, binding.revision, fields_first=self._fields_first),
                 counters,
-                prompt_format=binding.prompt_format,
+                self._fields_first,
+                binding.prompt_format,
             )
             for place, one in enumerate(examples)
         )

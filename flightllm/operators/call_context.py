@@ -216,7 +216,7 @@ class CallSite:
     """For each field of `ai`, the positions of its value in a tuple: one position, or one for each element of a
     list."""
     order: tuple[int, ...]
-    """The positions of a tuple in prompt order, for batches that have no orders of their own."""
+    """The positions of a tuple; without `as_written` in prompt order, for batches that have no orders of their own."""
     when: int | None
     """The boolean column that says which rows need the call."""
     guard: Condition | None
@@ -226,6 +226,8 @@ class CallSite:
     fields_first: bool = False
     """The prompt begins with the fields, which several calls share, and not with the instruction."""
     prompt_format: PromptFormat = PLAIN
+    as_written: bool = True
+    """The fields have the order in which the call has them, so that the prompt depends on nothing but the call."""
 
     @property
     def repeats(self) -> bool:
@@ -243,16 +245,13 @@ class CallSite:
 
     def named(self, order: Sequence[int]) -> list[Named]:
         """Return the fields in prompt order. Of a required list, only the first element must be there."""
-        rank = {position: at for at, position in enumerate(order)}
-        ranked = sorted(
-            (rank[position], position, field_index)
-            for field_index, positions in enumerate(self.arguments)
-            for position in positions
-        )
+        rank = {position: 0 if self.as_written else at for at, position in enumerate(order)}
+        placed = [(position, field) for field, positions in enumerate(self.arguments) for position in positions]
+        ranked = sorted(placed, key=lambda place: rank[place[0]])
         ai = self.ai
         return [
             (ai.fields[f], position, f in ai.required and position == self.arguments[f][0], f in ai.lists)
-            for _, position, f in ranked
+            for position, f in ranked
         ]
 
 

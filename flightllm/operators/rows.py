@@ -85,14 +85,20 @@ class Counters(Protocol):
 def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:
     """Return the named values of one row that are not NULL, or None if its answer is NULL without a call.
 
-    The elements of a list become fields of the same name.
+    The elements of a list become fields of the same name, in the order of the texts. So lists of the same elements make
+    the same prompt.
     """
     given = [(name, value, many) for name, at, _, many in named if (value := values[at]) is not None]
     if len(given) == 1 and len(named) == 1 and not given[0][2]:
         return [given[0][:2]]
     if len(given) < len(named) and (not given or any(must and values[at] is None for _, at, must, _ in named)):
         return None
-    return [(name, one) for name, value, many in given for one in (value.split(ELEMENT_END) if many else (value,))]
+    return [(name, one) for name, value, many in given for one in (sorted_elements(value) if many else (value,))]
+
+
+def sorted_elements(text: str) -> list[str]:
+    """Return the elements of a list that is passed as one text, in the order of the texts."""
+    return sorted(text.split(ELEMENT_END))
 
 
 class AnswerReader:

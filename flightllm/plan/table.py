@@ -20,8 +20,10 @@ _COLUMNS = (
 )
 _ORDERINGS = {
     "none": "in the order of the rows",
+    "rows": "sorted, with the fields in the written order",
     "fixed": "sorted, with one order of fields for all rows",
     "greedy": "in groups of rows, each with its own order of fields",
+    "rows, by DataFusion": "sorted by DataFusion, with the fields in the written order",
     "fixed, by DataFusion": "sorted by DataFusion, with one order of fields for all rows",
 }
 """For each value of the note `ordering`: the text that says in which order prompts are sent."""

@@ -1,37 +1,33 @@
-"""Chooses an ordering by its expected savings and by the cost of finding it."""
+"""Chooses between the rows as given and sorted rows, by the expected savings and the cost of sorting."""
 
 import numpy as np
 
 from flightllm.prompt_order.base import CacheShape, Draft, Encoded
-from flightllm.prompt_order.greedy import greedy
 from flightllm.prompt_order.sequence import hit_tokens, measured
-from flightllm.prompt_order.uniform import as_given, by_score
+from flightllm.prompt_order.uniform import as_given, as_written
 
 _TOKEN_SECONDS = 1 / 50_000
 """Prefill of one token on a fast engine; a slower engine saves more with every hit."""
 _SORT_SECONDS = 0.5e-6
-_GREEDY_SECONDS = 3e-6
 """Seconds for each cell of the table, measured on one core."""
 _MARGIN = 2.0
 """The least ratio of the savings' upper limit to the cost. It is above 1 because no ordering reaches the limit."""
 
 
 def auto(encoded: Encoded, cache: CacheShape) -> Draft:
-    """Return the one of the given, the fixed and the greedy order that has the most hits.
+    """Return the one of the given and the sorted rows that has the most hits; the fields keep the written order.
+
+    If the order of fields followed from the values, other rows of the query could change a prompt and its answer. So
+    only the setting chooses such an order.
 
     The first test needs only one pass over the values: if even the upper limit of the savings is not worth a sort, the
-    given order stays. Then the hits of the given and the fixed order are predicted. The greedy order is tried if the
-    savings that are still possible are worth its time. With equal hits, the given order stays.
+    given order stays. Then the hits of both orders are predicted. With equal hits, the given order stays.
     """
-    cells, bound = encoded.codes.size, most_tokens(encoded)
     given = as_given(encoded)
-    if bound * _TOKEN_SECONDS < _MARGIN * _SORT_SECONDS * cells:
+    if most_tokens(encoded) * _TOKEN_SECONDS < _MARGIN * _SORT_SECONDS * encoded.codes.size:
         return given
-    given, fixed = measured(encoded, given, cache), measured(encoded, by_score(encoded), cache)
-    best = max(given, fixed, key=hit_tokens)
-    if (bound - hit_tokens(best)) * _TOKEN_SECONDS < _MARGIN * _GREEDY_SECONDS * cells:
-        return best
-    return max(best, greedy(encoded, cache, fixed), key=hit_tokens)
+    given, by_rows = measured(encoded, given, cache), measured(encoded, as_written(encoded), cache)
+    return max(given, by_rows, key=hit_tokens)
 
 
 def most_tokens(encoded: Encoded) -> float:

@@ -1,12 +1,14 @@
 """The input and the output of an ordering."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Method = Literal["none", "fixed", "greedy", "auto"]
+Method = Literal["none", "rows", "fixed", "greedy", "auto"]
+REORDERING: Final = frozenset({"fixed", "greedy"})
+"""The methods that also order the fields in each prompt. The others keep each call's fields in the written order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Encoded:
 
     The order of the elements does not matter. The columns of one list share a dictionary.
     """
+    calls: tuple[tuple[int, ...], ...] = ()
+    """For each call: its columns in the written order. Without calls, one call reads all columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Ordering:
     pattern: NDArray[np.int32]
     """For each position in `rows`, the index of its field order in `patterns`."""
     method: str
-    """'none', 'fixed' or 'greedy'; for 'auto', the method that it chose."""
+    """'none', 'rows', 'fixed' or 'greedy'; for 'auto', the method that it chose."""
     hit_tokens: float
     """Predicted number of tokens that the cache serves, without the blocks that hold only the instruction.
 

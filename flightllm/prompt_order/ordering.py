@@ -1,4 +1,4 @@
-"""Encodes Arrow columns as numbers, and orders the prompts of a call and their fields by the method in the setting."""
+"""Encodes Arrow columns as numbers, and orders the prompts of a pass by the method in the setting."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flightllm.prompt_order.auto import auto
-from flightllm.prompt_order.base import CacheShape, Draft, Encoded, Method, Ordering
+from flightllm.prompt_order.base import REORDERING, CacheShape, Draft, Encoded, Method, Ordering
 from flightllm.prompt_order.greedy import greedy
 from flightllm.prompt_order.interleave import interleave
 from flightllm.prompt_order.lists import gather, spread
 from flightllm.prompt_order.sequence import finish, measured
-from flightllm.prompt_order.uniform import as_given, by_score
+from flightllm.prompt_order.uniform import as_given, as_written, by_score
 
 UNLIMITED = CacheShape()
 """A cache that never evicts."""
@@ -28,7 +28,7 @@ def order(encoded: Encoded, method: Method, cache: CacheShape = UNLIMITED, windo
 
     The result is deterministic. Raises ValueError for an unknown method.
     """
-    lists = spread(encoded) if encoded.lists and method != "none" else None
+    lists = spread(encoded) if encoded.lists and method in REORDERING else None
     solved = encoded if lists is None else lists.encoded
     draft = _draft(solved, method, cache)
     if window > 1 and draft.method != "none":
@@ -42,13 +42,15 @@ def _draft(encoded: Encoded, method: str, cache: CacheShape) -> Draft:
     match method:
         case "none":
             return as_given(encoded)
+        case "rows":
+            return as_written(encoded)
         case "fixed":
             return by_score(encoded)
         case "greedy":
             return greedy(encoded, cache)
         case "auto":
             return auto(encoded, cache)
-    raise ValueError(f"unknown ordering '{method}': use none, fixed, greedy or auto")
+    raise ValueError(f"unknown ordering '{method}': use none, rows, fixed, greedy or auto")
 
 
 def encode(
@@ -57,13 +59,14 @@ def encode(
     readers: Sequence[int],
     tokens: Callable[[str], float] | float,
     lists: Sequence[tuple[int, ...]] = (),
+    calls: Sequence[tuple[int, ...]] = (),
 ) -> tuple[Encoded, NDArray[np.int64]]:
     """Return the distinct tuples of `columns` in order of first appearance, and for each input row its tuple's number.
 
     The weight of a value is the tokens of `name: value` and a line end: `tokens(text)`, or characters / `tokens`. For a
     field with an empty name, only the value counts. Columns that are not text are cast to text. A dictionary array must
     have distinct large strings as its dictionary, and all of them must occur. `lists` are columns
-    with the elements of a list, all with the same name.
+    with the elements of a list, all with the same name. `calls` are the columns of each call in the written order.
     """
     parts = [_encode_column(column, name, tokens) for column, name in zip(columns, names, strict=True)]
     for group in lists:
@@ -75,7 +78,8 @@ def encode(
     codes = np.stack([part[0] for part in parts], axis=1)
     first, tuples = _distinct(codes, [len(part[1]) for part in parts])
     dictionaries = tuple(part[1] for part in parts), tuple(part[2] for part in parts)
-    return Encoded(codes[first], dictionaries[0], tuple(readers), dictionaries[1], tuple(lists)), tuples
+    encoded = Encoded(codes[first], dictionaries[0], tuple(readers), dictionaries[1], tuple(lists), tuple(calls))
+    return encoded, tuples
 
 
 def _encode_column(

@@ -98,7 +98,10 @@ def test_fewer_rows_have_fewer_subjects(rows: int, each: int) -> None:
 
 
 def test_steps_compute_no_less_than_their_bounds(figures: dict[str, Any]) -> None:
-    """Every step of every query stands beside its bounds; the ordered steps compute less than the original order."""
+    """Every step of every query stands beside its bounds; ordered rows compute less than the original order.
+
+    With the fields first, the calls of this suite share less: all rows of a call share its long instruction.
+    """
     for steps in figures["queries"].values():
         assert list(steps) == [step.name for step in STEPS]
         for queries in steps.values():
@@ -106,7 +109,7 @@ def test_steps_compute_no_less_than_their_bounds(figures: dict[str, Any]) -> Non
             assert 0 < one["any_order_tokens"] <= one["least_tokens"] <= one["least_block_tokens"]
             assert one["least_block_tokens"] <= one["computed_tokens"] <= one["prompt_tokens"]
     computed = [one["computed_tokens"] for one in figures["whole"].values()]
-    assert computed[0] > computed[1] >= computed[2] > max(computed[3:])
+    assert computed[0] > computed[1] >= computed[2] > max(computed[3:-1])
 
 
 def test_the_original_order_loses_prefixes(figures: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ def test_unchanged() -> None:
     [
         ("optimiser", "on", "no setting 'optimiser'; there are flightllm.optimizer"),
         ("cache", "maybe", "'on' or 'off'"),
-        ("ordering", "best", "'auto' or 'none' or 'fixed' or 'greedy'"),
+        ("ordering", "best", "'auto' or 'none' or 'rows' or 'fixed' or 'greedy'"),
         ("priority", "urgent", "'auto' or 'interactive' or 'bulk'"),
         ("max_calls", "-1", "'none' or a whole number from 0 on"),
         ("max_calls", "1.5", "'none' or a whole number"),

@@ -1,11 +1,10 @@
-"""Rows are cut into batches, lists into columns of their elements, and prompts begin with what saves most tokens."""
+"""Rows are cut into batches, lists into columns of their elements, and prompts begin as the settings say."""
 
 import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -20,15 +19,12 @@ from flightllm.operators.arrange import (
     How,
     arrange,
     elements,
-    fields_first,
     growing_sizes,
     places,
     prompt_batches,
-    reach,
 )
 from flightllm.operators.encoded_rows import EncodedRows
 from flightllm.operators.runtime import SpooledArguments
-from flightllm.prompt_order.base import Ordering
 from tests.databases import ask, open_database
 
 Row = tuple[str | None, str | None]
@@ -143,44 +139,9 @@ def test_no_arguments() -> None:
     assert prompt_batch.tuple_of_row.tolist() == [0, 0]
 
 
-def ordering(tuples: int, tokens: float, hits: float, calls: int) -> Ordering:
-    """Return an ordering of tuples of so many tokens each, some of them hits."""
-    return Ordering(
-        np.arange(tuples), ((0,),), np.zeros(tuples, np.int32), "fixed", hits * tuples * calls, tokens * tuples * calls
-    )
-
-
-@pytest.mark.parametrize(
-    ("tokens", "hits", "instructions", "expected"),
-    [
-        (300, 0, [20, 20], True),
-        (300, 290, [20, 20], False),
-        (300, 0, [20], False),
-        (30, 0, [200, 200], False),
-    ],
-)
-def test_choice(tokens: int, hits: int, instructions: list[float], expected: bool) -> None:
-    """The fields come first where several calls would compute them anew, and the instructions are short."""
-    given = ordering(1000, tokens, hits, len(instructions))
-    assert fields_first(given, instructions, [1.0] * len(instructions), CACHE, 128) == expected
-
-
-def test_small_cache() -> None:
-    """A cache that forgets the fields before the next call reads them is no reason."""
-    given = ordering(1000, 300, 0, 2)
-    assert not fields_first(given, [20, 20], [1, 1], PrefixCache(16, 100), 128)
-    assert not fields_first(given, [20, 20], [1, 1], None, 128)
-    assert fields_first(given, [20, 20], [1, 1], PrefixCache(16, None), 128)
-
-
-def test_reach() -> None:
-    """Each filter before a call is taken to keep half of the rows."""
-    assert reach([0, 1, 2]) == [1.0, 0.5, 0.25]
-
-
-@pytest.mark.parametrize(("layout", "first"), [("auto", "a: "), ("instruction", "Sum up"), ("fields", "a: ")])
+@pytest.mark.parametrize(("layout", "first"), [("auto", "Sum up"), ("instruction", "Sum up"), ("fields", "a: ")])
 def test_prompts(tmp_path: Path, layout: str, first: str) -> None:
-    """Calls of the same long fields are asked one after the other with the fields first, or as the session has it."""
+    """Calls of the same long fields begin with the instruction, or with the fields if the session says so."""
     log = tmp_path / "log"
     database = open_database(tmp_path / "data", {"log_path": str(log), "cache_blocks": 100_000})
     session = database.session()

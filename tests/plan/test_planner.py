@@ -39,11 +39,11 @@ def prompts(folder: Path) -> list[str]:
 
 
 def test_elements_are_fields(database: Database, tmp_path: Path) -> None:
-    """NULL elements are left out; a NULL list has no answer; an empty one is empty."""
+    """They have the order of their texts; NULL ones are left out; a NULL list has no answer; an empty one is empty."""
     sql = "SELECT id, ai_gen('Say', question, parts) AS said FROM notes"
-    found = ask(database.session(), sql, ordering="none").rows
+    found = ask(database.session(), sql).rows
     assert [row["said"] is None for row in found] == [False, False, False, True, False, False]
-    assert "Say\n\nquestion: when?\nparts: z\nparts: x\nparts: y\nAnswer:" in prompts(tmp_path)
+    assert "Say\n\nquestion: when?\nparts: x\nparts: y\nparts: z\nAnswer:" in prompts(tmp_path)
     assert "Say\n\nquestion: what?\nparts: \nAnswer:" in prompts(tmp_path)
 
 
