@@ -50,7 +50,7 @@ def test_served() -> None:
 
 
 def test_memory() -> None:
-    """The longest common start counts, for as long as it is kept; the oldest texts go first."""
+    """The longest common start counts, for as long as it is kept; the oldest texts are forgotten first."""
     now = [0.0]
     memory = PrefixMemory(10, 12, lambda: now[0])
     assert memory.shared("abcdef") == 0

@@ -69,7 +69,7 @@ class EmbeddingOptions(RolePrefixes):
     dimensions: int = 0
     batch: int = 128
     timeout: float = 120.0
-    max_retries: int = 5
+    max_retries: int = 8
     max_chars: int = 0
     extra_body: Mapping[str, object] = field(default_factory=dict)
     response_bytes: int = RESPONSE_BYTES

@@ -135,7 +135,7 @@ class Delivery:
                 trial.sent = sent
                 found = await send()
             if not isinstance(found, Fault):
-                self._succeeded(sent)
+                self._succeeded(sent, trial)
                 return found
             self._note_load(found.kind, sent)
             trial.failed = found.text
@@ -152,10 +152,10 @@ class Delivery:
             case _:
                 pass
 
-    def _succeeded(self, sent: float) -> None:
+    def _succeeded(self, sent: float, trial: Trial | None = None) -> None:
         self._limit.answered(sent)
         worked = self.history.works
-        self.history.succeeded()
+        self.history.succeeded(trial)
         if not worked:
             self._fit()
 

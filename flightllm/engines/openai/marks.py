@@ -8,8 +8,8 @@ from types import MappingProxyType
 from unicodedata import category, normalize
 
 LEAD = re.compile(
-    r"(?:(?:the|my|final|best|correct) )*(?:answer|label|category|class|classification|choice|option|result|score"
-    r"|rating|sentiment|value|number|verdict)(?: is)?\s*[:=]?\s*"
+    r"(?:(?:the|my|final|best|correct|so|here is|here's) )*(?:answer|label|category|class|classification|choice|option"
+    r"|result|score|rating|sentiment|value|number|verdict)(?: is)?\s*[:=]?\s*"
     r"|(?:(?:die|meine|finale|endgültige|la|le|ma|mi|il|a|o|het|het definitieve|мой|最终|最終的な|最終) ?)*"
     r"(?:antwort|ergebnis|kategorie|bewertung|réponse(?: finale)?|résultat|catégorie|note|respuesta(?: final)?"
     r"|resultado|categoría|puntuación|resposta(?: final)?|categoria|risposta(?: finale)?|risultato|punteggio|antwoord"

@@ -72,7 +72,7 @@ class OpenAIOptions:
     api: str = "auto"
     prompts_per_request: int = 1
     timeout: float = 120.0
-    max_retries: int = 5
+    max_retries: int = 8
     requests_per_minute: float = 0.0
     tokens_per_minute: float = 0.0
     send_constraints: bool = True

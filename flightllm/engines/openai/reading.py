@@ -17,12 +17,31 @@ import pyarrow.compute as pc
 from flightllm.engines.openai.coerced import WrittenFloat, coerced
 from flightllm.engines.openai.marks import LEAD, folded, normalised, uncited, unmarked
 from flightllm.engines.openai.strict import KEY, without_nulls
+from flightllm.engines.openai.truth import WORDS, truth
 from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
+_STARS = (
+    r"(?:-?stars?|sternen?|étoiles?|estrellas?|estrelas?|stell[ae]|sterren|gwiazd\w*|зв[её]зд\w*|つ?星|颗星|顆星|별)"
+)
+_POINTS = r"(?:points?|punkten?|puntos?|pontos?|punt[oi]|punten|балл\w*|点|點|分|점)"
 _RATIO = re.compile(
-    r"(?P<part>[0-9]+(?:[.,][0-9]+)?)\s*(?:/|out of|of|von|sur|de|su|из|van|av)\s*(?P<whole>[0-9]+(?:[.,][0-9]+)?)",
+    r"(?P<part>[0-9]+(?:[.,][0-9]+)?)\s*\(?(?:/|out of|of|von|sur|de|su|из|van|av)\s*"
+    rf"(?P<whole>[0-9]+(?:[.,][0-9]+)?)\)?\s*(?:{_STARS}|{_POINTS})?",
     re.IGNORECASE,
+)
+_COUNTED = re.compile(
+    rf"(?P<number>[0-9]+(?:[.,][0-9]+)?)\s*(?:(?P<stars>{_STARS})|{_POINTS}|(?P<percent>%))", re.IGNORECASE
+)
+"""A number with what it counts."""
+_OF_STARS = 5
+"""Stars without a number of all stars are clear only on this scale."""
+_BOXED = re.compile(r"\\boxed\{\s*(?:\\(?:text|textbf|mathrm)\{)?([^{}]*)\}")
+_MARKER = re.compile(r"(?:[-*•–+]|[0-9]{1,2}[.)])\s+(?=\S)")
+"""The mark of an item in a list."""
+_GREETING = re.compile(r"(?:sure|of course|certainly|okay|ok|understood)\b[^.!:\n]*[.!:]\s+", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"\W*(?:no|not|nope|never|false|wrong|nein|nicht|kein\w*|non|pas|нет|не|不|否|ない)(?!\w)", re.IGNORECASE
 )
 _COMMA = re.compile(r"(?<![0-9.,])([0-9]+),([0-9]{1,2})(?![0-9.,])")
 """A number with a decimal comma; three digits after a comma can be thousands."""
@@ -67,12 +86,30 @@ def whole_option(text: str, options: Sequence[str]) -> str | None:
     if stripped in options:
         return stripped
     found = (_option(bare, options) for one in _without_citations(text, options) for bare in _bare(one))
-    return next((one for one in found if one is not None), None)
+    if (option := next((one for one in found if one is not None), None)) is not None:
+        return option
+    if any(_number(option) is not None for option in options):
+        return None  # a mark of a list or a hyphen can be a part of a number
+    bare = _MARKER.sub("", stripped, count=1) if _MARKER.match(stripped) and "\n" not in stripped else stripped
+    return _option(bare, options) if bare != stripped else _spaceless(stripped, options)
+
+
+def _spaceless(text: str, options: Sequence[str]) -> str | None:
+    """Return the only option that is equal without spaces, hyphens and underscores: `not spam` for `not_spam`."""
+    said = _joined(text)
+    same = [option for option in options if _joined(option) == said]
+    return same[0] if len(same) == 1 and not re.search(r"[0-9]", said) else None
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", folded(text))
 
 
 def _choice(text: str, options: Sequence[str]) -> str | None:
-    found = whole_option(text, options)
-    return _first_words(_without_citations(text, options)[-1], options) if found is None else found
+    if (found := whole_option(text, options)) is not None:
+        return found
+    bare = _without_citations(text, options)[-1]
+    return _first_words(bare, options) or _last_words(bare, options)
 
 
 def _without_citations(text: str, options: Sequence[str]) -> list[str]:
@@ -85,6 +122,9 @@ def _bare(text: str) -> Iterator[str]:
     """Yield candidates for the answer in a text: the text, the value of its JSON, the text without lead and marks."""
     stripped = text.strip()
     yield stripped
+    if boxed := set(map(str.strip, _BOXED.findall(stripped))):
+        yield from boxed if len(boxed) == 1 else ()
+        return
     values = [value for value in _values(text) if stripped.startswith("[") or not _is_citation(value)]
     if values:
         yield from _named(values[0]) if len(values) == 1 else ()
@@ -124,7 +164,7 @@ def _named(value: Any) -> Iterator[str]:
 def _option(text: str, options: Sequence[str]) -> str | None:
     """Return the option equal to a text, except for case, forms of characters, surrounding marks and numbers' format.
 
-    True and False also stand for Yes and No.
+    Words for yes and no in other languages, as well as True and False, also stand for Yes and No.
     """
     if text in options:
         return text
@@ -132,34 +172,38 @@ def _option(text: str, options: Sequence[str]) -> str | None:
     found = [option for option in options if folded(option) == said]
     if found:
         return found[0] if len(found) == 1 else None
-    if (answer := _truth(said, options)) is not None:
+    if (answer := truth(text, options)) is not None:
         return answer
     number = _score(text, options)
     same = [option for option in options if number is not None and _number(option) == number]
     return same[0] if len(same) == 1 else None
 
 
-def _truth(said: str, options: Sequence[str]) -> str | None:
-    """Return the Yes or No that a folded `true` or `false` means; None unless both are options."""
-    known = {folded(option): option for option in options}
-    if len(known) < len(options) or not {"yes", "no"} <= known.keys() or {"true", "false"} & known.keys():
-        return None
-    return {"true": known["yes"], "false": known["no"]}.get(said)
-
-
 def _score(text: str, options: Sequence[str]) -> float | None:
-    """Return the number in a text, or None: of 8, of 8,5, and of 8/10 on a scale from 0 or up to 10."""
-    plain = unmarked(normalised(text))
+    """Return the number in a text, or None: of 8, of 8,5, of 8 points, and of 8/10 on a scale from 0 or up to 10.
+
+    A number of stars counts on a scale up to 5, and 80 % on a scale from 0.
+    """
+    plain = unmarked(normalised(text.replace("**", "")))
     numbers = [number for option in options if (number := _number(option)) is not None]
     if len(numbers) < len(options):
         return _number(plain)
-    ratio = _RATIO.fullmatch(plain)
-    if ratio is None:
+    ratio, counted = _RATIO.fullmatch(plain), _COUNTED.fullmatch(plain)
+    if ratio is None and counted is None:
         return _number(_COMMA.sub(r"\1.\2", plain))
-    part, whole = (float(one.replace(",", ".")) for one in ratio.group("part", "whole"))
+    if ratio is not None:
+        part, whole = (_decimal(one) for one in ratio.group("part", "whole"))
+    elif counted is not None:
+        part, whole = _decimal(counted["number"]), 100.0
+        if not counted["percent"]:
+            return None if counted["stars"] and max(numbers) != _OF_STARS else part
     if whole == max(numbers):
         return part
     return round(max(numbers) * part / whole, 9) if min(numbers) == 0 and 0 <= part <= whole > 0 else None
+
+
+def _decimal(text: str) -> float:
+    return float(text.replace(",", "."))
 
 
 def _first_words(text: str, options: Sequence[str]) -> str | None:
@@ -172,7 +216,20 @@ def _first_words(text: str, options: Sequence[str]) -> str | None:
         return None
     word = re.escape(normalised(named[0]).casefold())
     begun = re.match(word + r"[*_\"'`)\]}»」』】》]*\s*(?:[.,:;!。、،؛।\n-]|$)", said)
-    return named[0] if begun is not None else None
+    if begun is None or (folded(named[0]) not in WORDS and _NEGATION.match(said, begun.end())):
+        return None  # such as `spam - no`
+    return named[0]
+
+
+def _last_words(text: str, options: Sequence[str]) -> str | None:
+    """Return the option after a greeting, or after a lead in the last sentence, if the text names no other option."""
+    if len(text) > _MOST_CHARS or len(_named_options(normalised(text).casefold(), options)) > 1:
+        return None
+    plain = _GREETING.sub("", text.strip(), count=1) if _GREETING.match(text.strip()) else text.strip()
+    last = re.split(r"(?<=[.!?。！？])\s*(?=\S)", plain.rstrip(".!。！ "))[-1]
+    cleaned = normalised(last.replace("**", ""))
+    lead = LEAD.match(cleaned)
+    return whole_option(cleaned[lead.end() :] if lead else plain if plain != text.strip() else "", options)
 
 
 def _named_options(text: str, options: Sequence[str]) -> list[str]:

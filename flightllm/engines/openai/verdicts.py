@@ -11,10 +11,12 @@ import asyncio
 import math
 import random
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 from flightllm.engines.openai.faults import ACCOUNT, Fault, FaultKind
@@ -22,6 +24,19 @@ from flightllm.engines.openai.usage import Usage
 
 _FIRST_PAUSE, _MOST_PAUSE, _MOST_LONE_PAUSE = 0.5, 8.0, 30.0
 """Seconds before the next try: it doubles up to the second number, or to the third while nothing succeeds."""
+_MOST_OWN_PAUSE: Final = 2.0
+"""The same where others succeed and the rate is not limited: waiting longer helps nobody."""
+_RECENT, _LATEST = 200, 40
+"""The first tries from which the endpoint's failure rate is estimated; the latest of them, because it can rise."""
+_RECENT_SECONDS: Final = 30.0
+"""If another row succeeded within so many seconds, a failure is probably the fault of its own row."""
+_BY_CHANCE, _LATE_BY_CHANCE = 1e-5, 2.5e-3
+"""A row has failed by its own fault if chance gives so many failures more rarely: then 200 rows have their answers even
+where many fail at random. A timeout takes long, so two are enough where no other row had one."""
+_FEWEST: Final = 3
+"""The fewest failures with an HTTP status that count: two can come of one moment."""
+_USUAL_RETRIES: Final = 5
+"""The most retries where the failure rate does not decide."""
 _MOST_SCOUT_PAUSE: Final = 4.0
 """While nothing succeeds, one of the rows that wait asks at least this often; a success wakes the others."""
 _ACCOUNT_PATIENCE: Final = 30.0
@@ -31,6 +46,8 @@ _PROOFS: Final = 2
 between the two."""
 _DEFINITE: Final = frozenset({FaultKind.DENIED, FaultKind.PATH})
 """A row gets these again and again, so it is not sent again where others succeed; they can mean the account, too."""
+_OF_CHANCE: Final = frozenset({FaultKind.GONE, FaultKind.FAILED, FaultKind.TIMEOUT, FaultKind.BROKEN})
+"""Faults that come by chance: how often they do decides how many tries a row gets."""
 _ALIVE: Final = frozenset({FaultKind.FAILED, FaultKind.TIMEOUT, FaultKind.BROKEN})
 """An endpoint that fails so is alive. If it never worked, or if nobody waits for it, its rows fail one by one."""
 
@@ -55,7 +72,7 @@ class Trial:
     """The history of one row, or of rows in one request."""
 
     retries: int | None = None
-    """How often to send the rows again; None: as often as configured."""
+    """How often to send the rows again at most; None: as often as configured."""
     sent: float = -math.inf
     """The time of the last try."""
     own: int = 0
@@ -79,8 +96,8 @@ class Trial:
 class EndpointHistory:
     """The past outcomes at one endpoint with one key and model. Only one event loop uses it.
 
-    `retries` is how often a row is sent again. `patience` is how many seconds nothing must succeed before the endpoint
-    counts as down.
+    `retries` is how often a row is sent again at most. `patience` is how many seconds nothing must succeed before the
+    endpoint counts as down.
     """
 
     retries: int
@@ -97,6 +114,8 @@ class EndpointHistory:
     """The next success after a failure."""
     _next_try: float = field(default=-math.inf, init=False)
     """When the next row asks again, while nothing succeeds."""
+    _failed: deque[bool] = field(default_factory=partial(deque, maxlen=_RECENT), init=False)
+    """For each of the latest first tries, whether it failed."""
 
     @property
     def works(self) -> bool:
@@ -108,8 +127,10 @@ class EndpointHistory:
         """Return for how long nothing but failures came; 0 if the last outcome was a success."""
         return max(0.0, self.clock() - self._trouble)
 
-    def succeeded(self) -> None:
-        """Record that a request succeeded."""
+    def succeeded(self, trial: Trial | None = None) -> None:
+        """Record that a request succeeded; `trial` is the history of its rows."""
+        if trial is not None and not trial.tries:
+            self._failed.append(False)
         if self._trouble != math.inf:
             self._success.set()
             self._success = asyncio.Event()
@@ -124,6 +145,8 @@ class EndpointHistory:
         """Record a failure of a row, and return what follows from it."""
         others = self._succeeded > trial.sent
         retries = self.retries if trial.retries is None else trial.retries
+        if not trial.tries and fault.kind in _OF_CHANCE:
+            self._failed.append(True)
         if others:
             trial.own += 1
         else:
@@ -136,20 +159,44 @@ class EndpointHistory:
             return Verdict.ENDPOINT
         if fault.kind in _DEFINITE:
             return Verdict.ROW if others else Verdict.PROBE
-        if trial.own > retries or trial.proofs >= _PROOFS:
+        enough = min(retries + 1, self._enough(fault))
+        if trial.own >= enough or trial.proofs >= _PROOFS:
             return Verdict.ROW
         if self._is_too_late(fault):
             return Verdict.ROW if others else Verdict.PROBE
-        if trial.tries <= retries:
+        if trial.tries >= enough and (trial.own or self.clock() < self._succeeded + _RECENT_SECONDS):
+            return Verdict.PROBE  # no other row is in flight that could succeed
+        if others or trial.tries <= self._usual(trial):
             return Verdict.AGAIN
         return Verdict.ROW if fault.kind in _ALIVE and not self.worked else Verdict.PROBE
+
+    def _usual(self, trial: Trial) -> int:
+        """Return the retries of rows where the failure rate does not decide."""
+        return min(_USUAL_RETRIES, self.retries if trial.retries is None else trial.retries)
+
+    def _enough(self, fault: Fault) -> int:
+        """Return how many failures of one row are hardly chance at the failure rate of the other rows.
+
+        If 20 of 200 other rows failed at their first try, 5 failures in a row come by chance once in 60,000 rows.
+        """
+        if fault.kind not in _OF_CHANCE:
+            return _USUAL_RETRIES + 1
+        tries = [*self._failed]
+        failed, latest = (max(0, sum(some) - 1) for some in (tries, tries[-_LATEST:]))  # one is this row's own
+        rate = max((failed + 1) / (len(tries) + 2), min(0.9, latest / _LATEST))
+        if fault.kind is FaultKind.TIMEOUT and not failed:
+            return max(2, math.ceil(math.log(_LATE_BY_CHANCE) / math.log(rate)))
+        return max(_FEWEST, math.ceil(math.log(_BY_CHANCE) / math.log(rate)))
 
     def after_probe(self, trial: Trial, fault: Fault, *, succeeded: bool) -> Verdict:
         """Return what follows from a failure after a probe."""
         if succeeded:
             trial.proofs += 1
-            definite = fault.kind in _DEFINITE or trial.proofs >= _PROOFS or self._is_too_late(fault)
+            proofs = trial.proofs + (trial.own if trial.tries >= self._enough(fault) else 0)
+            definite = fault.kind in _DEFINITE or proofs >= _PROOFS or self._is_too_late(fault)
             return Verdict.ROW if definite else Verdict.AGAIN
+        if trial.tries <= self._usual(trial) and fault.kind in _OF_CHANCE and not self._is_too_late(fault):
+            return Verdict.AGAIN
         if fault.kind in ACCOUNT:
             patience = min(self.patience, _ACCOUNT_PATIENCE) if self.worked else 0.0
             return Verdict.ACCOUNT if self.down_seconds >= patience else Verdict.AGAIN
@@ -175,7 +222,8 @@ class EndpointHistory:
         if fault.wait is not None:
             return fault.wait
         scouts = not self.works and self._next_try <= self.clock()
-        most = _MOST_SCOUT_PAUSE if scouts else _MOST_PAUSE if trial.own else _MOST_LONE_PAUSE
+        own = _MOST_OWN_PAUSE if fault.kind in _OF_CHANCE else _MOST_PAUSE
+        most = _MOST_SCOUT_PAUSE if scouts else own if trial.own else _MOST_LONE_PAUSE
         pause = min(most, _FIRST_PAUSE * 2.0 ** min(trial.tries - 1, 16))
         pause *= random.uniform(0.75, 1.0)  # noqa: S311 - it spreads the tries of many rows
         if scouts:

@@ -1,10 +1,12 @@
 """One bad row costs no other row its answer, and a slow endpoint gets fewer requests."""
 
+import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from tests.endpoints import Behave, Body, Endpoint, Reply, answer, endpoint_of, 
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.engines.openai.engine import OpenAIEngine
+from flightllm.engines.openai.faults import Fault, FaultKind
+from flightllm.engines.openai.verdicts import EndpointHistory, Trial, Verdict
 
 
 @contextmanager
@@ -36,14 +40,14 @@ def serving(
             engine.close()
 
 
-def requests(count: int) -> list[Request]:
+def requests(rows_: int) -> list[Request]:
     """Return one request per row: ROW0, ROW1 and so on."""
-    return [Request(number, f"ROW{number}.", Parameters(), "ai_gen", "", ()) for number in range(count)]
+    return [Request(number, f"ROW{number}.", Parameters(), "ai_gen", "", ()) for number in range(rows_)]
 
 
-def run(engine: Engine, count: int) -> list[Completion]:
-    """Return the completions of `count` rows, in their order."""
-    return sorted(engine.generate(iter(requests(count)), lambda: False), key=lambda one: one.id)
+def run(engine: Engine, rows_: int) -> list[Completion]:
+    """Return the completions of some rows, in their order."""
+    return sorted(engine.generate(iter(requests(rows_)), lambda: False), key=lambda one: one.id)
 
 
 def said(body: Body) -> str:
@@ -109,6 +113,34 @@ def test_the_last_row_fails(status: int, reply: str) -> None:
     with serving(behave, patience=300, max_retries=0, window=1) as (engine, endpoint):
         assert [one.id for one in run(engine, 5) if one.error] == [4]
         assert sum(sent(endpoint).values()) <= 8
+
+
+@pytest.mark.parametrize("status", [500, 503, 408])
+def test_few_tries_where_others_succeed(status: int) -> None:
+    """Where nearly all rows succeed, a row that fails again and again ends after a few tries."""
+    behave: Behave = lambda path, body, _: refuse(status) if said(body) == "ROW30." else answer(path, body)  # noqa: E731
+    with serving(behave, patience=300) as (engine, endpoint):
+        assert [one.id for one in run(engine, 60) if one.error] == [30]
+        assert sent(endpoint)["ROW30."] <= 4
+
+
+@pytest.mark.parametrize("kind", [FaultKind.GONE, FaultKind.FAILED, FaultKind.BROKEN, FaultKind.TIMEOUT])
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_faults_by_chance(kind: FaultKind, share: float) -> None:
+    """The higher the share of rows that fail by chance, the more failures show that one row is at fault."""
+    chance, lost, rows_ = random.Random(1), 0, 4_000  # noqa: S311 - a seed makes the test repeatable
+    now = count()
+    history = EndpointHistory(8, 300, lambda: float(next(now)))
+    for _ in range(rows_):
+        trial, verdict = Trial(sent=float(next(now))), Verdict.AGAIN
+        while verdict is Verdict.AGAIN and chance.random() < share:
+            history.succeeded()  # another row
+            verdict = history.judge(trial, Fault(kind, "no"))
+            trial.sent = float(next(now))
+        if verdict is Verdict.AGAIN:
+            history.succeeded(trial)
+        lost += verdict is not Verdict.AGAIN
+    assert lost <= rows_ / 1_000
 
 
 def test_a_row_that_is_always_too_late() -> None:

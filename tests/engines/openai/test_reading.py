@@ -10,6 +10,8 @@ from flightllm.llm.engine import Choice, Constraint, JsonSchema, Regex
 
 YES = Choice(("Yes", "No"))
 FEELING = Choice(("正面", "负面"))
+SPAM, NOT_SPAM = Choice(("spam", "ham")), Choice(("spam", "not spam"))
+STARS = Choice(tuple(map(str, range(1, 6))))
 SCORE = Choice(tuple(map(str, range(11))))
 CITY = JsonSchema('{"type":"object","properties":{"city":{"type":"string"},"year":{"type":"integer"}}}')
 CASES: list[tuple[Constraint, str, str | None]] = [
@@ -77,6 +79,57 @@ CASES: list[tuple[Constraint, str, str | None]] = [
     (Regex("[0-9]{1,2}"), "Score: 42", "42"),
     (Regex("[0-9]{1,2}"), '{"answer": "7"}', "7"),
     (Regex("[0-9]{1,2}"), "about 7", None),
+    *(
+        (YES, word, "Yes")
+        for word in ("Ja", "Oui", "Sí", "Sim", "はい", "是。", "对", "Да", "Evet", "예", "네", "نعم", "हाँ")
+    ),
+    *(
+        (YES, word, "No")
+        for word in ("Nein", "Non", "Não", "いいえ", "否", "不是", "Нет", "Hayır", "아니요", "لا", "नहीं")
+    ),
+    (YES, "1", "Yes"),
+    (YES, "N", "No"),
+    (YES, "Ja, das stimmt.", "Yes"),
+    (YES, "是。文章称赞了它。", "Yes"),
+    (YES, "是。不过也可以说不是。", None),
+    (YES, "Ja, aber eher nein.", None),
+    (YES, "ja/nein", None),
+    (YES, "Not yes", None),
+    (YES, r"So it is $\boxed{\text{Yes}}$.", "Yes"),
+    (YES, r"\boxed{Yes} or \boxed{No}", None),
+    (YES, "Sure! I can help with that. The answer is: Yes.", "Yes"),
+    (YES, "Sure! Here is my answer: No", "No"),
+    (YES, "It is no film. The answer is: Yes.", None),
+    (Choice(("ja", "nein")), "Yes.", "ja"),
+    (Choice(("Yes", "No", "Ja")), "Oui", None),
+    (Choice(("Yes", "No", "Ja")), "Ja", "Ja"),
+    (Choice(("0", "1", "2")), "yes", None),
+    (NOT_SPAM, "- spam", "spam"),
+    (NOT_SPAM, "1. not spam", "not spam"),
+    (NOT_SPAM, "not_spam", "not spam"),
+    (NOT_SPAM, "Not-Spam.", "not spam"),
+    (NOT_SPAM, "- spam\n- not spam", None),
+    (SPAM, "not spam", None),
+    (SPAM, "not_spam", None),
+    (SPAM, "spam - no", None),
+    (SPAM, "spam\nnot really", None),
+    (SPAM, "kein spam", None),
+    (SPAM, "Answer: not spam", None),
+    (Choice(("re sign", "resign")), "re-sign", None),
+    (Choice(("-5", "5")), "- 5", None),
+    (SCORE, "4 von 5 Sternen", "8"),
+    (SCORE, "4 of 5 stars", "8"),
+    (SCORE, "**8**/10", "8"),
+    (SCORE, "8 (out of 10)", "8"),
+    (SCORE, "8 Punkte", "8"),
+    (SCORE, "80 %", "8"),
+    (SCORE, "4 stars", None),
+    (SCORE, "8.5/10", None),
+    (SCORE, "4,5/5", "9"),
+    (STARS, "4 stars", "4"),
+    (STARS, "4つ星", "4"),
+    (STARS, "4,5 stars", None),
+    (STARS, "80 %", None),
     (CITY, '{"city":"Rome"}', '{"city":"Rome"}'),
     (CITY, 'Sure! Here is: {"city": "Rome", "year": null} Enjoy!', '{"city": "Rome"}'),
     (CITY, "No idea", None),
