@@ -1,6 +1,7 @@
 """A model's endpoint in a process of its own that bills as a hosted provider does, with a prefix cache by its rules.
 
-It counts tokens by a rule of its own, and answers right in form. `GET /bill` returns the dollars so far.
+It counts tokens with a tokenizer that models have, or by a rule of its own, and answers right in form. `GET /bill`
+returns the dollars so far, and the tokens: of prompts, found, stored, and of answers.
 """
 
 import json
@@ -10,12 +11,13 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import create_server
 from typing import Any
+from zlib import crc32
 
 _PIECE = re.compile(r"\w{1,6}|[^\w\s]+")
 _ANSWER = "It is a short and plain text that says what was asked for, in a few words and no more."
@@ -42,6 +44,14 @@ class Billing:
     """`right`, `none` or `zeros`."""
     fails: int = 0
     """Every so many requests, the answer is lost at a gateway after the work was done; 0: none."""
+    tokenizer: str = ""
+    """The file of a tokenizer; empty: a rule of its own."""
+    around: tuple[int, int, int] = (0, 2, 0)
+    """Tokens for each prompt, for each message, and for each answer, beside the texts."""
+    schema: bool = False
+    """Whether a schema counts as the start of the prompt."""
+    words: int = 0
+    """How many words a free text has; 0: a sentence, or what the prompt asks for."""
 
 
 class Provider:
@@ -53,24 +63,42 @@ class Provider:
         self.stored: dict[int, float] = {}
         self.dollars = 0.0
         self.requests = 0
+        self.tokens = [0, 0, 0, 0]
+        """Of prompts, found, stored, and of answers."""
+        self._pieces: Callable[[str], list[Any]] = _PIECE.findall
+        if billing.tokenizer:
+            from tokenizers import Tokenizer
+
+            tokenizer = Tokenizer.from_file(billing.tokenizer)
+            self._pieces = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _prompt(self, body: dict[str, Any]) -> list[Any]:
+        """Return the tokens of a prompt, with marks for those around the texts."""
+        prompt, message, _ = self.billing.around
+        schema = body.get("response_format", {}).get("json_schema")
+        told = json.dumps(schema, separators=(",", ":")) if schema and self.billing.schema else ""
+        pieces = [*self._pieces(told), *["#"] * prompt]
+        for one in body["messages"]:
+            pieces += ["<"] * message + self._pieces(one["content"])
+        return pieces
 
     def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Return status and body of an answer, and bill it."""
         billing = self.billing
-        pieces = [piece for one in body["messages"] for piece in ["<", *_PIECE.findall(one["content"]), ">"]]
+        pieces = self._prompt(body)
         keyed = not billing.key or "prompt_cache_key" in body
         ends = [len(pieces)] if billing.whole else range(billing.floor, len(pieces), billing.step)
         marks = {end: hash((body.get("prompt_cache_key"), *pieces[:end])) for end in ends if end >= billing.floor}
         with self.lock:
             known = [end for end, mark in marks.items() if time.time() - self.stored.get(mark, -1e9) < billing.seconds]
         cached = max(known, default=0) if keyed else 0
-        text = _text(body)
+        text = _text(body, billing.words)
         most = body.get("max_completion_tokens") or body["max_tokens"]
-        words = _PIECE.findall(text)
-        reason = "length" if len(words) > most else "stop"
+        answered = len(self._pieces(text)) + billing.around[2]
+        reason = "length" if answered > most else "stop"
         threading.Event().wait(0.01)  # a prompt is stored when its answer begins, and requests overlap
-        if len(words) > most:
-            text, words = " ".join(words[:most]), words[:most]
+        if answered > most:
+            text, answered = text[: 3 * most], most
         written = len(pieces) - cached if billing.write and len(pieces) >= billing.floor else 0
         with self.lock:
             if keyed:
@@ -78,11 +106,13 @@ class Provider:
             self.requests += 1
             lost = billing.fails and self.requests % billing.fails == 0
             self.dollars += (len(pieces) - cached - written) * billing.input / 1e6
-            self.dollars += (cached * billing.read + written * billing.write + len(words) * billing.output) / 1e6
+            self.dollars += (cached * billing.read + written * billing.write + answered * billing.output) / 1e6
+            parts = (len(pieces), cached, written, answered)
+            self.tokens = [sum(pair) for pair in zip(self.tokens, parts, strict=True)]
         if lost:
             return 504, {"error": {"message": "the gateway did not wait"}}
         choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": text}}
-        return 200, {"id": "1", "choices": [choice], **self._usage(len(pieces), cached, written, len(words))}
+        return 200, {"id": "1", "choices": [choice], **self._usage(len(pieces), cached, written, answered)}
 
     def _usage(self, prompt: int, cached: int, written: int, answer: int) -> dict[str, Any]:
         if self.billing.usage != "right":
@@ -101,21 +131,44 @@ class Provider:
         return {"usage": usage}
 
 
-def _text(body: dict[str, Any]) -> str:
-    """Return a label of the request's schema or words, else a text."""
+def _text(body: dict[str, Any], words: int) -> str:
+    """Return a label, a number or an object of the request's schema or words, else a text."""
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     prompt = body["messages"][-1]["content"]
-    found = schema.get("properties", {}).get("answer", {}).get("enum")
-    if found:
-        return json.dumps({"answer": found[len(prompt) % len(found)]})
+    if not schema and (told := re.search(r"JSON Schema: (.*)$|by this schema: (.*)$", prompt, re.DOTALL)):
+        schema = json.loads(told[1] or told[2])
+    if schema:
+        return json.dumps(_value(schema, crc32(prompt.encode())), ensure_ascii=False)
     if "regular expression" in prompt:
         return "7"
     told = re.search(r"one of these(?: texts| and nothing else)?: (.*)\.$", prompt)
     if told:
         options = json.loads(f"[{told[1]}]")
-        label = options[len(prompt) % len(options)]
+        label = options[crc32(prompt.encode()) % len(options)]
         return json.dumps({"answer": label}) if "response_format" in body else str(label)
+    if words:
+        return " ".join(f"{_ANSWER} ".split()[place % 20] for place in range(words))
+    if re.search(r"[Tt]ranslate|[Cc]orrect|grammar", prompt):
+        return str(prompt).splitlines()[-1]
     return _ANSWER
+
+
+def _value(schema: dict[str, Any], chosen: int) -> Any:
+    """Return a value that follows a schema; `chosen` picks among what it allows."""
+    if "enum" in schema:
+        return schema["enum"][chosen % len(schema["enum"])]
+    kinds = schema.get("type", "string")
+    match next(one for one in ([kinds] if isinstance(kinds, str) else kinds) if one != "null"):
+        case "object":
+            return {name: _value(one, chosen) for name, one in schema["properties"].items()}
+        case "array":
+            return [_value(schema["items"], chosen)]
+        case "integer" | "number":
+            return chosen % 100
+        case "boolean":
+            return chosen % 2 == 0
+        case _:
+            return ("a broken lamp", "two days", "the shop")[chosen % 3]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -128,7 +181,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Return the bill."""
-        self._reply(200, {"dollars": self.provider.dollars, "requests": self.provider.requests})
+        provider = self.provider
+        self._reply(200, {"dollars": provider.dollars, "requests": provider.requests, "tokens": provider.tokens})
 
     def _reply(self, status: int, document: dict[str, Any]) -> None:
         data = json.dumps(document).encode()
@@ -155,8 +209,13 @@ class Running:
     @property
     def dollars(self) -> float:
         """Return what it has billed so far."""
+        return float(self.bill()["dollars"])
+
+    def bill(self) -> dict[str, Any]:
+        """Return what it has billed so far, in dollars and in tokens."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/bill") as answer:
-            return float(json.load(answer)["dollars"])
+            found: dict[str, Any] = json.load(answer)
+        return found
 
 
 @contextmanager

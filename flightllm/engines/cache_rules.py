@@ -7,6 +7,7 @@ reports, see `cache_observer`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,6 +86,16 @@ def _of_vendor(model: str) -> CacheRules:
     name = {"google": "gemini", "open": "openai"}.get(vendor, vendor)
     found = rules_of(name, model) if name in _BY_VENDOR else None
     return NO_CACHE if found is None or found.key else found
+
+
+def tokens_of_start(text: str, characters: int, tokens: int, count: Callable[[str], int]) -> int:
+    """Return how many of a text's `tokens` its first `characters` have; `count` estimates the tokens of a text.
+
+    The start can be in another language than the rest, so the share of the characters would be wrong.
+    """
+    if characters >= len(text):
+        return tokens
+    return tokens * count(text[:characters]) // max(1, count(text))
 
 
 def served(tokens: int, floor: int, step: int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
-from flightllm.engines.cache_rules import served
+from flightllm.engines.cache_rules import served, tokens_of_start
 from flightllm.engines.prefix import SimulatedRequest
 from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.llm.engine import PrefixCache
@@ -16,8 +17,12 @@ class HostedSimulator:
     `memory` has the texts that the provider knows already, and is changed.
     """
 
-    def __init__(self, shape: PrefixCache, memory: PrefixMemory, at_once: int) -> None:
+    def __init__(
+        self, shape: PrefixCache, memory: PrefixMemory, at_once: int, count: Callable[[str], int] = len
+    ) -> None:
+        """`count` estimates the tokens of a text."""
         self._shape = shape
+        self._count = count
         self._memory = memory
         self._at_once = at_once
         self._waiting: deque[SimulatedRequest] = deque()
@@ -33,7 +38,7 @@ class HostedSimulator:
         self._waiting.extendleft(reversed(held))
         for run in runs:
             shared = self._memory.shared(run.text)
-            known = min(run.tokens - 1, run.tokens * shared // max(1, len(run.text)))
+            known = min(run.tokens - 1, tokens_of_start(run.text, shared, run.tokens, self._count))
             run.cached_tokens = served(known, self._shape.floor_tokens, self._shape.block_tokens)
         for run in runs:
             self._memory.add(run.text)

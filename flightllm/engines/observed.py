@@ -81,10 +81,13 @@ class Learned:
             return self._options.get(option)
 
     def beyond(self, count: Callable[[str], int]) -> int:
-        """Return how many tokens the engine reports for the latest option beyond the tokens that `count` returns."""
+        """Return how many tokens the engine reports for the latest option beyond the tokens that `count` returns.
+
+        The number is negative if the engine reports fewer.
+        """
         with self._lock:
             known = list(self._options.items())[-1:]
-        return max(0, known[0][1] - count(known[0][0])) if known else 0
+        return known[0][1] - count(known[0][0]) if known else 0
 
     def length(self, asked: Asked, *, others: bool = True) -> float | None:
         """Return the mean tokens of a call's free texts, at most its `max_tokens`; None while there are too few texts.

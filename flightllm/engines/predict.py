@@ -29,7 +29,6 @@ from flightllm.llm.engine import (
     More,
     Parameters,
     PrefixCache,
-    Regex,
     Request,
     pull,
 )
@@ -48,7 +47,8 @@ _Tokens: TypeAlias = Callable[[str, Request], int]
 """Returns the tokens of an answer to a request."""
 _SentText: TypeAlias = Callable[[Request], str]
 _Rate: TypeAlias = Callable[[Request], float]
-_AnswerText: TypeAlias = Callable[[str, Constraint], str]
+_More: TypeAlias = Callable[[Request], int]
+_AnswerTokens: TypeAlias = Callable[[str, Constraint], int]
 
 
 def _prompt(request: Request) -> str:
@@ -59,8 +59,8 @@ def _same(_: Request) -> float:
     return 1.0
 
 
-def _plain(text: str, _: Constraint) -> str:
-    return text
+def _no_more(_: Request) -> int:
+    return 0
 
 
 class Tokenizing(Protocol):
@@ -164,11 +164,14 @@ class PredictingEngine:
         memory: PrefixMemory | None = getattr(engine, "cached_texts", None)
         self._simulator: PrefixSimulator | HostedSimulator = PrefixSimulator(self._shape or _NONE, window)
         if memory is not None and self._shape is not None:
-            self._simulator = HostedSimulator(self._shape, memory, window)
+            self._simulator = HostedSimulator(self._shape, memory, window, engine.count_tokens)
         exact = tokenizing(engine)
         self._sent_text: _SentText = getattr(engine, "sent_text", _prompt) if exact is None else _prompt
         self._rate: _Rate = getattr(engine, "tokens_per_estimate", _same) if exact is None else _same
-        self._answer_text: _AnswerText = getattr(engine, "answer_text", _plain)
+        self._added: _More = getattr(engine, "added_tokens", _no_more) if exact is None else _no_more
+        told: _AnswerTokens | None = getattr(engine, "answer_tokens", None)
+        self._answer_tokens = told or self._counted
+        self._end = 0 if told else 1
         self._context = sys.maxsize if exact is None else exact.context_tokens
         self._lock = threading.Lock()
         """Guards all fields below: several operators of a query can ask at the same time."""
@@ -233,7 +236,7 @@ class PredictingEngine:
         texts = [self._sent_text(request) for request in requests]
         for request, sent, (count_, blocks) in zip(requests, texts, self._tokens.cut(texts), strict=True):
             text, length, probabilities = self._answer(request)
-            tokens = max(1, round(count_ * self._rate(request)))
+            tokens = max(1, round((count_ + self._added(request)) * self._rate(request)))
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
             if error is not None:
                 answers.append(Completion(request.id, None, error, tokens))
@@ -270,9 +273,12 @@ class PredictingEngine:
             return known
 
         def count_(text: str) -> int:
-            return self._engine.count_tokens(self._answer_text(text, constraint))
+            return self._answer_tokens(text, constraint)
 
         return count_(option) + self._learned.beyond(count_)
+
+    def _counted(self, text: str, _: Constraint) -> int:
+        return self._engine.count_tokens(text)
 
     def _answer(self, request: Request) -> tuple[str, int, tuple[float, ...] | None]:
         """Return a likely answer, its tokens, and the probabilities of the options if the request asks for them.
@@ -315,8 +321,7 @@ class PredictingEngine:
         few = self._learned.mean(asked)
         if few is not None:
             return salt, answerer(constraint), _spread(few)
-        told = self._answer_text if isinstance(constraint, Regex) else _plain
-        return salt, answerer(constraint), lambda text, _: self._engine.count_tokens(told(text, constraint)) + 1
+        return salt, answerer(constraint), lambda text, _: self._answer_tokens(text, constraint) + self._end
 
     def _text_tokens(self, asked: Asked) -> _Tokens:
         """Return a function to the tokens of a free text: as other calls of the function, else as usual for it."""
@@ -325,7 +330,8 @@ class PredictingEngine:
         length = self._learned.length(asked, others=usual is None)
         if length is not None or usual is None:
             return _spread(parameters.max_tokens if length is None else max(1.0, length))
-        return lambda _, request: usual(request.fields)
+        around = self._answer_tokens("", None)
+        return lambda _, request: usual(request.fields) + around
 
 
 def _spread(mean: float) -> _Tokens:

@@ -23,8 +23,8 @@ from flightllm.llm.engine import Choice
 _Numbers = NDArray[np.float64]
 _LEAST: float = 1e-6
 """The least probability of an option: engines report less than this as 0."""
-_STRENGTH = 0.3
-"""How strongly offsets are drawn to 0."""
+_STRENGTH = 1.0
+"""How strongly offsets are drawn to 0: as a standard normal prior draws them."""
 _STEPS, _ENOUGH, _MOST_STEP = 50, 1e-6, 4.0
 
 

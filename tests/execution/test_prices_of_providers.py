@@ -14,17 +14,45 @@ from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.billing_endpoint import Billing, Running, billing_endpoint
 from tests.databases import ask
+from tests.vendor_tokenizers import path_of
 
 pytest.importorskip("genai_prices", reason="the extra 'openai' is not installed")
 
 PROVIDERS = {
-    "openai": ("openai", "gpt-5.4-mini", Billing(1_024, 128, 300, 0.75, 0.075, 4.5)),
-    "openai 5.6": ("openai", "gpt-5.6-luna", Billing(1_024, 1, 1_800, 0.2, 0.02, 1.2, 0.25, whole=True)),
-    "anthropic": ("anthropic", "claude-sonnet-4-5", Billing(1 << 40, 1, 300, 3.0, 0.3, 15.0, report="anthropic")),
-    "gemini": ("gemini", "gemini-2.5-flash", Billing(2_048, 1, 300, 0.3, 0.03, 2.5)),
-    "deepseek": ("deepseek", "deepseek-chat", Billing(64, 64, 3_600, 0.135, 0.035, 0.55, report="deepseek")),
-    "mistral": ("mistral", "mistral-small-latest", Billing(64, 64, 300, 0.15, 0.015, 0.6, key=True)),
+    "openai": ("openai", "gpt-5.4-mini", Billing(1_024, 128, 300, 0.75, 0.075, 4.5, around=(3, 4, 1), schema=True)),
+    "openai 5.6": (
+        "openai",
+        "gpt-5.6-luna",
+        Billing(1_024, 1, 1_800, 0.2, 0.02, 1.2, 0.25, whole=True, around=(3, 4, 1), schema=True),
+    ),
+    "anthropic": (
+        "anthropic",
+        "claude-sonnet-4-5",
+        Billing(1 << 40, 1, 300, 3.0, 0.3, 15.0, report="anthropic", around=(4, 3, 4)),
+    ),
+    "gemini": ("gemini", "gemini-2.5-flash", Billing(2_048, 1, 300, 0.3, 0.03, 2.5, around=(1, 0, 0), schema=True)),
+    "deepseek": (
+        "deepseek",
+        "deepseek-chat",
+        Billing(64, 64, 3_600, 0.135, 0.035, 0.55, report="deepseek", around=(2, 1, 1)),
+    ),
+    "mistral": (
+        "mistral",
+        "mistral-small-latest",
+        Billing(64, 64, 300, 0.15, 0.015, 0.6, key=True, around=(1, 2, 1), schema=True),
+    ),
 }
+TOKENIZERS = {
+    "openai": "gpt4o",
+    "openai 5.6": "gpt4o",
+    "anthropic": "claude",
+    "gemini": "gemini",
+    "deepseek": "deepseek_v3",
+    "mistral": "llama3",
+}
+"""The tokenizers by which the endpoints bill; Mistral's own is not among them, and cuts texts in the same way."""
+MOST_MISS = 0.2
+"""The most that a price of one query is off before any answer of its endpoint is known."""
 LONG = " ".join(f"Rule {n}: judge every text with care, and follow the guide of the shop." for n in range(170))
 """Instructions of about 2,500 tokens."""
 REVIEW = (
@@ -43,13 +71,57 @@ QUERIES = {
     "two calls": "SELECT ai_filter('Is it angry?', review), ai_gen('Name the product.', review) FROM t",
     "join, long field": "SELECT ai_gen('Does the text fit the guide?', guide, review) FROM t JOIN g ON t.kind = g.kind",
     "score": "SELECT ai_score('How happy is it?', review) FROM t",
+    "sentiment": "SELECT ai_sentiment(review) FROM t",
+    "extract": "SELECT ai_extract(review, ['product', 'days']) FROM t",
+    "summary": "SELECT ai_summarize(review, max_words => 30) FROM t",
+    "same texts": "SELECT ai_classify('The shop has ' || kind || ' lamps left.', ['few', 'many']) FROM t",
+    "filter and label": "SELECT ai_classify(review, ['a', 'b']) FROM t WHERE ai_filter('Was it mended?', review)",
+    "German": "SELECT ai_filter('Geht es um Technik?', german) FROM w",
+    "Chinese": "SELECT ai_classify(chinese, ['好', '坏']) FROM w",
+    "Russian": "SELECT ai_sentiment(russian) FROM w",
+    "code": "SELECT ai_gen('Say what the function does.', code) FROM w",
+    "JSON": "SELECT ai_extract(document, ['customer', 'city']) FROM w",
 }
+TEXTS = {
+    "german": (
+        "Der Kundendienst hat die Waschmaschine erst nach drei Wochen repariert, und die Rechnung war doppelt so hoch.",
+        "Wir haben gestern Abend im Garten gesessen und über die Ferien gesprochen.",
+        "Die Bundesregierung will den Ausbau der Stromnetze beschleunigen; die Länder fordern mehr Geld.",
+        "Leider fehlte im Paket das Ladegerät, obwohl es in der Bestellbestätigung steht.",
+    ),
+    "chinese": (
+        "快递三天就到了，包装完好，客服也很耐心，下次还会在这家店购买。",
+        "这台洗衣机声音太大，用了两周就坏了，要求退货却没有人理我。",
+        "酒店离地铁站很近，早餐一般，但是房间干净，价格也合理。",
+        "会议推迟到下星期四上午十点，请大家提前准备好材料。",
+    ),
+    "russian": (
+        "Доставка задержалась на неделю, но сам товар оказался лучше, чем я ожидал.",
+        "Завтра в городе ожидается сильный дождь, поэтому поездку лучше отложить.",
+        "Служба поддержки ответила только на третий день и не смогла помочь.",
+        "Мы купили билеты заранее и заняли хорошие места у окна.",
+    ),
+    "code": (
+        "def mean(values):\n    total = 0.0\n    for value in values:\n        total += value\n    return total / 2",
+        "function once(run) {\n  let done = false;\n  return (...args) => done || run(...args);\n}",
+        "SELECT c.name, sum(o.total) AS spent FROM customers c JOIN orders o ON o.customer_id = c.id\nGROUP BY c.name",
+        "int gcd(int a, int b) {\n    while (b != 0) {\n        int r = a % b;\n        a = b;\n    }\n}",
+    ),
+    "document": (
+        '{"id": 48213, "customer": {"name": "Ada Stern", "city": "Lyon"}, "lines": [{"sku": "LMP-20", "n": 2}]}',
+        '{"id": 99120, "customer": {"name": "Omar Reis", "city": "Porto"}, "paid": true, "total": 118.40}',
+        '{"event": "returned", "at": "2026-03-14T09:21:00Z", "order": 71002, "customer": "Kim Lund", "city": "Oslo"}',
+        '{"id": 5, "customer": null, "city": "Graz", "tags": ["urgent", "b2b"], "note": "call before noon"}',
+    ),
+}
+"""Texts of other languages and kinds, by column."""
 
 
 @contextmanager
-def opened(name: str, folder: Path) -> Iterator[tuple[Session, Running]]:
+def opened(name: str, folder: Path, tokenizer: str = "") -> Iterator[tuple[Session, Running]]:
     """Open a session with tables, whose model is at a known provider's endpoint."""
-    with running(*PROVIDERS[name], folder) as found:
+    provider, model, billing = PROVIDERS[name]
+    with running(provider, model, replace(billing, tokenizer=tokenizer), folder) as found:
         yield found
 
 
@@ -68,7 +140,16 @@ def running(provider: str, model: str, billing: Billing, folder: Path) -> Iterat
             session.update(f"CREATE TABLE t AS SELECT value AS id, value % 3 AS kind, {REVIEW} AS review FROM {ROWS}")
             guide = f"'Guide ' || value || ': {LONG}'"
             session.update(f"CREATE TABLE g AS SELECT value AS kind, {guide} AS guide FROM {GUIDES}")
+            columns = ", ".join(f"{name} VARCHAR" for name in TEXTS)
+            session.update(f"CREATE TABLE w ({columns})")
+            together = list(zip(*TEXTS.values(), strict=True))
+            rows = [tuple(f"{text} ({turn})" for text in texts) for turn in range(8) for texts in together]
+            session.update(f"INSERT INTO w VALUES {', '.join(map(_literals, rows))}")
             yield session, endpoint
+
+
+def _literals(texts: tuple[str, ...]) -> str:
+    return "(" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + ")"
 
 
 def price(session: Session, sql: str) -> float:
@@ -77,9 +158,11 @@ def price(session: Session, sql: str) -> float:
     return float(json.loads(row["plan"])["total"]["predicted"]["price"])
 
 
-def misses(name: str, folder: Path, queries: dict[str, str]) -> Iterator[tuple[str, bool, float, float]]:
+def misses(
+    name: str, folder: Path, queries: dict[str, str], tokenizer: str = ""
+) -> Iterator[tuple[str, bool, float, float]]:
     """Yield each query, whether it is warm, and its predicted and billed price."""
-    with opened(name, folder) as (session, endpoint):
+    with opened(name, folder, tokenizer) as (session, endpoint):
         for label, sql in queries.items():
             for warm in (False, True):
                 predicted, before = price(session, sql), endpoint.dollars
@@ -91,9 +174,20 @@ def misses(name: str, folder: Path, queries: dict[str, str]) -> Iterator[tuple[s
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_explain_and_the_bill(name: str, tmp_path: Path) -> None:
     """Cold, all queries together are within 10 % of the bill; warm, each is within 3 %."""
-    found = list(misses(name, tmp_path, QUERIES))
-    cold = [(predicted, billed) for _, warm, predicted, billed in found if not warm]
-    assert sum(p for p, _ in cold) == pytest.approx(sum(b for _, b in cold), rel=0.1)
+    _check_prices(list(misses(name, tmp_path, QUERIES, str(path_of(TOKENIZERS[name])))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["openai", "anthropic", "mistral"])
+def test_another_tokenizer(name: str, tmp_path: Path) -> None:
+    """The same is true where the endpoint's tokenizer is none of those by which the estimates were made."""
+    _check_prices(list(misses(name, tmp_path, QUERIES, str(path_of("qwen3")))))
+
+
+def _check_prices(found: list[tuple[str, bool, float, float]]) -> None:
+    cold = [(label, predicted, billed) for label, warm, predicted, billed in found if not warm]
+    assert sum(p for _, p, _ in cold) == pytest.approx(sum(b for *_, b in cold), rel=0.1)
+    assert {label: p / b for label, p, b in cold if abs(p / b - 1) > MOST_MISS} == {}
     assert {label: p / b for label, warm, p, b in found if warm and abs(p / b - 1) > 0.03} == {}
 
 

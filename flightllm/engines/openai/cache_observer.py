@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from flightllm.engines.cache_rules import CacheRules, served
+from flightllm.engines.cache_rules import CacheRules, served, tokens_of_start
 from flightllm.engines.openai.usage import Usage
 from flightllm.engines.prefix_memory import PrefixMemory
 from flightllm.llm.engine import PrefixCache
@@ -33,8 +33,10 @@ class CacheObserver:
     `rules` are those of a hosted provider. Without rules, the cache is `own`, which the configuration describes.
     """
 
-    def __init__(self, rules: CacheRules | None, own: PrefixCache) -> None:
+    def __init__(self, rules: CacheRules | None, own: PrefixCache, count: Callable[[str], int] = len) -> None:
+        """`count` estimates the tokens of a text."""
         self.rules = rules
+        self._count = count
         self._own = own
         self._lock = threading.Lock()
         self._low: list[int] = []
@@ -108,7 +110,7 @@ class CacheObserver:
             if self.rules is not None:
                 self._correct(self.rules, cached, shared)
             self._answers += 1
-            possible = self.cache_tokens(shared, len(text), usage.prompt_tokens)
+            possible = self._cache_tokens(text, shared, usage.prompt_tokens)
             self._possible = self._possible * _MEMORY + possible
             self._reported = self._reported * _MEMORY + cached
 
@@ -126,10 +128,10 @@ class CacheObserver:
             if self._starts == _REPORTS:
                 self.rules, self._memory.whole = replace(rules, whole=False), False
 
-    def cache_tokens(self, shared: int, characters: int, tokens: int) -> int:
-        """Return how many of a prompt's `tokens` the cache serves if it knows `shared` of its `characters`."""
+    def _cache_tokens(self, text: str, shared: int, tokens: int) -> int:
+        """Return how many of a prompt's `tokens` the cache serves if it knows `shared` of its characters."""
         step = self._own.block_tokens if self.rules is None else self.rules.step
-        return served(min(tokens - 1, tokens * shared // max(1, characters)), self._floor, step)
+        return served(min(tokens - 1, tokens_of_start(text, shared, tokens, self._count)), self._floor, step)
 
     def written_tokens(self, usage: Usage) -> int:
         """Return the tokens that the endpoint stored and charges for; by the rules if it does not report them."""

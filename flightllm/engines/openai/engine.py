@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -39,6 +39,7 @@ from flightllm.engines.probabilities import TOP, read_probabilities
 from flightllm.engines.providers import UNKNOWN, provider_of
 from flightllm.engines.secrets import shown_address
 from flightllm.engines.shares import Shares
+from flightllm.engines.token_estimate import token_rules
 from flightllm.engines.trial import PROBE, QUESTION
 from flightllm.engines.window import LoopThread, Window
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
@@ -46,6 +47,7 @@ from flightllm.llm.engine import (
     Choice,
     Completion,
     Constraint,
+    JsonSchema,
     KvEventsAddress,
     Parameters,
     PatientEngine,
@@ -79,7 +81,6 @@ try:
 except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
-_CHARS_PER_TOKEN = 4
 _RECOGNISE_SECONDS = 2.0
 _CHECK_SECONDS = 30.0
 _DOWN_SECONDS = 10.0
@@ -112,7 +113,7 @@ class OpenAIEngine(PatientEngine):
             options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
         )
         own = PrefixCache(options.block_tokens, options.cache_blocks, at_once=bool(options.kv_events))
-        self._cache = CacheObserver(options.cache_rules(model), own)
+        self._cache = CacheObserver(options.cache_rules(model), own, self.count_tokens)
         self._rates = TokenRates()
         self._recognising = asyncio.Lock()
         self._recognised = self._record.provider is not UNKNOWN
@@ -205,9 +206,25 @@ class OpenAIEngine(PatientEngine):
         """Return how many tokens the endpoint counts for each estimated token of a prompt like this."""
         return self._rates.rate(_site(request))
 
-    def answer_text(self, text: str, constraint: Constraint) -> str:
-        """Return an answer with all that the endpoint writes around it, by the present knowledge."""
-        return json.dumps({"answer": text}) if self._record.likely_form(constraint).wrapped else text
+    def added_tokens(self, request: Request) -> int:
+        """Return the estimated tokens of a prompt beyond `sent_text`: those of the chat template and of a schema."""
+        if self._options.completions:
+            return 0
+        form = self._record.likely_form(request.parameters.constraint)
+        said = self._messages(request.prompt, "", folded=self._record.no_system)
+        return self._added_tokens(len(said), form.body)
+
+    def _added_tokens(self, messages: int, body: Mapping[str, Any]) -> int:
+        rules = token_rules(self._record.provider.name, self._model)
+        tokens = rules.prompt + rules.message * messages
+        schema = body.get("response_format", {}).get("json_schema") if rules.schema else None
+        return tokens + (self.count_tokens(json.dumps(schema, separators=(",", ":"))) if schema else 0)
+
+    def answer_tokens(self, text: str, constraint: Constraint) -> int:
+        """Return the estimated tokens of an answer with all that the endpoint writes around it."""
+        wrapped = not isinstance(constraint, JsonSchema) and self._record.likely_form(constraint).wrapped
+        written = json.dumps({"answer": text}, ensure_ascii=False) if wrapped else text
+        return self.count_tokens(written) + token_rules(self._record.provider.name, self._model).answer
 
     @property
     def kv_events(self) -> KvEventsAddress | None:
@@ -232,8 +249,8 @@ class OpenAIEngine(PatientEngine):
         return self._shares.in_flight
 
     def count_tokens(self, text: str) -> int:
-        """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is unknown."""
-        return -(-len(text) // _CHARS_PER_TOKEN)
+        """Estimate the tokens of `text` by its words and scripts: the endpoint's tokenizer is unknown."""
+        return token_rules(self._record.provider.name, self._model).tokenizer.count(text)
 
     def most_thought(self, mode: str, max_tokens: int) -> int:
         """Return how many tokens a thought can have in a mode; the answer's `max_tokens` does not matter."""
@@ -596,7 +613,7 @@ class OpenAIEngine(PatientEngine):
         if len(shared) == 1:  # of several prompts, the endpoint reports only the sum, or only the last one
             self._cache.answered(sent.texts[0], shared[0], usage)
             if not usage.estimated:
-                self._rates.observe(_site(group[0]), self.count_tokens(sent.texts[0]), usage.prompt_tokens)
+                self._rates.observe(_site(group[0]), self._estimate(group[0], sent.texts[0]), usage.prompt_tokens)
         else:
             self._cache.keep(sent.texts)
         return usage
@@ -615,8 +632,14 @@ class OpenAIEngine(PatientEngine):
 
     def _prompt_tokens(self, group: Sequence[Request], texts: Sequence[str]) -> int:
         """Estimate the tokens of prompts, which are sent as `texts`."""
-        rates = map(self.tokens_per_estimate, group)
-        return sum(round(self.count_tokens(text) * rate) for text, rate in zip(texts, rates, strict=True))
+        return sum(
+            round(self._estimate(request, text) * self.tokens_per_estimate(request))
+            for request, text in zip(group, texts, strict=True)
+        )
+
+    def _estimate(self, request: Request, text: str) -> int:
+        """Estimate the tokens of a prompt that is sent as `text`, before any correction by answers."""
+        return self.count_tokens(text) + self.added_tokens(request)
 
     def _lost(self, group: Sequence[Request], plan: RequestPlan) -> Usage:
         return lost(self._sent(group, plan), len(group))

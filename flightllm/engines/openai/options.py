@@ -40,7 +40,7 @@ class OpenAIOptions:
 
     `api` `auto` means `completions` if `prompts_per_request` > 1, otherwise `chat`. Completions send the prompt as it
     is; with chat, the endpoint applies the model's chat template. `timeout` is in seconds, for one HTTP request. A
-    limit per minute of 0 means no limit; tokens are estimated at four characters each, plus the answer's `max_tokens`.
+    limit per minute of 0 means no limit; tokens are estimated by words and scripts, plus the answer's `max_tokens`.
     `api_key` refers to the key, as `env:NAME` or `file:PATH`; `api_key_env` and `api_key_file` are separate options for
     a variable and a file. `response_bytes` bounds the decompressed body of one response; a longer body is an error of
     its rows.

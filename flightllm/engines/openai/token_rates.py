@@ -8,7 +8,7 @@ from typing import Final
 from flightllm.common.newest import Newest
 
 _MOST_SITES: Final = 200
-_ENOUGH: Final = 4
+_ENOUGH: Final = 2
 """The answers of one call site, or of all together, that show the rate."""
 _MEMORY: Final = 0.99
 """Factor on the weight of earlier answers at each answer."""
