@@ -2,11 +2,12 @@
 
     python -m bench.endpoints [--only WORDS] [--rows 200] [--quick] [--json]
 
-An endpoint in a process of its own answers each row in 50 ms, or misbehaves by one of 12 kinds. One user asks about all
-rows in one query. Another user asks about one row four times a second.
+An endpoint in a process of its own answers each row in 50 ms, or misbehaves by one of 12 kinds. Two users ask at the
+same time, each about all rows of its own in one query. The second user also asks about one row four times a second.
 
-The figures are the rows with an answer and without, and the HTTP requests for each row. Beside the seconds stand those
-that the endpoint itself needs at least. The other user's figure is the 99th percentile of its queries.
+The figures are of both users: the rows with an answer and without, and the HTTP requests for each row. Beside the
+seconds until both queries end stand those that the endpoint itself needs at least for the rows of both. The last figure
+is the 99th percentile of the queries of one row.
 """
 
 import argparse
@@ -66,27 +67,30 @@ def measure(kind: Kind, rows: int) -> Mapping[str, float]:
         session.update(f"CREATE MODEL m OPTIONS (engine 'openai', model 'any', base_url '{url}/v1'{told})")
         database.access.store.add_user(User(_OTHER.name, _OTHER.role))
         session.update(f"GRANT USAGE ON MODEL m TO {_OTHER.name}")
-        session.update(f"CREATE TABLE t AS SELECT v, 'ROW' || v || '.' AS t FROM generate_series(1, {rows}) AS g(v)")
         _get(f"{url}/begin")
         ended = threading.Event()
-        with ThreadPoolExecutor(1) as others:
+        sessions = session, database.session(_OTHER)
+        with ThreadPoolExecutor(len(sessions) + 1) as users:
             began = time.monotonic()
-            other = others.submit(_ask_aside, database, ended)
+            aside = users.submit(_ask_aside, database, ended)
             try:
-                found = _rows(session, "SELECT v, ai_gen('Say', t, model => 'm', on_error => 'struct') AS a FROM t")
+                asking = [users.submit(_rows, one, _all_rows(place, rows)) for place, one in enumerate(sessions)]
+                found = [row for one in asking for row in one.result()]
                 seconds = time.monotonic() - began
             finally:
                 ended.set()
-            waits = other.result()
+            waits = aside.result()
         asked, _ = _get(f"{url}/asked")
     answered = sum(row["a"]["value"] is not None for row in found)
+    lost = kind.lost * len(sessions)
     return {
+        "users": len(sessions),
         "answered": answered,
         "null": len(found) - answered,
-        "lost": kind.lost,
-        "requests_a_row": round(asked / rows, 3),
+        "lost": lost,
+        "requests_a_row": round(asked / len(found), 3),
         "seconds": round(seconds, 2),
-        "best_seconds": round(kind.best_seconds(rows), 2),
+        "best_seconds": round(kind.best_seconds(len(found) - lost), 2),
         "other_queries": len(waits),
         "other_p99": round(sorted(waits)[ceil(0.99 * len(waits)) - 1], 2),
     }
@@ -112,6 +116,12 @@ def _get(url: str) -> list[int]:
     with urllib.request.urlopen(url) as answered:  # noqa: S310 - this script's own endpoint
         found: list[int] = json.loads(answered.read())
     return found
+
+
+def _all_rows(user: int, rows: int) -> str:
+    """Return a user's query. The users have different texts, because the server asks about equal texts once."""
+    texts = f"SELECT v, 'ROW' || v || '. User {user}.' AS t FROM generate_series(1, {rows}) AS g(v)"
+    return f"SELECT v, ai_gen('Say', t, model => 'm', on_error => 'struct') AS a FROM ({texts})"
 
 
 def _rows(session: Session, sql: str) -> list[dict[str, Any]]:

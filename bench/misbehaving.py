@@ -37,14 +37,13 @@ class Kind:
     rate: float = 0.0
     """The requests in a second that are not refused; 0: all."""
     lost: int = 0
-    """The rows that can have no answer."""
+    """The rows of each user that can have no answer."""
     cold_seconds: float = 0.0
     options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """The options of the model in SQL."""
 
-    def best_seconds(self, rows: int) -> float:
-        """Return the fewest seconds that the endpoint needs for the rows that can have an answer."""
-        answered = rows - self.lost
+    def best_seconds(self, answered: int) -> float:
+        """Return the fewest seconds that the endpoint needs for this number of rows."""
         by_rate = max(0.0, answered - self.rate) / self.rate if self.rate else 0.0
         return self.cold_seconds + max(answered * SECONDS / self.slots, by_rate, SECONDS)
 

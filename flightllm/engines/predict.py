@@ -48,6 +48,7 @@ _Tokens: TypeAlias = Callable[[str, Request], int]
 _SentText: TypeAlias = Callable[[Request], str]
 _Rate: TypeAlias = Callable[[Request], float]
 _More: TypeAlias = Callable[[Request], int]
+_Known: TypeAlias = Callable[[str], int | None]
 _AnswerTokens: TypeAlias = Callable[[str, Constraint], int]
 
 
@@ -57,6 +58,10 @@ def _prompt(request: Request) -> str:
 
 def _same(_: Request) -> float:
     return 1.0
+
+
+def _unknown(_: str) -> int | None:
+    return None
 
 
 def _no_more(_: Request) -> int:
@@ -169,6 +174,7 @@ class PredictingEngine:
         self._sent_text: _SentText = getattr(engine, "sent_text", _prompt) if exact is None else _prompt
         self._rate: _Rate = getattr(engine, "tokens_per_estimate", _same) if exact is None else _same
         self._added: _More = getattr(engine, "added_tokens", _no_more) if exact is None else _no_more
+        self._known: _Known = getattr(engine, "known_tokens", _unknown) if exact is None else _unknown
         told: _AnswerTokens | None = getattr(engine, "answer_tokens", None)
         self._answer_tokens = told or self._counted
         self._end = 0 if told else 1
@@ -236,7 +242,8 @@ class PredictingEngine:
         texts = [self._sent_text(request) for request in requests]
         for request, sent, (count_, blocks) in zip(requests, texts, self._tokens.cut(texts), strict=True):
             text, length, probabilities = self._answer(request)
-            tokens = max(1, round((count_ + self._added(request)) * self._rate(request)))
+            estimated = max(1, round((count_ + self._added(request)) * self._rate(request)))
+            tokens = self._known(sent) or estimated
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
             if error is not None:
                 answers.append(Completion(request.id, None, error, tokens))

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from flightllm.config import Config, EngineConfig
+from flightllm.errors import BudgetExceededError
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.billing_endpoint import Billing, Running, billing_endpoint
@@ -53,6 +55,8 @@ TOKENIZERS = {
 """The tokenizers by which the endpoints bill; Mistral's own is not among them, and cuts texts in the same way."""
 MOST_MISS = 0.2
 """The most that a price of one query is off before any answer of its endpoint is known."""
+MOST_WARM_MISS = {"filter and label": 0.15}
+"""A forecast draws the rows that pass a filter, so it cannot know which texts the second call gets."""
 LONG = " ".join(f"Rule {n}: judge every text with care, and follow the guide of the shop." for n in range(170))
 """Instructions of about 2,500 tokens."""
 REVIEW = (
@@ -128,6 +132,13 @@ def opened(name: str, folder: Path, tokenizer: str = "") -> Iterator[tuple[Sessi
 @contextmanager
 def running(provider: str, model: str, billing: Billing, folder: Path) -> Iterator[tuple[Session, Running]]:
     """Open a session with tables, whose model is at an endpoint that bills like this."""
+    with served(provider, model, billing, folder) as (_, session, endpoint):
+        yield session, endpoint
+
+
+@contextmanager
+def served(provider: str, model: str, billing: Billing, folder: Path) -> Iterator[tuple[Database, Session, Running]]:
+    """Open a database with a session and tables, whose model is at an endpoint that bills like this."""
     key = folder / "key"
     key.write_text("x")
     with billing_endpoint(billing) as endpoint:
@@ -145,7 +156,7 @@ def running(provider: str, model: str, billing: Billing, folder: Path) -> Iterat
             together = list(zip(*TEXTS.values(), strict=True))
             rows = [tuple(f"{text} ({turn})" for text in texts) for turn in range(8) for texts in together]
             session.update(f"INSERT INTO w VALUES {', '.join(map(_literals, rows))}")
-            yield session, endpoint
+            yield database, session, endpoint
 
 
 def _literals(texts: tuple[str, ...]) -> str:
@@ -188,7 +199,8 @@ def _check_prices(found: list[tuple[str, bool, float, float]]) -> None:
     cold = [(label, predicted, billed) for label, warm, predicted, billed in found if not warm]
     assert sum(p for _, p, _ in cold) == pytest.approx(sum(b for *_, b in cold), rel=0.1)
     assert {label: p / b for label, p, b in cold if abs(p / b - 1) > MOST_MISS} == {}
-    assert {label: p / b for label, warm, p, b in found if warm and abs(p / b - 1) > 0.03} == {}
+    warm = [(label, predicted / billed) for label, warm, predicted, billed in found if warm]
+    assert {label: ratio for label, ratio in warm if abs(ratio - 1) > MOST_WARM_MISS.get(label, 0.03)} == {}
 
 
 @pytest.mark.parametrize("name", ["openai", pytest.param("openai 5.6", marks=pytest.mark.slow)])
@@ -209,3 +221,26 @@ def test_max_cost(changed: dict[str, Any], tmp_path: Path) -> None:
         predicted = price(session, sql)
         ask(session, sql, max_cost=str(predicted * 1.1))
         assert 0 < endpoint.dollars <= predicted * 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changed", [{"words": 60}, {"usage": "none", "words": 60}, {"usage": "zeros", "fails": 3}], ids=str
+)
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_max_cost_of_two_users(name: str, changed: dict[str, Any], tmp_path: Path) -> None:
+    """Two queries at once stay within their `max_cost` by each provider's rules, with long and with lost answers."""
+    provider, model, billing = PROVIDERS[name]
+    with served(provider, model, replace(billing, **changed), tmp_path) as (database, session, endpoint):
+        sql = QUERIES["gen, long rules"]
+        limit = 1.1 * price(session, sql)
+        with closing(database.session()) as other, ThreadPoolExecutor(2) as users:
+            asked = [users.submit(_ask_within, one, sql, limit) for one in (session, other)]
+            for one in asked:
+                one.result()
+        assert 0 < endpoint.dollars <= 2 * limit
+
+
+def _ask_within(session: Session, sql: str, limit: float) -> None:
+    with suppress(BudgetExceededError):
+        ask(session, sql, max_cost=str(limit), cache="off")

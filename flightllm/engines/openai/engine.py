@@ -199,26 +199,29 @@ class OpenAIEngine(PatientEngine):
         form = self._record.likely_form(request.parameters.constraint)
         if self._options.completions:
             return one_text(request.prompt) + form.words
-        said = self._messages(request.prompt, form.words, folded=self._record.no_system)
-        return "\n".join(one["content"] for one in said)
+        return self._chat_text(self._messages(request.prompt, form.words, folded=self._record.no_system), form.body)
+
+    def _chat_text(self, said: Sequence[Mapping[str, str]], body: Mapping[str, Any]) -> str:
+        """Return messages as one text, in the order in which the cache reads them: a schema that counts is first."""
+        rules = token_rules(self._record.provider.name, self._model)
+        schema = body.get("response_format", {}).get("json_schema") if rules.schema else None
+        told = [json.dumps(schema, separators=(",", ":"))] if schema else []
+        return "\n".join([*told, *(one["content"] for one in said)])
+
+    def known_tokens(self, text: str) -> int | None:
+        """Return the tokens that the endpoint reported for a text like `sent_text`; None for one not sent lately."""
+        return self._rates.known(text)
 
     def tokens_per_estimate(self, request: Request) -> float:
         """Return how many tokens the endpoint counts for each estimated token of a prompt like this."""
         return self._rates.rate(_site(request))
 
     def added_tokens(self, request: Request) -> int:
-        """Return the estimated tokens of a prompt beyond `sent_text`: those of the chat template and of a schema."""
+        """Return the estimated tokens of a prompt beyond `sent_text`: those of the chat template."""
         if self._options.completions:
             return 0
-        form = self._record.likely_form(request.parameters.constraint)
-        said = self._messages(request.prompt, "", folded=self._record.no_system)
-        return self._added_tokens(len(said), form.body)
-
-    def _added_tokens(self, messages: int, body: Mapping[str, Any]) -> int:
         rules = token_rules(self._record.provider.name, self._model)
-        tokens = rules.prompt + rules.message * messages
-        schema = body.get("response_format", {}).get("json_schema") if rules.schema else None
-        return tokens + (self.count_tokens(json.dumps(schema, separators=(",", ":"))) if schema else 0)
+        return rules.prompt + rules.message * len(self._messages(request.prompt, "", folded=self._record.no_system))
 
     def answer_tokens(self, text: str, constraint: Constraint) -> int:
         """Return the estimated tokens of an answer with all that the endpoint writes around it."""
@@ -613,7 +616,8 @@ class OpenAIEngine(PatientEngine):
         if len(shared) == 1:  # of several prompts, the endpoint reports only the sum, or only the last one
             self._cache.answered(sent.texts[0], shared[0], usage)
             if not usage.estimated:
-                self._rates.observe(_site(group[0]), self._estimate(group[0], sent.texts[0]), usage.prompt_tokens)
+                estimate = self._estimate(group[0], sent.texts[0])
+                self._rates.observe(_site(group[0]), sent.texts[0], estimate, usage.prompt_tokens)
         else:
             self._cache.keep(sent.texts)
         return usage
@@ -623,7 +627,7 @@ class OpenAIEngine(PatientEngine):
         if self._options.completions:
             return [one_text(request.prompt) + plan.form.words for request in group]
         said = (self._messages(request.prompt, plan.form.words, folded=plan.folded) for request in group)
-        return ["\n".join(one["content"] for one in messages) for messages in said]
+        return [self._chat_text(messages, plan.form.body) for messages in said]
 
     def _sent(self, group: Sequence[Request], plan: RequestPlan) -> Sent:
         texts = self._texts(group, plan)
