@@ -89,10 +89,11 @@ class CallExecutor:
         """Return the end of the error about a lost engine: how many answers came before."""
         if not self._answers:
             return ""
-        kept = (
-            " and are kept: send the statement again to go on" if isinstance(self._binding.cache, AnswerCache) else ""
-        )
-        return f"; {self._answers:,} answers came before{kept}"
+        are = "is" if self._answers == 1 else "are"
+        keeps = isinstance(self._binding.cache, AnswerCache)
+        kept = f" and {are} kept: send the statement again to go on" if keeps else ""
+        answers = "1 answer" if self._answers == 1 else f"{self._answers:,} answers"
+        return f"; {answers} came before{kept}"
 
     def _finished(self, window: BatchWindow) -> Iterator[PromptBatch]:
         """Yield the finished batches."""
