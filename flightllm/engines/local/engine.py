@@ -11,6 +11,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -291,13 +292,16 @@ class LocalEngine(LoadedEngine):
         self._model.turn_to(turn.tenant)
         try:
             prefill = self._model.prefill if self._kept is None else partial(self._kept.prefill, turn.requests)
-            if self._prefixes is None:
-                rows, reused = prefill(turn.prompts, turn.prefix)
-            else:
-                rows, reused = self._prefixes.prefill(prefill, turn)
+            constraint = parameters.constraint
+            branches = self._branches(constraint.options) if isinstance(constraint, Choice) else {}
+            with self._model.only(_tokens(branches[()])) if () in branches else nullcontext():
+                if self._prefixes is None:
+                    rows, reused = prefill(turn.prompts, turn.prefix)
+                else:
+                    rows, reused = self._prefixes.prefill(prefill, turn)
             draws = Draws(parameters, [request.prompt for request in turn.requests], self._random)
-            if isinstance(parameters.constraint, Choice):
-                answers = self._choose(rows, parameters.constraint.options, draws)
+            if isinstance(constraint, Choice):
+                answers = self._choose(rows, constraint.options, branches, draws)
             else:
                 room = self._limit - max(map(len, turn.prompts))
                 limits = [
@@ -314,7 +318,18 @@ class LocalEngine(LoadedEngine):
             answer.cached = turn.prefix
         return answers
 
-    def _choose(self, rows: Rows, options: Sequence[str], draws: Draws) -> list[_Answer]:
+    def _branches(self, options: Sequence[str]) -> Mapping[tuple[int, ...], Mapping[int, int]]:
+        """Return the places where options differ, with the token of each option there."""
+        end = self._encoder.tokenizer.eos_token_id
+        return branchings([(*self._encoder.continuation(option), end) for option in options])
+
+    def _choose(
+        self,
+        rows: Rows,
+        options: Sequence[str],
+        branches: Mapping[tuple[int, ...], Mapping[int, int]],
+        draws: Draws,
+    ) -> list[_Answer]:
         """Choose by the probability of each option; only tokens that continue an option count.
 
         A score is the log-probability of an option, summed over the places where options differ. At each place, only
@@ -326,21 +341,18 @@ class LocalEngine(LoadedEngine):
         | `Yes please` | log p(`Yes`) + log p(` please` after `Yes`) |
         | `No` | log p(`No`) |
         """
-        continuations = [self._encoder.continuation(option) for option in options]
-        end = self._encoder.tokenizer.eos_token_id
+        lengths = [len(self._encoder.continuation(option)) for option in options]
         scores = torch.zeros(len(rows.logits), len(options), device=self._model.device)
-        for prefix, following in branchings([(*ids, end) for ids in continuations]).items():
-            tokens = sorted(set(following.values()))
-            logits = self._model.look_ahead(rows, prefix) if prefix else rows.logits
-            steps = logits[:, tokens].float().log_softmax(-1)
+        for prefix, following in branches.items():
+            tokens = _tokens(following)
+            with self._model.only(tokens):
+                logits = self._model.look_ahead(rows, prefix) if prefix else rows.logits
+            steps = logits.log_softmax(-1)
             for option, token in following.items():
                 scores[:, option] += steps[:, tokens.index(token)]
         probabilities = scores.softmax(-1).tolist()
         chosen = draws.pick(scores, range(len(scores))).tolist()
-        return [
-            _Answer(options[index], len(continuations[index]), tuple(probabilities[row]))
-            for row, index in enumerate(chosen)
-        ]
+        return [_Answer(options[index], lengths[index], tuple(probabilities[row])) for row, index in enumerate(chosen)]
 
     def _write(
         self,
@@ -392,6 +404,11 @@ class LocalEngine(LoadedEngine):
             _Answer(self._encoder.decode(ids), len(ids), ids=ids, finish_reason="length" if is_cut else "stop")
             for ids, is_cut in zip(written, cut, strict=True)
         ]
+
+
+def _tokens(following: Mapping[int, int]) -> list[int]:
+    """Return the distinct tokens with which options go on at one place."""
+    return sorted(set(following.values()))
 
 
 class _Answer:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from flightllm.common.text import shared_start
+from flightllm.engines.local.number_type import number_type
 from flightllm.errors import BitstreamError, ConfigError
 
 if TYPE_CHECKING:
@@ -35,8 +37,11 @@ class PrefixModel:
 
         self.device = torch.device(_device(device))
         model: Any = AutoModelForCausalLM
-        self._model = model.from_pretrained(folder, dtype=dtype)
+        self._model = model.from_pretrained(folder, dtype=number_type(folder, self.device, dtype))
         self._model.eval().to(self.device)
+        self._only: torch.Tensor | None = None
+        """The tokens whose logits are computed, in float32; None: all of them, in the model's own type."""
+        self._model.get_output_embeddings().register_forward_hook(self._exact_logits)
         config = self._model.config.get_text_config(decoder=True)
         kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
         if kinds != {"full_attention"}:
@@ -159,6 +164,30 @@ class PrefixModel:
             self.kept_ids, self._kept = list(prompts[0]), _layers(cache)
             self._extended(prefix)
         return Rows(logits[:, -1], cache, mask, positions[:, -1:]), reused
+
+    @contextmanager
+    def only(self, tokens: Sequence[int]) -> Iterator[None]:
+        """Compute logits of only these tokens until the block ends: rows × len(tokens), in float32.
+
+        Logits in bfloat16 have about three digits, so options that differ in probability would tie.
+        """
+        self._only = torch.tensor(tokens, device=self.device)
+        try:
+            yield
+        finally:
+            self._only = None
+
+    def _exact_logits(
+        self, head: torch.nn.Module, given: tuple[torch.Tensor, ...], logits: torch.Tensor
+    ) -> torch.Tensor:
+        """Replace what the last layer returns; the model itself still scales or caps it."""
+        if self._only is None:
+            return logits
+        if not isinstance(head, torch.nn.Linear):
+            return logits[..., self._only].float()
+        has_bias = "bias" in dict(head.named_parameters())
+        bias = head.bias[self._only].float() if has_bias else None
+        return torch.nn.functional.linear(given[0].float(), head.weight[self._only].float(), bias)
 
     @torch.inference_mode()
     def advance(self, rows: Rows, tokens: torch.Tensor) -> None:

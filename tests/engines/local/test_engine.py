@@ -235,3 +235,16 @@ def test_seeds(engine: Engine, one_by_one: Engine, constraint: Constraint) -> No
     first = texts(engine, 1)
     assert first == texts(engine, 1) == texts(one_by_one, 1)
     assert first != texts(engine, 2)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("options", [("Yes", "No"), ("good", "good enough", "bad")])
+def test_confidences_tell_rows_apart(model_path: Path, dtype: str, options: tuple[str, ...]) -> None:
+    """Options' logits have all digits of float32, also where the model's own have the three of bfloat16."""
+    parameters = Parameters(constraint=Choice(options), probability=True)
+    texts = [f"Is it good?\n\nreview: It has {number} scenes in {number % 3} towns.\nAnswer:" for number in range(16)]
+    requests = [Request(number, text, parameters, "ai_filter", "q", ()) for number, text in enumerate(texts)]
+    engine = load(model_path, dtype=dtype)
+    found = [completion.confidence for completion in run(engine, requests)]
+    engine.close()
+    assert len(set(found)) == len(texts)
