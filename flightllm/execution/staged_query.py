@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -127,7 +128,7 @@ class StagedQuery:
                 settings=self.settings,
                 loop=self.services.loop,
                 record=record,
-                calibrator=Calibrator(record.cancelled.is_set, fields_first=self.settings.fields_first),
+                calibrator=cache(partial(Calibrator, record.cancelled.is_set, fields_first=self.settings.fields_first)),
                 folder=Path(folder),
                 room=SpoolLimits(limits.memory_bytes // 8, limits.spill_bytes),
                 elsewhere=Isolated(self.services, self.extracted),

@@ -61,7 +61,7 @@ def with_offsets(call: AICall, offsets: Sequence[float]) -> AICall:
         probabilities = split(text)[1]
         if len(probabilities) != len(options):
             return parse(text)
-        parse(text)  # an answer that is no option stays unusable
+        parse(text)  # a text without an option stays unusable
         found = shifted(probabilities, offsets)
         return parse(joined(options[max(range(len(options)), key=found.__getitem__)], found))
 

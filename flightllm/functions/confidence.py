@@ -60,7 +60,7 @@ def answer_alone(text: str) -> str:
 def split(text: str) -> tuple[str, tuple[float, ...]]:
     """Return the answer and the probabilities in a text of `joined`; their sum is 1, and unknown ones are empty.
 
-    An answer of an earlier version has the probability of the chosen option alone, which is then the only one.
+    A text of an earlier version has only the probability of the chosen option.
     """
     answer, separator, listed = text.rpartition(_SEPARATOR)
     return (answer, _probabilities(listed)) if separator else (text, ())
@@ -70,7 +70,7 @@ def place_of(text: str, answer: Answer) -> int | None:
     """Return the place of the option that an answer chooses, or None if it chooses none of a choice's options.
 
     Raises:
-        ValueError: the text is no answer.
+        ValueError: the text cannot be read as an answer.
     """
     options = answer.constraint.options if isinstance(answer.constraint, Choice) else ()
     if text in options:

@@ -252,7 +252,8 @@ class _Pass:
         return Ranking(self._operator.steps, expected, self._binding.costs.weigher())
 
     def _calibrated(self, place: int) -> AICall:
-        return self._runtime.calibrator.of(self._calls[place].ai, self._binding, self._counters[place])
+        call = self._calls[place].ai
+        return self._runtime.calibrator().of(call, self._binding, self._counters[place]) if call.labelled else call
 
     def _site(self, place: int, arranged: Arranged, ai: AICall) -> CallSite:
         call, fields_first = self._calls[place], self._runtime.settings.fields_first
@@ -273,7 +274,7 @@ class _Pass:
         by_sql = "rows, by DataFusion" if arranged.as_written else "fixed, by DataFusion"
         ordering = by_sql if arranged.ordering is None else arranged.ordering.method
         for call, counters in zip(self._calls, self._counters, strict=True):
-            calibration = self._runtime.calibrator.told(call.ai)
+            calibration = self._runtime.calibrator().told(call.ai) if call.ai.labelled else ""
             tuples = arranged.distinct if self._shares_tuples else rows
             layout = "fields first" if self._runtime.settings.fields_first else "instruction first"
             counters.note(rows, tuples, ordering=ordering, layout=layout, idle=arranged.idle, calibration=calibration)

@@ -92,8 +92,8 @@ class Runtime:
     settings: Settings
     loop: Loop
     record: QueryRecord
-    calibrator: Calibrator
-    """Puts the cut between the options of calls with examples right."""
+    calibrator: Callable[[], Calibrator]
+    """Returns the object that puts the cut between the options of calls with examples right; few queries need it."""
     folder: Path
     """The spill folder of this query, which is removed when the query ends."""
     room: SpoolLimits

@@ -245,6 +245,6 @@ def test_confidences_tell_rows_apart(model_path: Path, dtype: str, options: tupl
     texts = [f"Is it good?\n\nreview: It has {number} scenes in {number % 3} towns.\nAnswer:" for number in range(16)]
     requests = [Request(number, text, parameters, "ai_filter", "q", ()) for number, text in enumerate(texts)]
     engine = load(model_path, dtype=dtype)
-    found = [completion.confidence for completion in run(engine, requests)]
+    found = [completion.probabilities for completion in run(engine, requests)]
     engine.close()
     assert len(set(found)) == len(texts)
