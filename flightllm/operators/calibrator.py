@@ -61,9 +61,9 @@ class Calibrator:
         """Return the probabilities of the options for each example, in one pass: example n is the tuple of call n."""
         examples, width = call.labelled, len(call.fields)
         columns = [pa.array([one.values[field] for one in examples], pa.string()) for field in range(width)]
-        turns = [pa.array([turn == place for turn in range(len(examples))]) for place in range(len(examples))]
+        asks = [pa.array([row == place for row in range(len(examples))]) for place in range(len(examples))]
         names = [str(column) for column in range(width + len(examples))]
-        rows = pa.RecordBatch.from_arrays([*columns, *turns], names)
+        rows = pa.RecordBatch.from_arrays([*columns, *asks], names)
         batch = PromptBatch(rows, np.arange(len(examples)), [one.values for one in examples])
         fields = tuple(range(width))
         sites = tuple(
@@ -80,7 +80,8 @@ class Calibrator:
             )
             for place, one in enumerate(examples)
         )
-        context = CallContext(binding, binding.in_flight.open(), sites, all_at_once(len(sites)))
+        turns = all_at_once(len(sites))
+        context = CallContext(binding, binding.in_flight.open(), sites, turns, prompts_counted=False)
         [done] = CallExecutor(context).answer(iter([batch]), self._cancelled)
         return [done.answers[place][place] or [] for place in range(len(sites))]
 

@@ -102,6 +102,10 @@ def test_counts(session: Session) -> None:
     """EXPLAIN and the counters have the examples' calls, and no rows of examples. Without rows nothing is asked."""
     ran = ask(session, f"SELECT {FILTER.format('')} FROM words WHERE word < 'pig'")
     assert ran.calls == 8 + 4
+    [row] = ask(
+        session, "SELECT prompts_expected FROM system.queries WHERE calls = 12 ORDER BY started_at DESC LIMIT 1"
+    ).rows
+    assert row["prompts_expected"] == 8 + 4
     assert ask(session, f"SELECT {FILTER.format('')} FROM words WHERE word > 'zzz'").calls == 0
     plan = explained(session, f"SELECT {FILTER.format('')} FROM words WHERE word < 'pig'")
     assert re.search(r"predicted +8 +12 ", "\n".join(plan.values()))

@@ -66,10 +66,11 @@ class CacheObserver:
             share=self.share,
             whole=rules.whole,
             fee_from=rules.floor if rules.write > 1 else None,
-            lead_characters=self._lead_characters(),
+            lead_characters=self.lead_characters,
         )
 
-    def _lead_characters(self) -> int:
+    @property
+    def lead_characters(self) -> int:
         """Return from how many common characters on one prompt goes ahead; 0 where that saves nothing."""
         if self.rules is None or self.rules.whole or self.rules.read >= 1 or not self.share:
             return 0

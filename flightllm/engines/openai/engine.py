@@ -422,7 +422,7 @@ class OpenAIEngine(PatientEngine):
         limit = max(one.limit for one in group)
         size = max(len(one.prompt) for one in group)
         asking = RequestAttempts(self._record, parameters, level, limit, self._further_parameters(parameters), size)
-        async with self._leaders.turn(self.sent_text(group[0]), len(group)) as arrived:
+        async with self._leaders.turn(lambda: self.sent_text(group[0]), len(group)) as arrived:
             found = await self._read_answers(group, asking, client, trial, arrived)
         options = _options(parameters)
         found = [replace(one, probabilities=read_probabilities(one.logprobs, one.text, options)) for one in found]
@@ -583,7 +583,8 @@ class OpenAIEngine(PatientEngine):
     ) -> tuple[list[EndpointAnswer], Usage]:
         """Send one HTTP request. `client` is Any: the accepted parameters depend on the endpoint, not on its types."""
         further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
-        texts = self._texts(group, plan)
+        sent = self._sent(group, plan)
+        texts = sent.texts
         shared = [self._cache.shared(text) for text in texts]
         if self._options.completions:
             raw = await client.completions.with_raw_response.create(
@@ -593,14 +594,14 @@ class OpenAIEngine(PatientEngine):
                 extra_body=further,
             )
             answers, usage = read_texts(raw.http_response.content, len(group))
-            return answers, self._checked(group, usage, answers, self._sent(group, plan), shared)
+            return answers, self._checked(group, usage, answers, sent, shared)
         further = {**plan.token_limit, **further}
         said = self._messages(group[0].prompt, plan.form.words, folded=plan.folded)
         raw = await client.chat.completions.with_raw_response.create(
             model=self._model, messages=said, extra_body=further
         )
         answers, usage = read_chat(raw.http_response.content, thinks=plan.thinks)
-        return answers, self._checked(group, usage, answers, self._sent(group, plan), shared)
+        return answers, self._checked(group, usage, answers, sent, shared)
 
     def _checked(
         self,

@@ -34,12 +34,14 @@ class Leaders:
         """For each start, whether its leader brought it into the cache."""
 
     @asynccontextmanager
-    async def turn(self, text: str, rows: int = 1) -> AsyncIterator[Callable[[], None]]:
+    async def turn(self, written: Callable[[], str], rows: int = 1) -> AsyncIterator[Callable[[], None]]:
         """Wait while another prompt brings the start of this one into the endpoint's cache; or bring it.
 
-        `rows` prompts are sent together. The caller calls the yielded function once the start is in the cache.
+        `written` returns the prompt as it is sent; most endpoints need no turns, and then nobody calls it. `rows`
+        prompts are sent together. The caller calls the yielded function once the start is in the cache.
         """
-        length = self._cache.cache.lead_characters
+        length = self._cache.lead_characters
+        text = written() if length else ""
         start = text[:length]
         if not length or len(text) < length or not await self._leads(text, start, rows):
             yield lambda: None

@@ -41,7 +41,7 @@ class Crowd:
 
     async def ask(self, number: int) -> None:
         """Ask for a turn, and hold it until the test says how it ends."""
-        async with self.leaders.turn(f"{START}{number}") as arrived:
+        async with self.leaders.turn(lambda: f"{START}{number}") as arrived:
             self.running.append(number)
             if await self.ends.setdefault(number, asyncio.get_running_loop().create_future()):
                 arrived()
